@@ -1,0 +1,108 @@
+"""The roles of a compressive encoding (`lance.encodings21.CompressiveEncoding`, format-facts C.7).
+
+One wire message is one module with one frozen dataclass that can `from_proto`, `to_proto`, decode and encode.
+The three roles are types, so that an encoding in a place where it is not allowed is found when the message is
+parsed: `registry.parse(message, MiniBlockEncoding)` raises `CorruptFileError` for it.
+
+`encode_*` is a class method that returns the codec instance which reads its output, so one generic test checks
+every codec's round trip.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+
+
+class CompressiveEncoding(ABC):
+    """One `CompressiveEncoding` message. Subclasses are frozen, slotted dataclasses named after the wire message."""
+
+    wire_name: ClassVar[str]
+    """Name of the member of the `compression` oneof, such as ``"inline_bitpacking"``."""
+
+    @classmethod
+    @abstractmethod
+    def from_proto(cls, message: Any) -> CompressiveEncoding:
+        """From the member message (not the enclosing oneof)."""
+
+    @abstractmethod
+    def to_proto(self) -> Any:
+        """The whole `CompressiveEncoding` message, oneof included."""
+
+
+class MiniBlockEncoding(CompressiveEncoding):
+    """Can be the value compression of a mini-block page."""
+
+    @property
+    @abstractmethod
+    def num_buffers(self) -> int:
+        """Value buffers in each chunk."""
+
+    @abstractmethod
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> Block:
+        """The values of all chunks, one after the other. `buffers` has one entry a value buffer, all with equal `num_values`.
+
+        Raises:
+            CorruptFileError: the bytes contradict the encoding.
+        """
+
+
+class BlockEncoding(CompressiveEncoding):
+    """Can encode a block on its own: levels, dictionaries."""
+
+    @abstractmethod
+    def decode_blocks(self, chunks: Chunks) -> Block:
+        """The values of all blocks, one after the other; every block stands alone.
+
+        Raises:
+            CorruptFileError: the bytes contradict the encoding.
+        """
+
+
+class PerValueEncoding(CompressiveEncoding):
+    """Can be the value compression of a full-zip page, where every value is compressed on its own."""
+
+    @abstractmethod
+    def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> Block:
+        """From the values as they stand in the page (fixed width: `bits_per_value` of the layout) to the values meant."""
+
+
+EncodingT = TypeVar("EncodingT", bound=CompressiveEncoding)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedMiniBlocks(Generic[EncodingT]):
+    """Values encoded into mini-block chunks.
+
+    `buffers[b]` holds value buffer b of all chunks; its `num_values` (equal in all buffers) are powers of two but for
+    the last chunk. The slices of one buffer need not be adjacent.
+    """
+
+    encoding: EncodingT
+    buffers: list[Chunks]
+
+    @property
+    def num_values(self) -> Int64Array:
+        return self.buffers[0].num_values
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBlock(Generic[EncodingT]):
+    """A block encoded on its own: one buffer."""
+
+    encoding: EncodingT
+    data: pa.Buffer
+    num_values: int
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedValues(Generic[EncodingT]):
+    """Values encoded one by one for a full-zip page."""
+
+    encoding: EncodingT
+    block: FixedWidthBlock | VariableWidthBlock

@@ -1,0 +1,134 @@
+"""The errors that users meet.
+
+::
+
+    LanceError
+    ├── CorruptFileError          bytes contradict the format (path, byte range, column, page)
+    ├── UnsupportedFeatureError   valid Lance, but nothing this release reads or writes (feature, version)
+    ├── InvalidInputError         a wrong argument; also a ValueError
+    ├── NotFoundError             no such table, version, tag, column or object
+    ├── CommitConflictError       another writer was first (ours, theirs, table_version)
+    │   ├── RetryableConflictError      read the new version and run the operation again
+    │   └── IncompatibleConflictError   the operation makes no sense on the new version
+    └── StorageError              the store failed, or cannot do what a commit needs
+
+A message says what is wrong, where, and what to do about it. Every error survives pickle, attributes
+included, because Spark carries errors from its workers to the driver that way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class LanceError(Exception):
+    """The base of every error that this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[LanceError], args: tuple[Any, ...], attributes: dict[str, Any]) -> LanceError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class CorruptFileError(LanceError):
+    """The bytes of a file contradict the format; nothing of the affected part is returned.
+
+    Args:
+        message: what is wrong.
+        path: the file, if known where the error is raised; `at` adds it later.
+        start: offset of the first byte of the range in question.
+        length: length of that range in bytes.
+        column: index of the column in the file.
+        page: index of the page in the column.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+        column: int | None = None,
+        page: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.start = start
+        self.length = length
+        self.column = column
+        self.page = page
+
+    def at(self, *, path: str | None = None, column: int | None = None, page: int | None = None) -> CorruptFileError:
+        """This error, completed by the place where it happened (what is already known stays)."""
+        self.path = self.path if self.path is not None else path
+        self.column = self.column if self.column is not None else column
+        self.page = self.page if self.page is not None else page
+        return self
+
+    def __str__(self) -> str:
+        places = [
+            f"file {self.path}" if self.path is not None else "",
+            f"column {self.column}" if self.column is not None else "",
+            f"page {self.page}" if self.page is not None else "",
+            f"bytes {self.start}..{self.start + (self.length or 0)}" if self.start is not None else "",
+        ]
+        place = ", ".join(part for part in places if part)
+        return f"{self.args[0]} ({place})" if place else str(self.args[0])
+
+
+class UnsupportedFeatureError(LanceError):
+    """The table or file is valid but uses something that this release does not read or write.
+
+    Args:
+        message: what is not supported, and what to do.
+        feature: short name of the feature.
+        version: the format version that has it, if it is bound to one.
+    """
+
+    def __init__(self, message: str, *, feature: str = "", version: str = "") -> None:
+        super().__init__(message)
+        self.feature = feature
+        self.version = version
+
+
+class InvalidInputError(LanceError, ValueError):
+    """An argument, option, schema or filter that makes no sense; nothing was changed."""
+
+
+class NotFoundError(LanceError):
+    """A table, version, tag, branch, column or object that does not exist."""
+
+
+class CommitConflictError(LanceError):
+    """Another writer committed something that stands against this commit; nothing of ours is visible.
+
+    Args:
+        message: what collided, and what to do.
+        ours: name of our operation.
+        theirs: name of the operation that was committed first.
+        table_version: the version at which theirs was committed.
+    """
+
+    def __init__(self, message: str, *, ours: str = "", theirs: str = "", table_version: int | None = None) -> None:
+        super().__init__(message)
+        self.ours = ours
+        self.theirs = theirs
+        self.table_version = table_version
+
+
+class RetryableConflictError(CommitConflictError):
+    """Read the new version, compute the operation anew and commit again."""
+
+
+class IncompatibleConflictError(CommitConflictError):
+    """The operation makes no sense on the new version; a retry cannot help."""
+
+
+class StorageError(LanceError):
+    """The store failed, or it cannot give a guarantee that is needed (such as put-if-absent)."""

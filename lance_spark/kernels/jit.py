@@ -1,0 +1,147 @@
+"""Compiles kernels when they are first called, not when they are imported.
+
+Importing numba costs half a second, and planning, schemas and commits never need it. A module of kernels
+therefore decorates its functions with `kernel`, which only remembers the function; the first call imports
+numba, compiles for the declared signature and keeps the machine code in numba's cache on disk.
+
+A kernel takes raw addresses (`int64`) with lengths, because read-only and unaligned numpy arrays are separate
+types to numba and would each be compiled. Inside a kernel `pointer_u8(address)` and its siblings give
+something to index. **Every offset, length and level that comes from a file is checked by the kernel against
+the length that it was given**; a kernel reports trouble through its return value (negative: see each kernel).
+
+Functions that only other kernels call are decorated with `inlined`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+_lock = threading.RLock()
+
+
+class Kernel:
+    """A function that numba compiles at its first call.
+
+    Args:
+        function: the Python function; it sees other `Kernel`s of its module as compiled functions.
+        signature: numba signature text such as ``"int64(int64, int64)"``, or None to inline into callers.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
+        self._function = function
+        self._signature = signature
+        self._compiled: Any = None
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    def __call__(self, *arguments: Any) -> Any:
+        compiled = self._compiled
+        if compiled is None:
+            compiled = self.compiled()
+        return compiled(*arguments)
+
+    def compiled(self) -> Any:
+        """The numba dispatcher, compiled now if it was not yet."""
+        with _lock:
+            if self._compiled is None:
+                self._compiled = self._compile()
+        return self._compiled
+
+    def _compile(self) -> Any:
+        import numba
+
+        function = self._with_compiled_globals()
+        if self._signature is None:
+            return numba.njit(nogil=True, error_model="numpy")(function)
+        try:
+            return numba.njit(self._signature, nogil=True, cache=True, error_model="numpy")(function)
+        except RuntimeError as error:
+            # A read-only package directory and an unwritable home leave numba nowhere to cache.
+            if "cannot cache" not in str(error):
+                raise
+        return self._compile_with_temporary_cache(function)
+
+    def _compile_with_temporary_cache(self, function: Callable[..., Any]) -> Any:
+        import numba
+        from numba.core import config
+
+        before = config.CACHE_DIR
+        config.CACHE_DIR = os.path.join(tempfile.gettempdir(), f"lance_spark_numba_{os.getuid()}")
+        try:
+            return numba.njit(self._signature, nogil=True, cache=True, error_model="numpy")(function)
+        except (RuntimeError, OSError):
+            return numba.njit(self._signature, nogil=True, error_model="numpy")(function)
+        finally:
+            config.CACHE_DIR = before
+
+    def _with_compiled_globals(self) -> Callable[..., Any]:
+        names = set(_names(self._function.__code__))
+        replaced = {
+            name: value.compiled()
+            for name, value in self._function.__globals__.items()
+            if name in names and isinstance(value, Kernel) and value is not self
+        }
+        replaced |= _pointers()
+        copy = types.FunctionType(
+            self._function.__code__,
+            self._function.__globals__ | replaced,
+            self._function.__name__,
+            self._function.__defaults__,
+            self._function.__closure__,
+        )
+        copy.__qualname__ = self._function.__qualname__
+        copy.__module__ = self._function.__module__
+        copy.__doc__ = self._function.__doc__
+        return copy
+
+
+def _names(code: types.CodeType) -> list[str]:
+    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
+    return [*code.co_names, *inner]
+
+
+def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
+    """Decorates a kernel; `signature` is numba's, such as ``"int64(int64, int64, int64)"``."""
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(function, signature)
+
+    return decorate
+
+
+def inlined(function: Callable[..., Any]) -> Kernel:
+    """Decorates a function that kernels call; it is compiled into them."""
+    return Kernel(function, None)
+
+
+_pointer_functions: dict[str, Any] = {}
+
+
+def _pointers() -> dict[str, Any]:
+    if not _pointer_functions:
+        from lance_spark.kernels import pointers
+
+        _pointer_functions.update(pointers.FUNCTIONS)
+    return _pointer_functions
+
+
+def _stub(name: str) -> Callable[[int], Any]:
+    def only_in_kernels(address: int) -> Any:
+        raise TypeError(f"{name} can only be called inside a kernel")
+
+    return only_in_kernels
+
+
+pointer_u8 = _stub("pointer_u8")
+pointer_u16 = _stub("pointer_u16")
+pointer_u32 = _stub("pointer_u32")
+pointer_u64 = _stub("pointer_u64")
+pointer_i8 = _stub("pointer_i8")
+pointer_i16 = _stub("pointer_i16")
+pointer_i32 = _stub("pointer_i32")
+pointer_i64 = _stub("pointer_i64")

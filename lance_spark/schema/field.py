@@ -1,0 +1,79 @@
+"""A Lance schema: a tree of fields with stable ids (`lance.file.Field`, format-facts A.4).
+
+The wire lists fields depth-first with `id` and `parent_id`; here a field holds its children. `Field.type` of
+the wire is always 0 in real files, so the kind of a field follows from `logical_type` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NewType
+
+FieldId = NewType("FieldId", int)
+
+TOMBSTONE_FIELD_ID = FieldId(-2)
+"""In `DataFile.fields`: a column whose values another file has replaced."""
+
+_EMPTY: Mapping[str, bytes] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryLocation:
+    """Where the values of a legacy dictionary column lie in the file that holds the schema."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One node of a schema; immutable.
+
+    `metadata` is Arrow field metadata (values are bytes, as on the wire). `encoding` is the wire's enum value
+    and matters for legacy files only.
+    """
+
+    name: str
+    id: FieldId
+    logical_type: str
+    nullable: bool = True
+    children: tuple[Field, ...] = ()
+    metadata: Mapping[str, bytes] = field(default_factory=lambda: _EMPTY)
+    encoding: int = 0
+    dictionary: DictionaryLocation | None = None
+    extension_name: str = ""
+    unenforced_primary_key: bool = False
+
+    def walk(self) -> Iterator[Field]:
+        """This field and all below it, depth-first (the order of the wire)."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def with_children(self, children: tuple[Field, ...]) -> Field:
+        """This field with other children."""
+        return replace(self, children=children)
+
+
+@dataclass(frozen=True, slots=True)
+class LanceSchema:
+    """The fields of a table or file and the schema's own metadata."""
+
+    fields: tuple[Field, ...]
+    metadata: Mapping[str, bytes] = field(default_factory=lambda: _EMPTY)
+
+    def walk(self) -> Iterator[Field]:
+        """All fields depth-first."""
+        for top in self.fields:
+            yield from top.walk()
+
+    @property
+    def max_field_id(self) -> int:
+        """The largest field id, -1 for no fields."""
+        return max((node.id for node in self.walk()), default=-1)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the top-level fields."""
+        return tuple(top.name for top in self.fields)

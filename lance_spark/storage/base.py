@@ -1,0 +1,121 @@
+"""What the layers above ask of a store of objects.
+
+A store is rooted at one URI (a table's root, or another base of it). Paths are relative to the root, parts
+joined by ``/``; a path that would leave the root is an `InvalidInputError`, so that nothing read from a table
+can name an object outside the table's bases.
+
+Commits need exactly one strong operation, `put_if_absent`; see ``docs/design/`` and section 4 of the design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+
+class PutResult(Enum):
+    """What became of a `put_if_absent`."""
+
+    CREATED = "created"
+    """The object is there with our bytes and was not there before."""
+    EXISTS = "exists"
+    """An object is there. It may be our own: a reply can be lost and the client may have tried again."""
+    UNKNOWN = "unknown"
+    """The store did not answer. The object may be there with our bytes, with others, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """`length` bytes of an object from byte `start`."""
+
+    start: int
+    length: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object of a listing. `path` is relative to the store's root."""
+
+    path: str
+    size: int
+    modified: datetime | None = None
+
+
+@runtime_checkable
+class OutputStream(Protocol):
+    """Writes one new object from front to back; nothing is visible under its path before `close`."""
+
+    def write(self, data: pa.Buffer | bytes | memoryview) -> None: ...
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def close(self) -> None:
+        """Publishes the object durably."""
+        ...
+
+    def abort(self) -> None:
+        """Throws away what was written; harmless after `close` or a second time."""
+        ...
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """A store of immutable objects under one root. Thread safe.
+
+    Raises:
+        NotFoundError: the object is not there.
+        StorageError: the store failed; the message names path and cause.
+        InvalidInputError: the path leaves the root.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The root as given by the user, without a trailing slash."""
+        ...
+
+    def read(self, path: str) -> pa.Buffer:
+        """The whole object."""
+        ...
+
+    def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
+        """Exactly `byte_range.length` bytes; `CorruptFileError` if the object ends before that."""
+        ...
+
+    def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """One buffer a range, in order; near ranges are read together and distant ones at the same time."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Size of the object in bytes."""
+        ...
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        """Writes an object whole, over what is there; only for names that nobody else uses, and for hints."""
+        ...
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutResult:
+        """Publishes an object under a name that must be free, atomically and durably. Never overwrites."""
+        ...
+
+    def open_output(self, path: str) -> OutputStream:
+        """A stream that writes one new object of unknown size (data files)."""
+        ...
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        """The objects below the folder `prefix`, in lexicographic order of their paths; none if there is no such folder."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Removes the object; no error if it is not there."""
+        ...
