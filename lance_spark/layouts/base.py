@@ -8,25 +8,31 @@ and a full scan needs a single round.
 A leaf column decodes to a *path array*: an Arrow array whose type holds the one path of the schema from the
 top-level field down to this leaf. For ``s: struct<a: int32, l: list<string>>`` column 0 gives ``struct<a: int32>``
 and column 1 gives ``struct<l: list<string>>``; `merge` zips them together once they cover the same rows.
+
+Above the pages stands one coroutine a top-level field (`FieldReader`), because what a column is differs: since 2.1 a
+column is a leaf, in 2.0 every struct and list owns a column too and the items of a list are addressed by item ranges.
+A field's coroutine asks for absolute ranges of the file (`FileRange`): a page's buffers, a column's or the file's own
+buffers and blobs that lie anywhere are then one kind of request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.schema.field import Field
+from lance_spark.errors import CorruptFileError
+from lance_spark.schema.field import Field, FieldId
 
+RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True, slots=True)
-class BufferSlice:
+class BufferSlice(NamedTuple):
     """`length` bytes from `start` of the page's buffer `index`. The file layer checks it against the buffer's size."""
 
     index: int
@@ -79,3 +85,129 @@ class RowRanges:
         stops = np.minimum(self.stops, stop) - start
         keep = starts < stops
         return RowRanges(starts[keep], stops[keep])
+
+    def indices(self) -> Int64Array:
+        """int64[num_rows], every row by its number, ascending."""
+        lengths = self.stops - self.starts
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        return np.arange(total, dtype=np.int64) + np.repeat(self.starts - (ends - lengths), lengths)
+
+
+class FileRange(NamedTuple):
+    """`length` bytes of the file from its byte `start`. The file layer checks it against the file's size."""
+
+    start: int
+    length: int
+
+
+class EncodedBuffer(NamedTuple):
+    """Where a buffer lies in the file: `size` bytes from `position`."""
+
+    position: int
+    size: int
+
+    def slice(self, start: int, length: int) -> FileRange:
+        """`length` bytes from byte `start` of this buffer.
+
+        Raises:
+            CorruptFileError: the slice is not inside the buffer.
+        """
+        if start < 0 or length < 0 or start + length > self.size:
+            raise CorruptFileError(f"bytes {start}..{start + length} are outside of a buffer of {self.size} bytes")
+        return FileRange(self.position + start, length)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPage:
+    """A page as the column metadata describes it.
+
+    Attributes:
+        buffers: the page's buffers.
+        num_rows: `Page.length` of the wire (2.0: items of that column).
+        first_row: `Page.priority` of the wire.
+        type_url: what the page's encoding is, such as ``"/lance.encodings21.PageLayout"``.
+        message: that encoding, serialized.
+    """
+
+    buffers: tuple[EncodedBuffer, ...]
+    num_rows: int
+    first_row: int
+    type_url: str
+    message: bytes
+
+    def locate(self, piece: BufferSlice) -> FileRange:
+        """Where a slice of this page's buffers lies in the file.
+
+        Raises:
+            CorruptFileError: no such buffer, or the slice is not inside it.
+        """
+        if not 0 <= piece.index < len(self.buffers):
+            raise CorruptFileError(f"buffer {piece.index} is missing, the page has {len(self.buffers)}")
+        return self.buffers[piece.index].slice(piece.start, piece.length)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """A column of a file: its pages in row order.
+
+    Attributes:
+        index: number of the column in the file.
+        pages: the pages, consecutive in row order.
+        type_url: what the column's encoding is, `"/lance.encodings.ColumnEncoding"`.
+        message: that encoding, serialized.
+        buffers: the column's own buffers (`ColumnMetadata.buffer_offsets`).
+        file_buffers: the file's global buffers.
+    """
+
+    index: int
+    pages: tuple[EncodedPage, ...]
+    type_url: str = ""
+    message: bytes = b""
+    buffers: tuple[EncodedBuffer, ...] = ()
+    file_buffers: tuple[EncodedBuffer, ...] = ()
+
+
+FieldReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], pa.ChunkedArray]
+"""Yields what it needs, is sent one buffer a range, returns one top-level field for the rows asked for."""
+
+
+class FieldReader(Protocol):
+    """How the fields of one file version are read."""
+
+    def __call__(self, field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
+        """The values of a top-level `field` at `rows` of the file, in row order.
+
+        `columns` holds the columns of the file by the id of the field that owns them; a field without a column is
+        read as null. The rows of the result are exactly `rows.num_rows`.
+
+        Raises:
+            CorruptFileError: the file contradicts the format; `column` and `page` are filled in.
+        """
+        ...
+
+
+def side_by_side(
+    coroutines: Sequence[Generator[list[RequestT], list[pa.Buffer], ResultT]],
+) -> Generator[list[RequestT], list[pa.Buffer], list[ResultT]]:
+    """Runs coroutines in step, so that the requests of one round are one batch; returns their results in order."""
+    results: dict[int, ResultT] = {}
+    waiting: list[tuple[int, Generator[list[RequestT], list[pa.Buffer], ResultT], list[RequestT]]] = []
+    for number, coroutine in enumerate(coroutines):
+        try:
+            waiting.append((number, coroutine, next(coroutine)))
+        except StopIteration as stop:
+            results[number] = stop.value
+    while waiting:
+        buffers = yield [request for _, _, requests in waiting for request in requests]
+        position = 0
+        still_waiting = []
+        for number, coroutine, requests in waiting:
+            answers = buffers[position : position + len(requests)]
+            position += len(requests)
+            try:
+                still_waiting.append((number, coroutine, coroutine.send(answers)))
+            except StopIteration as stop:
+                results[number] = stop.value
+        waiting = still_waiting
+    return [results[number] for number in range(len(coroutines))]
