@@ -33,9 +33,9 @@ ResultT = TypeVar("ResultT")
 
 
 class BufferSlice(NamedTuple):
-    """`length` bytes from `start` of the page's buffer `index`. The file layer checks it against the buffer's size."""
+    """`length` bytes from byte `start` of the page's buffer number `buffer`. The file layer checks it against the buffer's size."""
 
-    index: int
+    buffer: int
     start: int
     length: int
 
@@ -91,7 +91,8 @@ class RowRanges:
         lengths = self.stops - self.starts
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
-        return np.arange(total, dtype=np.int64) + np.repeat(self.starts - (ends - lengths), lengths)
+        numbers: Int64Array = np.arange(total, dtype=np.int64) + np.repeat(self.starts - (ends - lengths), lengths)
+        return numbers
 
 
 class FileRange(NamedTuple):
@@ -142,9 +143,9 @@ class EncodedPage:
         Raises:
             CorruptFileError: no such buffer, or the slice is not inside it.
         """
-        if not 0 <= piece.index < len(self.buffers):
-            raise CorruptFileError(f"buffer {piece.index} is missing, the page has {len(self.buffers)}")
-        return self.buffers[piece.index].slice(piece.start, piece.length)
+        if not 0 <= piece.buffer < len(self.buffers):
+            raise CorruptFileError(f"buffer {piece.buffer} is missing, the page has {len(self.buffers)}")
+        return self.buffers[piece.buffer].slice(piece.start, piece.length)
 
 
 @dataclass(frozen=True, slots=True)
