@@ -130,8 +130,8 @@ def _pointers() -> dict[str, Any]:
     return _pointer_functions
 
 
-def _stub(name: str) -> Callable[[int], Any]:
-    def only_in_kernels(address: int) -> Any:
+def _stub(name: str) -> Callable[..., Any]:
+    def only_in_kernels(*arguments: int) -> Any:
         raise TypeError(f"{name} can only be called inside a kernel")
 
     return only_in_kernels
@@ -145,3 +145,8 @@ pointer_i8 = _stub("pointer_i8")
 pointer_i16 = _stub("pointer_i16")
 pointer_i32 = _stub("pointer_i32")
 pointer_i64 = _stub("pointer_i64")
+copy_bytes = _stub("copy_bytes")
+unpack_row = _stub("unpack_row")
+unpack_split_row = _stub("unpack_split_row")
+pack_row = _stub("pack_row")
+pack_high_row = _stub("pack_high_row")

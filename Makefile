@@ -1,0 +1,51 @@
+# Verbs of the project. `make quickstart` and `make test` are all the set-up there is: both make the virtual environment
+# .venv of the project and install into it what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYSPARK_PYTHON := $(abspath $(BIN))/python
+export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
+export SPARK_LOCAL_IP := 127.0.0.1
+
+.PHONY: help quickstart test lint integration bench proto docs clean
+help:
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.example: $(VENV)/bin/python pyproject.toml
+	@command -v java >/dev/null || { echo "Spark needs Java 17 or later on the PATH: apt-get install openjdk-17-jre-headless"; exit 1; }
+	$(BIN)/pip install --quiet --editable '.[example]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	@command -v java >/dev/null || { echo "Spark needs Java 17 or later on the PATH: apt-get install openjdk-17-jre-headless"; exit 1; }
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+quickstart: $(VENV)/.example ## install, then write, filter and time-travel a Lance table with a local Spark
+	$(BIN)/python examples/quickstart.py
+
+test: $(VENV)/.dev ## every test that CI runs, Spark's included
+	$(BIN)/python -m pytest tests
+
+lint: $(VENV)/.dev ## ruff, the layers' import contracts, mypy strict, generated code up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/python proto/generate.py --check
+
+integration: $(VENV)/.dev ## slow tests against real stores and clusters
+	$(BIN)/python -m pytest integration
+
+bench: $(VENV)/.dev ## decode and encode throughput beside the reference library
+	$(BIN)/python -m benchmarks.decode
+
+proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
+	$(BIN)/python proto/generate.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
