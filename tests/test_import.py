@@ -1,0 +1,49 @@
+"""`import lance_spark` is light: planners, drivers and notebooks pay for it at every start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("pyspark", "numba", "s3fs", "gcsfs", "adlfs", "botocore", "lance", "pandas", "sqlglot")
+
+
+def loaded_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(' '.join(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return {name for name in result.stdout.split() if name in HEAVY}
+
+
+def test_importing_the_package_loads_neither_spark_nor_numba_nor_a_store_client() -> None:
+    assert loaded_after("import lance_spark") == set()
+
+
+def test_the_public_names() -> None:
+    import lance_spark
+
+    assert set(lance_spark.__all__) == {
+        "CommitConflictError",
+        "CorruptFileError",
+        "Dataset",
+        "IncompatibleConflictError",
+        "InvalidInputError",
+        "LanceError",
+        "NotFoundError",
+        "RetryableConflictError",
+        "StorageError",
+        "UnsupportedFeatureError",
+        "__version__",
+        "open",
+        "write",
+    }
+    for name in lance_spark.__all__:
+        assert hasattr(lance_spark, name)
+
+
+def test_opening_and_planning_need_no_numba(tmp_path: object) -> None:
+    loaded = loaded_after(
+        "import lance_spark, pyarrow as pa\n"
+        "from lance_spark.storage import open_store\n"
+        "from lance_spark.table import manifest, commit\n"
+    )
+    assert "numba" not in loaded
