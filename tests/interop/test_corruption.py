@@ -1,7 +1,8 @@
-"""Damaged files give a `LanceError` or, where the format has no checksum, rows: never another exception, never a crash."""
+"""Damaged files give a `LanceError` or, where the format has no checksum, rows: no other exception, no crash."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,11 +39,8 @@ def files(table: Path, folder: str) -> list[Path]:
 
 
 def read(uri: Path) -> None:
-    try:
-        result = lance_spark.open(str(uri)).to_table()
-        result.validate(full=True)
-    except lance_spark.LanceError as error:
-        assert str(error)
+    with contextlib.suppress(lance_spark.LanceError):
+        lance_spark.open(str(uri)).to_table().validate(full=True)
 
 
 def damaged(table: Path, tmp_path: Path, folder: str, contents: Iterator[bytes]) -> Iterator[Path]:
