@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 
 class BufferSlice(NamedTuple):
-    """`length` bytes from byte `start` of the page's buffer number `buffer`. The file layer checks it against the buffer's size."""
+    """`length` bytes from byte `start` of the page's buffer number `buffer`; checked against that buffer's size later."""
 
     buffer: int
     start: int
