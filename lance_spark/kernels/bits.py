@@ -1,0 +1,46 @@
+"""Bit strings: slices of bits, LSB first, copied back to back.
+
+Worked example: the 3 bits 101 and the 6 bits 110011, each written from its first bit, become the 9 bits 101110011;
+as bytes: ``[0b101], [0b110011] -> [0b10011101, 0b1]``.
+
+Addresses and counts are int64 and checked by the caller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i64, pointer_u8
+
+
+@kernel("void(int64, int64, int64, int64, int64)")
+def concatenate_bits(data, starts, num_bits, num_slices, target):
+    """Copies `num_bits[i]` bits from byte `data + starts[i]` on for every i, back to back.
+
+    `target` needs one byte more than the bits fill. Bits after the last one are zero in its byte.
+    """
+    start = pointer_i64(starts)
+    count = pointer_i64(num_bits)
+    filled = 0
+    for i in range(np.uint64(num_slices)):
+        if count[i] == 0:
+            continue
+        num_bytes = (count[i] + 7) >> 3
+        shift = np.uint64(filled & 7)
+        source = pointer_u8(data + start[i])
+        out = pointer_u8(target + (filled >> 3))
+        last = np.uint64(num_bytes - 1)
+        if shift == 0:
+            copy_bytes(target + (filled >> 3), data + start[i], num_bytes)
+        else:
+            carry = np.uint64(out[0])
+            for j in range(np.uint64(num_bytes)):
+                carry |= np.uint64(source[j]) << shift
+                out[j] = np.uint8(carry & np.uint64(0xFF))
+                carry >>= np.uint64(8)
+            last = np.uint64(((filled + count[i] + 7) >> 3) - (filled >> 3) - 1)
+            if last >= np.uint64(num_bytes):
+                out[last] = np.uint8(carry)
+        filled += count[i]
+        if filled & 7:
+            out[last] = np.uint8(np.uint64(out[last]) & ((np.uint64(1) << np.uint64(filled & 7)) - np.uint64(1)))
