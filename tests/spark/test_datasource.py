@@ -1,4 +1,4 @@
-"""The plug-in in local mode: found by Spark itself, reads and writes tables that the reference library reads and writes."""
+"""The plug-in in local mode: found by Spark itself; the reference library reads and writes the same tables."""
 
 from __future__ import annotations
 
