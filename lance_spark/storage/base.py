@@ -113,7 +113,18 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
-        """The objects below the folder `prefix`, in lexicographic order of their paths; none if there is no such folder."""
+        """The objects below the folder `prefix`, in lexicographic order of their paths; none without such a folder.
+
+        Pages of a long listing are fetched as the iterator gets to them. What this package has not published yet
+        (names that begin with `paths.STAGING_PREFIX`) is left out.
+        """
+        ...
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """The paths of the folders right below the folder `prefix`, in lexicographic order of what is in them.
+
+        A store may leave out folders without objects; a local store does not.
+        """
         ...
 
     def delete(self, path: str) -> None:

@@ -1,0 +1,285 @@
+"""Files of this machine or of a mounted file system.
+
+Objects are immutable, so data files are mapped into memory once and handed out in slices without a copy. Small
+objects that are read whole (manifests, references, the version hint, which other writers may rewrite in place)
+are copied instead: touching a mapped page that another process cut off would kill the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import mmap
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutResult
+from lance_spark.storage.coalesce import require_inside
+from lance_spark.storage.local_publish import (
+    create_staging_file,
+    publish_new,
+    publish_over,
+    remove_staged,
+    write_all,
+)
+from lance_spark.storage.paths import STAGING_PREFIX, Root, folder_path, is_staged, object_path
+
+_COPIED_BYTES = 1 << 20
+"""Objects up to this size are copied when they are read whole."""
+
+_MAX_MAPS = 64
+
+_Identity = tuple[int, int, int, int]
+
+
+class LocalStore:
+    """An `ObjectStore` over a directory, which need not exist before the first write."""
+
+    def __init__(self, uri: str, root: Root, options: Mapping[str, str]) -> None:
+        self._uri = uri
+        self._root = root
+        self._directory = root.location
+        # No lock: each step on this dictionary is atomic, and a lock could be left locked by a fork.
+        self._maps: OrderedDict[str, tuple[_Identity, pa.Buffer]] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LocalStore, (self._uri, self._root, {})
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._uri!r})"
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    def read(self, path: str) -> pa.Buffer:
+        with self._opened(path) as (descriptor, status):
+            if status.st_size <= _COPIED_BYTES:
+                return _copy(descriptor, path, ByteRange(0, status.st_size))
+            return self._mapped(path, descriptor, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
+
+    def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
+        return self.read_ranges(path, [byte_range])[0]
+
+    def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        with self._opened(path) as (descriptor, status):
+            require_inside(path, byte_ranges, status.st_size)
+            whole = self._mapped(path, descriptor, status)
+            if whole is not None:
+                return [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
+            return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
+
+    def size(self, path: str) -> int:
+        with self._reading(path):
+            status = os.stat(self._file(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise NotFoundError(f"{path!r} in {self._uri} is not a file")
+        return status.st_size
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        output = self.open_output(path)
+        try:
+            output.write(data)
+            output.close()
+        finally:
+            output.abort()
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutResult:
+        final = self._file(path)
+        with self.writing(path):
+            descriptor, staged = create_staging_file(os.path.dirname(final))
+            try:
+                try:
+                    write_all(descriptor, data)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                return publish_new(staged, final)
+            finally:
+                remove_staged(staged)
+
+    def open_output(self, path: str) -> OutputStream:
+        final = self._file(path)
+        with self.writing(path):
+            descriptor, staged = create_staging_file(os.path.dirname(final))
+        return _LocalOutput(self, path, descriptor, staged, final)
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        folder = folder_path(prefix)
+        for entry, path in self._entries(folder, recursive=recursive):
+            if is_staged(path):
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            yield ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc))
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        folder = folder_path(prefix)
+        for entry in self._scan(folder):
+            if entry.is_dir():
+                yield f"{folder}/{entry.name}" if folder else entry.name
+
+    def delete(self, path: str) -> None:
+        file = self._file(path)
+        self._maps.pop(path, None)
+        with self.writing(path), suppress(FileNotFoundError, NotADirectoryError):
+            if not os.path.isdir(file):
+                os.unlink(file)
+
+    def remove_stale_staging(self, prefix: str, older_than_seconds: float) -> int:
+        """Removes what killed writers left unpublished in the folder `prefix`; returns the number of files.
+
+        Args:
+            prefix: the folder, not the folders below it.
+            older_than_seconds: spares files that were written to in this time; a writer may still be at work.
+        """
+        horizon = time.time() - older_than_seconds
+        removed = 0
+        for entry in self._scan(folder_path(prefix)):
+            with suppress(FileNotFoundError):
+                if entry.name.startswith(STAGING_PREFIX) and entry.stat().st_mtime < horizon:
+                    os.unlink(entry.path)
+                    removed += 1
+        return removed
+
+    def forget(self, path: str) -> None:
+        """Drops what is kept of an object that is about to be replaced."""
+        self._maps.pop(path, None)
+
+    def _file(self, path: str) -> str:
+        return os.path.join(self._directory, object_path(path))
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        with self._reading(path):
+            descriptor = os.open(self._file(path), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise NotFoundError(f"{path!r} in {self._uri} is not a file")
+                yield descriptor, status
+            finally:
+                os.close(descriptor)
+
+    def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
+        """The whole file in memory; None where files cannot be mapped, or for want of address space."""
+        identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        kept = self._maps.get(path)
+        if kept is not None and kept[0] == identity:
+            return kept[1]
+        if status.st_size == 0:
+            return None
+        try:
+            buffer = pa.py_buffer(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+        except (OSError, ValueError):
+            return None
+        self._maps[path] = (identity, buffer)
+        while len(self._maps) > _MAX_MAPS:
+            with suppress(KeyError):
+                self._maps.popitem(last=False)
+        return buffer
+
+    def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
+        """The entries of a folder in lexicographic order of the paths of what is in them; none if it is missing."""
+        directory = os.path.join(self._directory, folder)
+        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
+            return sorted(found, key=lambda entry: f"{entry.name}/" if entry.is_dir() else entry.name)
+        return ()
+
+    def _entries(self, folder: str, *, recursive: bool) -> Iterator[tuple[os.DirEntry[str], str]]:
+        for entry in self._scan(folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_file():
+                yield entry, path
+            elif recursive and entry.is_dir(follow_symlinks=False):
+                yield from self._entries(path, recursive=True)
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        """Turns the system's errors into ours."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise NotFoundError(f"no object {path!r} in {self._uri}: {error.strerror}") from error
+        except OSError as error:
+            raise self._failed(path, error) from error
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[None]:
+        """The same where a missing folder is a failure of the store, not an answer."""
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(path, error) from error
+
+    def _failed(self, path: str, error: OSError) -> InvalidInputError | StorageError:
+        if error.errno == errno.ENAMETOOLONG:
+            return InvalidInputError(f"the name {path!r} is too long for {self._uri}")
+        return StorageError(f"{path!r} in {self._uri}: {error.strerror or error}")
+
+
+class _LocalOutput:
+    def __init__(self, store: LocalStore, path: str, descriptor: int, staged: str, final: str) -> None:
+        self._store = store
+        self._path = path
+        self._descriptor: int | None = descriptor
+        self._staged = staged
+        self._final = final
+        self._written = 0
+
+    def write(self, data: pa.Buffer | bytes | memoryview) -> None:
+        if self._descriptor is None:
+            raise InvalidInputError(f"{self._path} is already closed")
+        with self._store.writing(self._path):
+            self._written += write_all(self._descriptor, data)
+
+    def tell(self) -> int:
+        return self._written
+
+    def close(self) -> None:
+        if self._descriptor is None:
+            return
+        with self._store.writing(self._path):
+            try:
+                os.fsync(self._descriptor)
+                self._store.forget(self._path)
+                publish_over(self._staged, self._final)
+            finally:
+                self.abort()
+
+    def abort(self) -> None:
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        with self._store.writing(self._path):
+            os.close(descriptor)
+        remove_staged(self._staged)
+
+    def __del__(self) -> None:
+        self.abort()
+
+
+def _copy(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
+    buffer = pa.allocate_buffer(wanted.length)
+    view = memoryview(buffer)
+    filled = 0
+    with io.FileIO(descriptor, closefd=False) as file:
+        file.seek(wanted.start)
+        while filled < wanted.length:
+            count = file.readinto(view[filled:])
+            if not count:
+                # Cut off by another process since its size was asked.
+                require_inside(path, [wanted], wanted.start + filled)
+            filled += count or 0
+    return buffer

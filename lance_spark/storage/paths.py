@@ -1,0 +1,131 @@
+"""Paths of objects below a store's root, and the URIs of roots.
+
+A path is one or more parts joined by ``/``. Nothing is decoded in it: a percent sign, a space, ``#`` or ``?``
+is an ordinary character, because names such as ``_refs/branches/feature%2Fx.json`` are stored that way.
+
+>>> object_path("_refs/branches/feature%2Fx.json")
+'_refs/branches/feature%2Fx.json'
+>>> folder_path("data/")
+'data'
+
+URIs of roots follow the reference implementation: percent escapes are decoded in URIs and taken literally in
+plain local paths.
+
+>>> parse_root("s3://bucket/my%20table/")
+Root(scheme='s3', location='bucket/my table')
+>>> parse_root("file:///tmp/my%20table")
+Root(scheme='file', location='/tmp/my table')
+>>> parse_root("/tmp/my%20table")
+Root(scheme='file', location='/tmp/my%20table')
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from lance_spark.errors import InvalidInputError
+
+STAGING_PREFIX = ".tmp_lance_spark_"
+"""Names that begin so are our own unpublished objects; no store lists them."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A root, taken apart: `location` is an absolute local path, or ``bucket/key`` without slashes at the ends."""
+
+    scheme: str
+    location: str
+
+
+def object_path(path: str) -> str:
+    """`path` itself, if it names an object below the root.
+
+    Raises:
+        InvalidInputError: the path is empty or absolute, has an empty, ``.`` or ``..`` part, a backslash, a NUL
+            or a character that UTF-8 cannot carry.
+    """
+    for part in path.split("/"):
+        if part in ("", ".", ".."):
+            raise InvalidInputError(f"object path {path!r} has a part {part!r}; paths are relative to the store's root")
+    if "\\" in path or "\0" in path:
+        raise InvalidInputError(f"object path {path!r} has a backslash or a NUL")
+    _require_utf8(path)
+    return path
+
+
+def folder_path(prefix: str) -> str:
+    """`prefix` without a trailing slash, if it names a folder below the root; an empty one is the root itself."""
+    prefix = prefix.removesuffix("/")
+    return object_path(prefix) if prefix else ""
+
+
+def is_staged(path: str) -> bool:
+    """Whether `path` is one of our own objects that are not published yet."""
+    return path.rpartition("/")[2].startswith(STAGING_PREFIX)
+
+
+def parse_root(uri: str) -> Root:
+    """The scheme and the place of a root; local paths become absolute now, whatever the working directory is later.
+
+    Raises:
+        InvalidInputError: not a URI of a known shape, or one with a query or a fragment.
+    """
+    if not uri or "\0" in uri:
+        raise InvalidInputError(f"{uri!r} is not the URI or path of a table")
+    _require_utf8(uri)
+    match = _SCHEME.match(uri)
+    if match is not None and match[1].lower() == "file":
+        return Root("file", _local(_decode(uri, _file_path(uri, uri[len("file:") :]))))
+    if match is None or match[2] is None:
+        if "://" in uri and not os.path.exists(uri):
+            raise InvalidInputError(f"{uri!r} is neither a URI (scheme://place) nor an existing local path")
+        return Root("file", _local(os.path.expanduser(uri)))
+    location = uri[match.end() :].strip("/")
+    scheme = match[1].lower()
+    if scheme != "memory":
+        if "#" in location or "?" in location:
+            raise InvalidInputError(f"{uri!r} has a query or a fragment; write # as %23 and ? as %3F in a URI")
+        location = _decode(uri, location)
+    for part in location.split("/"):
+        if part in ("", ".", ".."):
+            raise InvalidInputError(f"{uri!r} has an empty, '.' or '..' part")
+    return Root(scheme, location)
+
+
+def _file_path(uri: str, rest: str) -> str:
+    if not rest.startswith("//"):
+        path = rest
+    else:
+        host, slash, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InvalidInputError(f"{uri!r} names another host; a local file URI is file:///path")
+        path = slash + path
+    if not path.startswith("/"):
+        raise InvalidInputError(f"{uri!r} is not absolute; a local file URI is file:///path")
+    return path
+
+
+def _local(path: str) -> str:
+    return os.path.abspath(path)
+
+
+def _decode(uri: str, text: str) -> str:
+    try:
+        decoded = unquote_to_bytes(text).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{uri!r} has percent escapes that are not UTF-8") from None
+    if "\0" in decoded:
+        raise InvalidInputError(f"{uri!r} has a NUL")
+    return decoded
+
+
+def _require_utf8(path: str) -> None:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"path {path!r} has a character that is not Unicode text") from None

@@ -1,0 +1,48 @@
+"""Values that belong to one process: clients, event loops and thread pools do not survive a fork."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_lock = threading.RLock()
+
+
+def _new_lock() -> None:
+    # Another thread of the parent may have held the lock at the moment of the fork; nobody would release it here.
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
+
+class PerProcess(Generic[T]):
+    """A value that each process makes when it first asks for it. Pickle and fork leave it behind.
+
+    Args:
+        make: makes the value; it is called by one thread at a time.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: tuple[int, T] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PerProcess, (self._make,)
+
+    def get(self) -> T:
+        """The value of this process."""
+        made = self._made
+        if made is None or made[0] != os.getpid():
+            with _lock:
+                made = self._made
+                if made is None or made[0] != os.getpid():
+                    made = (os.getpid(), self._make())
+                    self._made = made
+        return made[1]
