@@ -1,0 +1,298 @@
+"""The one map between Lance fields and Arrow types.
+
+What Arrow has and Lance has not is refused with what to do, except where another type holds the same values:
+string views become strings, binary views become binary. Extension types are stored as their storage type; their name
+and parameters go into the field's metadata under Arrow's own keys, and stay there when the field is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.schema import logical_type as lt
+from lance_spark.schema.field import DictionaryLocation, Field, FieldId, LanceSchema
+
+EXTENSION_NAME = "ARROW:extension:name"
+EXTENSION_METADATA = "ARROW:extension:metadata"
+
+_PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3  # lance.file.Encoding
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "uint8": pa.uint8(),
+    "int16": pa.int16(),
+    "uint16": pa.uint16(),
+    "int32": pa.int32(),
+    "uint32": pa.uint32(),
+    "int64": pa.int64(),
+    "uint64": pa.uint64(),
+    "halffloat": pa.float16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "json": pa.large_binary(),
+    "date32:day": pa.date32(),
+    "date64:ms": pa.date64(),
+    "time32:s": pa.time32("s"),
+    "time32:ms": pa.time32("ms"),
+    "time64:us": pa.time64("us"),
+    "time64:ns": pa.time64("ns"),
+    "lance.bfloat16": pa.binary(2),
+}
+_SIMPLE_NAMES = {dtype: name for name, dtype in _SIMPLE.items() if name not in {"json", "lance.bfloat16"}}
+
+
+def to_arrow_schema(schema: LanceSchema) -> pa.Schema:
+    """The Arrow schema of a Lance schema, metadata included.
+
+    Raises:
+        CorruptFileError: a logical type that cannot be parsed.
+        UnsupportedFeatureError: a logical type that this release does not know.
+    """
+    metadata = {key.encode(): value for key, value in schema.metadata.items()}
+    return pa.schema([to_arrow_field(top) for top in schema.fields], metadata=metadata or None)
+
+
+def to_arrow_field(field: Field) -> pa.Field:
+    """The Arrow field of one Lance field, children and metadata included."""
+    metadata = {key.encode(): value for key, value in field.metadata.items()}
+    return pa.field(field.name, to_arrow_type(field), field.nullable, metadata=metadata or None)
+
+
+def to_arrow_type(field: Field) -> pa.DataType:
+    """The Arrow type of one Lance field; only the children it holds are part of it."""
+    logical = field.logical_type
+    if logical in _SIMPLE:
+        return _SIMPLE[logical]
+    if logical == "struct":
+        return pa.struct([to_arrow_field(child) for child in field.children])
+    if logical in lt.LIST_TYPES:
+        return pa.list_(to_arrow_field(_only_child(field)))
+    if logical in lt.LARGE_LIST_TYPES:
+        return pa.large_list(to_arrow_field(_only_child(field)))
+    if logical == "map":
+        return _map_type(field)
+    if lt.is_fixed_size_list(logical) and field.children:
+        _, parameters = lt.split(logical)
+        return pa.list_(to_arrow_field(_only_child(field)), _number(parameters[-1], field))
+    return _parametric(logical, field)
+
+
+def _only_child(field: Field) -> Field:
+    if len(field.children) != 1:
+        raise CorruptFileError(f"field {field.name!r} of type {field.logical_type} has {len(field.children)} children")
+    return field.children[0]
+
+
+def _map_type(field: Field) -> pa.DataType:
+    entries = _only_child(field)
+    if len(entries.children) != 2:
+        raise CorruptFileError(f"map {field.name!r} has {len(entries.children)} fields in its entries instead of 2")
+    key, value = entries.children
+    return pa.map_(to_arrow_field(key).with_nullable(False), to_arrow_field(value))
+
+
+def _number(text: str, field: Field) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise CorruptFileError(f"field {field.name!r} has the malformed type {field.logical_type!r}")
+    return int(text)
+
+
+def _parametric(logical: str, field: Field) -> pa.DataType:
+    kind, parameters = lt.split(logical)
+    build = _PARAMETRIC.get(kind)
+    if build is None:
+        raise UnsupportedFeatureError(
+            f"field {field.name!r} has type {logical!r}, which this release does not know; read the table without it",
+            feature=f"logical type {kind}",
+        )
+    try:
+        return build(parameters, field)
+    except (ValueError, IndexError, TypeError, KeyError, pa.ArrowException) as error:
+        raise CorruptFileError(f"field {field.name!r} has the malformed type {logical!r}") from error
+
+
+def _timestamp(parameters: tuple[str, ...], field: Field) -> pa.DataType:
+    unit, zone = parameters
+    return pa.timestamp(unit, None if zone == "-" else zone)
+
+
+def _decimal(parameters: tuple[str, ...], field: Field) -> pa.DataType:
+    bits, precision, scale = parameters
+    return {"128": pa.decimal128, "256": pa.decimal256}[bits](int(precision), int(scale))
+
+
+def _fixed_size_list(parameters: tuple[str, ...], field: Field) -> pa.DataType:
+    item, dimension = parameters
+    return pa.list_(pa.field("item", _inner(item, field)), _number(dimension, field))
+
+
+def _dictionary(parameters: tuple[str, ...], field: Field) -> pa.DataType:
+    value, index, ordered = parameters
+    return pa.dictionary(_inner(index, field), _inner(value, field), ordered == "true")
+
+
+def _inner(logical: str, field: Field) -> pa.DataType:
+    return _SIMPLE[logical] if logical in _SIMPLE else _parametric(logical, field)
+
+
+_PARAMETRIC: dict[str, Callable[[tuple[str, ...], Field], pa.DataType]] = {
+    "timestamp": _timestamp,
+    "duration": lambda parameters, field: pa.duration(parameters[0]),
+    "decimal": _decimal,
+    "fixed_size_binary": lambda parameters, field: pa.binary(_number(parameters[0], field)),
+    "fixed_size_list": _fixed_size_list,
+    "dict": _dictionary,
+}
+
+
+def from_arrow_schema(schema: pa.Schema, *, first_id: int = 0) -> LanceSchema:
+    """The Lance schema of an Arrow schema; fields are numbered depth-first from `first_id`.
+
+    Raises:
+        InvalidInputError: a type that Lance has not, two fields of one name, or an empty name.
+    """
+    _check_names([field.name for field in schema], "the schema")
+    ids = count(first_id)
+    fields = tuple(_from_arrow_field(field, ids, field.name) for field in schema)
+    return LanceSchema(fields, _text_keys(schema.metadata))
+
+
+def from_arrow_field(field: pa.Field, *, first_id: int) -> Field:
+    """One Lance field and its children, numbered depth-first from `first_id`; raises as `from_arrow_schema`."""
+    return _from_arrow_field(field, count(first_id), field.name)
+
+
+def logical_type_of(dtype: pa.DataType) -> str:
+    """The logical type of an Arrow type without regard to children.
+
+    Raises:
+        InvalidInputError: Lance has no such type.
+    """
+    return _logical(dtype, str(dtype))
+
+
+def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str) -> Field:
+    dtype, metadata = _storage(field)
+    field_id = FieldId(next(ids))
+    return Field(
+        name=field.name,
+        id=field_id,
+        logical_type=_logical(dtype, path),
+        nullable=field.nullable,
+        children=tuple(_from_arrow_field(child, ids, f"{path}.{child.name}") for child in _children(dtype, path)),
+        metadata=metadata,
+        encoding=_wire_encoding(dtype),
+        dictionary=DictionaryLocation(0, 0) if pt.is_dictionary(dtype) else None,
+        unenforced_primary_key=metadata.get("lance-schema:unenforced-primary-key", b"").lower() == b"true",
+    )
+
+
+def _storage(field: pa.Field) -> tuple[pa.DataType, Mapping[str, bytes]]:
+    metadata = dict(_text_keys(field.metadata))
+    dtype = field.type
+    if isinstance(dtype, pa.BaseExtensionType):
+        metadata[EXTENSION_NAME] = dtype.extension_name.encode()
+        metadata[EXTENSION_METADATA] = dtype.__arrow_ext_serialize__()
+        dtype = dtype.storage_type
+    return dtype, metadata
+
+
+def _text_keys(metadata: Mapping[bytes, bytes] | None) -> dict[str, bytes]:
+    return {key.decode(): value for key, value in (metadata or {}).items()}
+
+
+def _children(dtype: pa.DataType, path: str) -> list[pa.Field]:
+    if pt.is_struct(dtype):
+        _check_names([child.name for child in dtype], path)
+        return list(dtype)
+    if pt.is_map(dtype):
+        key = dtype.key_field.with_name("key").with_nullable(False)
+        return [pa.field("entries", pa.struct([key, dtype.item_field.with_name("value")]), nullable=False)]
+    if pt.is_list(dtype) or pt.is_large_list(dtype):
+        return [dtype.value_field]
+    if pt.is_fixed_size_list(dtype) and pt.is_struct(dtype.value_type):
+        return [dtype.value_field]
+    return []
+
+
+def _check_names(names: list[str], path: str) -> None:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InvalidInputError(f"{path} has more than one field named {', '.join(map(repr, twice))}; rename them")
+    if "" in names:
+        raise InvalidInputError(f"{path} has a field without a name; name it")
+
+
+def _logical(dtype: pa.DataType, path: str) -> str:
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _logical(dtype.storage_type, path)
+    if dtype in _SIMPLE_NAMES:
+        return _SIMPLE_NAMES[dtype]
+    if pt.is_struct(dtype):
+        return "struct"
+    if pt.is_map(dtype):
+        return "map"
+    if pt.is_list(dtype) or pt.is_large_list(dtype):
+        large = "large_list" if pt.is_large_list(dtype) else "list"
+        return f"{large}.struct" if pt.is_struct(dtype.value_type) else large
+    if pt.is_string_view(dtype):
+        return "string"
+    if pt.is_binary_view(dtype):
+        return "binary"
+    return _parametric_logical(dtype, path)
+
+
+def _parametric_logical(dtype: pa.DataType, path: str) -> str:
+    if pt.is_timestamp(dtype):
+        return f"timestamp:{dtype.unit}:{dtype.tz or '-'}"
+    if pt.is_duration(dtype):
+        return f"duration:{dtype.unit}"
+    if pt.is_decimal128(dtype) or pt.is_decimal256(dtype):
+        return f"decimal:{dtype.bit_width}:{dtype.precision}:{dtype.scale}"
+    if pt.is_fixed_size_binary(dtype):
+        return f"fixed_size_binary:{dtype.byte_width}"
+    if pt.is_dictionary(dtype):
+        return f"dict:{_logical(dtype.value_type, path)}:{_logical(dtype.index_type, path)}:false"
+    if pt.is_fixed_size_list(dtype):
+        return f"fixed_size_list:{_fixed_size_list_item(dtype, path)}:{dtype.list_size}"
+    raise InvalidInputError(f"{path} has type {dtype}, which Lance cannot hold; {_advice(dtype)}")
+
+
+def _fixed_size_list_item(dtype: pa.DataType, path: str) -> str:
+    item = dtype.value_type
+    if isinstance(item, pa.BaseExtensionType) and item.extension_name == "lance.bfloat16":
+        return "lance.bfloat16"
+    fixed_width = pt.is_primitive(item) or pt.is_decimal(item) or pt.is_fixed_size_binary(item) or pt.is_boolean(item)
+    if not (fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item)):
+        raise InvalidInputError(f"{path} is a fixed-size list of {item}, which Lance cannot hold; use a list instead")
+    return _logical(item, path)
+
+
+def _advice(dtype: pa.DataType) -> str:
+    if pt.is_decimal(dtype):
+        return "cast it to decimal128"
+    if pt.is_union(dtype):
+        return "use a struct with one field for each member"
+    if pt.is_run_end_encoded(dtype):
+        return "decode it first"
+    return "cast it to another type first"
+
+
+def _wire_encoding(dtype: pa.DataType) -> int:
+    if pt.is_struct(dtype) or pt.is_null(dtype):
+        return 0
+    if pt.is_dictionary(dtype):
+        return _DICTIONARY
+    variable = pt.is_string(dtype) or pt.is_large_string(dtype) or pt.is_binary(dtype) or pt.is_large_binary(dtype)
+    return _VAR_BINARY if variable else _PLAIN

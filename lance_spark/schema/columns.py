@@ -1,0 +1,50 @@
+"""Which fields own a column in a data file (Lance file format: 2.0 every node, from 2.1 on the leaves only)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import Field
+
+_TRUE = b"true"
+BLOB_V2_EXTENSION = "lance.blob.v2"
+
+
+def is_packed(field: Field) -> bool:
+    """True for a struct whose children lie row by row in one column."""
+    keys = ("lance-encoding:packed", "packed")
+    return field.logical_type == "struct" and any(field.metadata.get(key, b"").lower() == _TRUE for key in keys)
+
+
+def is_blob(field: Field) -> bool:
+    """True for a column of large values that lie outside of the pages (blob v1 and v2)."""
+    extension = field.metadata.get("ARROW:extension:name", b"").decode("utf-8", "replace") or field.extension_name
+    return field.metadata.get("lance-encoding:blob", b"").lower() == _TRUE or extension == BLOB_V2_EXTENSION
+
+
+def is_leaf(field: Field) -> bool:
+    """True if the field owns one column in a file of version 2.1 or later, and none of its children does."""
+    return not field.children or is_packed(field) or is_blob(field)
+
+
+def paths(field: Field) -> list[tuple[Field, ...]]:
+    """For each leaf below `field` the fields from `field` down to it, in column order."""
+    if is_leaf(field):
+        return [(field,)]
+    return [(field, *rest) for child in field.children for rest in paths(child)]
+
+
+def column_fields(fields: Iterable[Field], version: FileVersion) -> tuple[Field, ...]:
+    """The fields that own a column in a file of `version`, in column order."""
+    if version is FileVersion.V0_1:
+        return tuple(node for field in fields for node in field.walk())
+    if version is FileVersion.V2_0:
+        return tuple(node for field in fields for node in _nodes(field))
+    return tuple(path[-1] for field in fields for path in paths(field))
+
+
+def _nodes(field: Field) -> list[Field]:
+    if is_leaf(field) or field.logical_type.startswith("fixed_size_list:"):
+        return [field]
+    return [field, *(node for child in field.children for node in _nodes(child))]

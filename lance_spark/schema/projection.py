@@ -1,0 +1,106 @@
+"""Parts of a schema: columns by dotted path, subtrees by field id.
+
+A path is the names from the top-level field down, joined by dots; a name that holds dots itself stands in backticks:
+
+>>> parse_path("point.x")
+('point', 'x')
+>>> parse_path("`a.b`.c")
+('a.b', 'c')
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.schema.columns import is_leaf
+from lance_spark.schema.field import Field, LanceSchema
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """The names of a dotted path.
+
+    Raises:
+        InvalidInputError: empty, or a part that is empty or badly quoted.
+    """
+    parts: list[str] = []
+    position = 0
+    while True:
+        match = _PART.match(text, position)
+        if match is None:
+            raise InvalidInputError(f"{text!r} is not a column path; write name.name, with backticks around dots")
+        parts.append(match[1].replace("``", "`") if match[1] else match[2])
+        position = match.end()
+        if position == len(text):
+            return tuple(parts)
+        if text[position] != ".":
+            raise InvalidInputError(f"{text!r} is not a column path; write name.name, with backticks around dots")
+        position += 1
+
+
+def find(schema: LanceSchema, path: Sequence[str]) -> tuple[Field, ...]:
+    """The fields along `path`, the top-level field first.
+
+    Raises:
+        NotFoundError: there is no such field; the message names near ones.
+    """
+    found: list[Field] = []
+    siblings = schema.fields
+    for name in path:
+        match = next((field for field in siblings if field.name == name), None)
+        if match is None:
+            near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            known = ", ".join(repr(field.name) for field in siblings[:20])
+            raise NotFoundError(f"there is no column {'.'.join(path)!r}{hint} Known here: {known or 'no fields'}")
+        found.append(match)
+        siblings = match.children
+    return tuple(found)
+
+
+def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> LanceSchema:
+    """The schema with only `columns`, top-level fields in the order in which they are first named.
+
+    Several paths into one struct give one struct; its children keep the order of the schema. A column that is named
+    twice stands once.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: a path that cannot be parsed.
+    """
+    wanted: dict[str, set[int]] = {}
+    for column in columns:
+        along = find(schema, _resolve(schema, column))
+        ids = wanted.setdefault(along[0].name, set())
+        ids.update(node.id for node in along[-1].walk())
+    tops = {field.name: field for field in schema.fields}
+    pruned = [prune((tops[name],), ids) for name, ids in wanted.items()]
+    return LanceSchema(tuple(field for fields in pruned for field in fields), schema.metadata)
+
+
+def _resolve(schema: LanceSchema, column: str | Sequence[str]) -> Sequence[str]:
+    if not isinstance(column, str):
+        return column
+    # A top-level column whose name holds dots may be given as it is.
+    return (column,) if any(field.name == column for field in schema.fields) else parse_path(column)
+
+
+def prune(fields: Iterable[Field], ids: Collection[int]) -> tuple[Field, ...]:
+    """The subtrees that lead to the fields with these ids; children of a kept inner field only if they are named too.
+
+    An inner field without any named descendant stays only if it is itself a leaf in this sense (an empty struct).
+    """
+    kept = []
+    for field in fields:
+        if is_leaf(field):
+            if field.id in ids:
+                kept.append(field)
+            continue
+        children = prune(field.children, ids)
+        if children:
+            kept.append(field.with_children(children))
+    return tuple(kept)

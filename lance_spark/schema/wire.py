@@ -1,0 +1,113 @@
+"""`lance.file.Field` lists and field trees.
+
+The wire lists fields depth-first, each with its id and its parent's (-1 for top-level fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lance_spark._proto import file_pb2
+from lance_spark.errors import CorruptFileError
+from lance_spark.schema.columns import is_blob, is_packed
+from lance_spark.schema.field import DictionaryLocation, Field, FieldId, LanceSchema
+
+_NO_PARENT = -1
+_MAX_DEPTH = 100
+
+
+def schema_from_proto(message: file_pb2.Schema) -> LanceSchema:
+    """The schema of a `lance.file.Schema` message.
+
+    Raises:
+        CorruptFileError: as `fields_from_proto`.
+    """
+    return LanceSchema(fields_from_proto(message.fields), dict(message.metadata))
+
+
+def schema_to_proto(schema: LanceSchema) -> file_pb2.Schema:
+    """The `lance.file.Schema` message of a schema."""
+    return file_pb2.Schema(fields=fields_to_proto(schema.fields), metadata=dict(schema.metadata))
+
+
+def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
+    """The trees of top-level fields.
+
+    Raises:
+        CorruptFileError: an id twice, a parent that does not stand before its child, or nesting beyond reason.
+    """
+    children: dict[int, list[int]] = {}
+    positions: dict[int, int] = {}
+    tops: list[int] = []
+    owner_of_unnumbered: int | None = None
+    for position, message in enumerate(messages):
+        if message.id == _NO_PARENT and owner_of_unnumbered is not None:
+            # The descriptor children of a blob column carry no ids of their own.
+            children.setdefault(owner_of_unnumbered, []).append(position)
+            continue
+        if message.id in positions:
+            raise CorruptFileError(f"two fields of the schema have id {message.id}")
+        if message.parent_id == _NO_PARENT:
+            tops.append(position)
+        elif message.parent_id in positions:
+            children.setdefault(positions[message.parent_id], []).append(position)
+        else:
+            raise CorruptFileError(f"field {message.name!r} has parent {message.parent_id}, which is not before it")
+        positions[message.id] = position
+        described = _field(message, ())
+        owner_of_unnumbered = position if is_blob(described) or is_packed(described) else None
+    return tuple(_build(messages, children, position, 0) for position in tops)
+
+
+def _build(messages: Sequence[file_pb2.Field], children: dict[int, list[int]], position: int, depth: int) -> Field:
+    if depth > _MAX_DEPTH:
+        raise CorruptFileError(f"the schema nests deeper than {_MAX_DEPTH} fields")
+    below = tuple(_build(messages, children, child, depth + 1) for child in children.get(position, ()))
+    return _field(messages[position], below)
+
+
+def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
+    located = message.HasField("dictionary")
+    return Field(
+        name=message.name,
+        id=FieldId(message.id),
+        logical_type=message.logical_type,
+        nullable=message.nullable,
+        children=children,
+        metadata=dict(message.metadata),
+        encoding=message.encoding,
+        dictionary=DictionaryLocation(message.dictionary.offset, message.dictionary.length) if located else None,
+        extension_name=message.extension_name,
+        unenforced_primary_key=message.unenforced_primary_key,
+    )
+
+
+def fields_to_proto(fields: Iterable[Field]) -> list[file_pb2.Field]:
+    """The messages of field trees, depth-first."""
+    messages: list[file_pb2.Field] = []
+    for field in fields:
+        _append(messages, field, _NO_PARENT)
+    return messages
+
+
+def _append(messages: list[file_pb2.Field], field: Field, parent_id: int) -> None:
+    optional: dict[str, Any] = {}
+    if field.dictionary is not None:
+        optional["dictionary"] = file_pb2.Dictionary(offset=field.dictionary.offset, length=field.dictionary.length)
+    messages.append(
+        file_pb2.Field(
+            name=field.name,
+            id=field.id,
+            parent_id=parent_id,
+            logical_type=field.logical_type,
+            nullable=field.nullable,
+            encoding=field.encoding,  # type: ignore[arg-type]
+            extension_name=field.extension_name,
+            metadata=dict(field.metadata),
+            unenforced_primary_key=field.unenforced_primary_key,
+            **optional,
+        )
+    )
+    for child in field.children:
+        _append(messages, child, field.id)
