@@ -1,4 +1,4 @@
-"""The roles of a compressive encoding (`lance.encodings21.CompressiveEncoding`, format-facts C.7).
+"""The roles of a compressive encoding (`lance.encodings21.CompressiveEncoding`).
 
 One wire message is one module with one frozen dataclass that can `from_proto`, `to_proto`, decode and encode.
 The three roles are types, so that an encoding in a place where it is not allowed is found when the message is
@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class CompressiveEncoding(ABC):
@@ -27,12 +30,24 @@ class CompressiveEncoding(ABC):
 
     @classmethod
     @abstractmethod
-    def from_proto(cls, message: Any) -> CompressiveEncoding:
-        """From the member message (not the enclosing oneof)."""
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        """From the member message (not the enclosing oneof), to be used as `role`.
+
+        Raises:
+            CorruptFileError: the message contradicts itself, or what it holds cannot stand in this role.
+            UnsupportedFeatureError: it asks for something that no release writes or that this one does not know.
+        """
 
     @abstractmethod
     def to_proto(self) -> Any:
         """The whole `CompressiveEncoding` message, oneof included."""
+
+    def max_encoded_bytes(self, num_values: int) -> int | None:
+        """No encoded buffer of `num_values` values is larger; None if the encoding sets no bound.
+
+        What claims to decompress to more than this is corrupt.
+        """
+        return None
 
 
 class MiniBlockEncoding(CompressiveEncoding):
@@ -45,7 +60,9 @@ class MiniBlockEncoding(CompressiveEncoding):
 
     @abstractmethod
     def decode_mini_blocks(self, buffers: list[Chunks]) -> Block:
-        """The values of all chunks, one after the other. `buffers` has one entry a value buffer, all with equal `num_values`.
+        """The values of all chunks, one after the other.
+
+        `buffers` has one entry a value buffer, all with equal `num_values`.
 
         Raises:
             CorruptFileError: the bytes contradict the encoding.
@@ -69,7 +86,7 @@ class PerValueEncoding(CompressiveEncoding):
 
     @abstractmethod
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> Block:
-        """From the values as they stand in the page (fixed width: `bits_per_value` of the layout) to the values meant."""
+        """The values meant by the values that stand in the page (fixed width: `bits_per_value` of the layout)."""
 
 
 EncodingT = TypeVar("EncodingT", bound=CompressiveEncoding)
@@ -89,6 +106,14 @@ class EncodedMiniBlocks(Generic[EncodingT]):
     @property
     def num_values(self) -> Int64Array:
         return self.buffers[0].num_values
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBlocks(Generic[EncodingT]):
+    """Many blocks encoded alike, each on its own: the levels of the chunks of a page."""
+
+    encoding: EncodingT
+    chunks: Chunks
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class VariableWidthBlock:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeListBlock:
-    """`num_values` lists of `dimension` items. `validity` (LSB first, 1 = valid) has one bit an item, None = all valid."""
+    """`num_values` lists of `dimension` items; `validity` (LSB first, 1 = valid): a bit an item, None = all valid."""
 
     items: Block
     dimension: int

@@ -134,7 +134,7 @@ def _write_word(address, word_bits, value):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target):
-    """Unpacks chunks of a width word and one block of up to 1024 values each; the values of all chunks stand back to back.
+    """Unpacks chunks of a width word and one block of up to 1024 values each, back to back.
 
     `target` needs room for all values and 1023 more words, because a block is always unpacked whole.
     """

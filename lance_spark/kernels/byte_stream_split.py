@@ -1,4 +1,4 @@
-"""Byte stream split (`lance.encodings21.ByteStreamSplit`): byte 0 of all n values of a chunk, then all bytes 1, and so on.
+"""Byte stream split (`lance.encodings21.ByteStreamSplit`): all bytes 0 of a chunk, then all bytes 1, and so on.
 
 Worked example, two 32-bit values: ``01 02 03 04, 11 12 13 14 -> 01 11, 02 12, 03 13, 04 14``.
 

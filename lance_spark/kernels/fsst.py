@@ -64,7 +64,7 @@ def _decode_value(source, stop, symbols, lengths, target):
     return target if checked >= 0 else np.int64(0)
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_symbols(
     offsets,
     offset_bytes,
@@ -78,7 +78,7 @@ def decode_symbols(
     target,
     capacity,
 ):
-    """Decodes the values from `first_value` on as long as they surely fit; returns the number of the value to go on with.
+    """Decodes the values from `first_value` on while they surely fit; returns the number of the value to go on with.
 
     A negative result is ``~i``: value i is corrupt.
 

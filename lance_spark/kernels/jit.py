@@ -68,8 +68,9 @@ class Kernel:
 
     def _compile_with_temporary_cache(self, function: Callable[..., Any]) -> Any:
         import numba
-        from numba.core import config
+        from numba.core import config as numba_config
 
+        config: Any = numba_config
         before = config.CACHE_DIR
         config.CACHE_DIR = os.path.join(tempfile.gettempdir(), f"lance_spark_numba_{os.getuid()}")
         try:

@@ -113,8 +113,8 @@ def concatenate_variable(
 def plan_variable_chunks(offsets, offset_bytes, num_values, max_values, max_bytes, target_counts, target_sizes):
     """Cuts byte strings into chunks of a power of two of values; returns the number of chunks.
 
-    A chunk takes as many values as fit into `max_bytes` (at least one), offsets included, at most `max_values`; only the
-    last one may hold another number than a power of two. `target_sizes` are rounded up to whole offsets.
+    A chunk takes as many values as fit into `max_bytes` (at least one), offsets included, at most `max_values`; only
+    the last one may hold another number than a power of two. `target_sizes` are rounded up to whole offsets.
     """
     counts = pointer_i64(target_counts)
     sizes = pointer_i64(target_sizes)

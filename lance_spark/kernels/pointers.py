@@ -5,8 +5,8 @@ by anybody but the kernel that calls it.
 
 * ``pointer_u8(address)`` and its siblings: something to index.
 * ``copy_bytes(target, source, length)``: C's memcpy.
-* ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM vector, so
-  that the machine's widest registers are used without depending on what the loop vectoriser can prove.
+* ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
+  vector, so that the machine's widest registers are used without depending on what the loop vectoriser can prove.
 """
 
 from __future__ import annotations

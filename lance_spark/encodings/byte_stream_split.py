@@ -1,0 +1,67 @@
+"""Byte stream split: the bytes of a chunk's values sorted by their place (`lance.encodings21.ByteStreamSplit`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.registry import parse, register
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.byte_stream_split import join_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ByteStreamSplit(MiniBlockEncoding):
+    """Values of `bits_per_value` (32 or 64) bits."""
+
+    wire_name: ClassVar[str] = "byte_stream_split"
+    bits_per_value: int
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        bits_per_value = parse(message.values, Flat).bits_per_value
+        if bits_per_value not in (32, 64):
+            raise UnsupportedFeatureError(
+                f"byte_stream_split of values of {bits_per_value} bits", feature="byte_stream_split"
+            )
+        return cls(bits_per_value)
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(byte_stream_split=pb.ByteStreamSplit(values=Flat(self.bits_per_value).to_proto()))
+
+    def max_encoded_bytes(self, num_values: int) -> int | None:
+        return num_values * self.bits_per_value // 8
+
+    @property
+    def num_buffers(self) -> int:
+        return 1
+
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
+        chunks = buffers[0]
+        word_bytes = self.bits_per_value // 8
+        if bool((chunks.num_values > chunks.sizes // word_bytes).any()):
+            raise CorruptFileError("byte_stream_split: a chunk is too short for its values")
+        starts, num_values = np.ascontiguousarray(chunks.starts), np.ascontiguousarray(chunks.num_values)
+        total = chunks.total_values
+        target = pa.allocate_buffer(total * word_bytes)
+        join_bytes(
+            chunks.data.address,
+            address_of(starts),
+            address_of(num_values),
+            len(starts),
+            word_bytes,
+            target.address,
+        )
+        return FixedWidthBlock(target, self.bits_per_value, total)

@@ -1,0 +1,135 @@
+"""Fixed-size lists of items of equal width (`lance.encodings21.FixedSizeList`); they may nest.
+
+Mini-blocks: a bitmap of the items' validity, if there is one, is a value buffer before those of the items. Full-zip:
+each value is, layer by layer from the outside, the validity of all its items padded to a byte, then all leaf items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.blocks import (
+    Block,
+    Chunks,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    VariableWidthBlock,
+)
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.registry import parse, register
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.bits import concatenate_bits
+from lance_spark.kernels.slices import gather_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_VALIDITY = Flat(1)
+_MAX_ITEMS_PER_VALUE = (1 << 31) - 1
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
+    """`items_per_value` items a list; `values` is the encoding of the items."""
+
+    wire_name: ClassVar[str] = "fixed_size_list"
+    items_per_value: int
+    has_validity: bool
+    values: CompressiveEncoding
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        if not 1 <= message.items_per_value <= _MAX_ITEMS_PER_VALUE:
+            raise CorruptFileError(f"fixed_size_list: {message.items_per_value} items in a list")
+        return cls(message.items_per_value, message.has_validity, parse(message.values, role))
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(
+            fixed_size_list=pb.FixedSizeList(
+                items_per_value=self.items_per_value, has_validity=self.has_validity, values=self.values.to_proto()
+            )
+        )
+
+    def max_encoded_bytes(self, num_values: int) -> int | None:
+        num_items = num_values * self.items_per_value
+        return (num_items + 7) // 8 if self.has_validity else self.values.max_encoded_bytes(num_items)
+
+    @property
+    def num_buffers(self) -> int:
+        return int(self.has_validity) + self._mini_block_values().num_buffers
+
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedSizeListBlock:
+        num_values = buffers[0].num_values
+        if bool((num_values > (1 << 62) // self.items_per_value).any()):
+            raise CorruptFileError("fixed_size_list: a chunk claims more items than there can be")
+        of_items = [
+            Chunks(chunks.data, chunks.starts, chunks.sizes, num_values * self.items_per_value) for chunks in buffers
+        ]
+        validity = None
+        if self.has_validity:
+            validity = _VALIDITY.decode_blocks(of_items.pop(0)).data
+        items = self._mini_block_values().decode_mini_blocks(of_items)
+        return FixedSizeListBlock(items, self.items_per_value, validity, items.num_values // self.items_per_value)
+
+    def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> FixedSizeListBlock:
+        if not isinstance(block, FixedWidthBlock) or block.bits_per_value % 8:
+            raise CorruptFileError("fixed_size_list: the page does not hold whole bytes of equal width")
+        return self._decode_rows(block, 0, 1)
+
+    def _mini_block_values(self) -> MiniBlockEncoding:
+        if not isinstance(self.values, MiniBlockEncoding):
+            raise CorruptFileError(f"fixed_size_list: {self.values.wire_name} cannot stand in a mini-block")
+        return self.values
+
+    def _decode_rows(self, rows: FixedWidthBlock, at: int, num_lists: int) -> FixedSizeListBlock:
+        """This layer, whose part of each row begins at byte `at`; a row holds `num_lists` lists of this layer."""
+        num_items = num_lists * self.items_per_value
+        validity = None
+        if self.has_validity:
+            validity = _gather_bits(rows, at, num_items)
+            at += (num_items + 7) // 8
+        items: Block
+        if isinstance(self.values, FixedSizeList):
+            items = self.values._decode_rows(rows, at, num_items)
+        elif isinstance(self.values, Flat):
+            items = _gather_items(rows, at, num_items, self.values.bits_per_value)
+        else:
+            raise CorruptFileError(f"fixed_size_list: {self.values.wire_name} cannot stand in a full-zip page")
+        return FixedSizeListBlock(items, self.items_per_value, validity, rows.num_values * num_lists)
+
+
+def _gather_bits(rows: FixedWidthBlock, at: int, bits_per_row: int) -> pa.Buffer:
+    """`bits_per_row` bits from byte `at` of each row, back to back."""
+    stride = rows.bits_per_value // 8
+    if at + (bits_per_row + 7) // 8 > stride:
+        raise CorruptFileError(f"fixed_size_list: a value of {stride} bytes is too short for its lists")
+    starts = np.arange(rows.num_values, dtype=np.int64) * stride + at
+    counts = np.full(rows.num_values, bits_per_row, np.int64)
+    num_bytes = (rows.num_values * bits_per_row + 7) // 8
+    target = pa.allocate_buffer(num_bytes + 1)
+    concatenate_bits(rows.data.address, address_of(starts), address_of(counts), len(starts), target.address)
+    return target.slice(0, num_bytes)
+
+
+def _gather_items(rows: FixedWidthBlock, at: int, items_per_row: int, bits_per_item: int) -> FixedWidthBlock:
+    stride = rows.bits_per_value // 8
+    num_items = rows.num_values * items_per_row
+    bits_per_row = items_per_row * bits_per_item
+    if bits_per_row % 8:
+        return FixedWidthBlock(_gather_bits(rows, at, bits_per_row), bits_per_item, num_items)
+    row_bytes = bits_per_row // 8
+    if at + row_bytes != stride:
+        raise CorruptFileError(f"fixed_size_list: a value has {stride} bytes where its lists need {at + row_bytes}")
+    if at == 0:
+        return FixedWidthBlock(rows.data, bits_per_item, num_items)
+    target = pa.allocate_buffer(rows.num_values * row_bytes)
+    gather_rows(rows.data.address + at, stride, row_bytes, rows.num_values, target.address)
+    return FixedWidthBlock(target, bits_per_item, num_items)

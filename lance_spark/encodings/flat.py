@@ -1,0 +1,98 @@
+"""Flat: values of equal width, back to back (`lance.encodings21.Flat`).
+
+One bit a value is LSB first; n values take ``ceil(n * bits_per_value / 8)`` bytes in each chunk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import (
+    BlockEncoding,
+    CompressiveEncoding,
+    MiniBlockEncoding,
+    PerValueEncoding,
+)
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.encodings.buffer_compression import refuse_buffer_compression
+from lance_spark.encodings.registry import register
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.bits import concatenate_bits
+from lance_spark.kernels.slices import concatenate
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MAX_BITS_PER_VALUE = 1 << 34
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
+    """`bits_per_value` is the width of a value, 1 for booleans."""
+
+    wire_name: ClassVar[str] = "flat"
+    bits_per_value: int
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        refuse_buffer_compression(message, "data", cls.wire_name)
+        if message.bits_per_value > _MAX_BITS_PER_VALUE:
+            raise CorruptFileError(f"flat: values of {message.bits_per_value} bits")
+        return cls(message.bits_per_value)
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=self.bits_per_value))
+
+    def max_encoded_bytes(self, num_values: int) -> int | None:
+        return (num_values * self.bits_per_value + 7) // 8
+
+    @property
+    def num_buffers(self) -> int:
+        return 1
+
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
+        return self.decode_blocks(buffers[0])
+
+    def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
+        """The values; a view where the slices touch each other, else a copy."""
+        bits = self.bits_per_value
+        if bits and bool((chunks.num_values > chunks.sizes * 8 // bits).any()):
+            raise CorruptFileError(f"flat: a chunk is too short for its values of {bits} bits")
+        num_bits = chunks.num_values * bits
+        sizes = (num_bits + 7) >> 3
+        num_bytes = (int(num_bits.sum()) + 7) // 8
+        if bits % 8 and bool((num_bits[:-1] & 7).any()):
+            data = _concatenated_bits(chunks, num_bits, num_bytes)
+        else:
+            data = _concatenated(chunks, sizes, num_bytes)
+        return FixedWidthBlock(data, bits, chunks.total_values)
+
+    def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> FixedWidthBlock:
+        if not isinstance(block, FixedWidthBlock) or block.bits_per_value != self.bits_per_value:
+            raise CorruptFileError(f"flat: the page does not hold values of {self.bits_per_value} bits")
+        return block
+
+
+def _concatenated(chunks: Chunks, sizes: Int64Array, num_bytes: int) -> pa.Buffer:
+    if num_bytes == 0:
+        return chunks.data.slice(0, 0)
+    if bool((chunks.starts[1:] == chunks.starts[:-1] + sizes[:-1]).all()):
+        return chunks.data.slice(int(chunks.starts[0]), num_bytes)
+    starts = np.ascontiguousarray(chunks.starts)
+    target = pa.allocate_buffer(num_bytes)
+    concatenate(chunks.data.address, address_of(starts), address_of(sizes), len(starts), target.address)
+    return target
+
+
+def _concatenated_bits(chunks: Chunks, num_bits: Int64Array, num_bytes: int) -> pa.Buffer:
+    starts = np.ascontiguousarray(chunks.starts)
+    target = pa.allocate_buffer(num_bytes + 1)
+    concatenate_bits(chunks.data.address, address_of(starts), address_of(num_bits), len(starts), target.address)
+    return target.slice(0, num_bytes)

@@ -1,0 +1,140 @@
+"""FSST: byte strings as one-byte codes for symbols of up to 8 bytes (`lance.encodings21.Fsst`).
+
+The symbol table is a u64 (high half ``0x46535354``, bit 24 = really compressed, low byte = number of symbols n), n
+symbols of 8 bytes, n lengths of a byte, and filler up to 2312 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.registry import parse, register
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.fsst import MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MAGIC = 0x46535354
+_COMPRESSED_BIT = 1 << 24
+_MAX_SYMBOLS = 255
+_HEADER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbols:
+    """Symbols as u64[256] (first byte low) and their lengths as u8[256], 0 for codes without symbol."""
+
+    symbols: np.ndarray[Any, np.dtype[np.uint64]]
+    lengths: np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Fsst(MiniBlockEncoding, PerValueEncoding):
+    """`values` hold the codes; `symbol_table` is as on the wire."""
+
+    wire_name: ClassVar[str] = "fsst"
+    symbol_table: bytes
+    values: Variable
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        codec = cls(message.symbol_table, parse(message.values, Variable))
+        codec._symbols()
+        return codec
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=self.symbol_table, values=self.values.to_proto()))
+
+    @property
+    def num_buffers(self) -> int:
+        return 1
+
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
+        return self._decoded(self.values.decode_mini_blocks(buffers))
+
+    def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> VariableWidthBlock:
+        return self._decoded(self.values.decode_values(block))
+
+    def _symbols(self) -> _Symbols | None:
+        """The symbols; None if the data is not compressed after all.
+
+        Raises:
+            CorruptFileError: the table contradicts itself.
+        """
+        table = self.symbol_table
+        header = int.from_bytes(table[:_HEADER_BYTES], "little")
+        if len(table) < _HEADER_BYTES or header >> 32 != _MAGIC:
+            raise CorruptFileError("fsst: the symbol table has no header")
+        if not header & _COMPRESSED_BIT:
+            return None
+        count = header & 0xFF
+        if len(table) < _HEADER_BYTES + count * (MAX_SYMBOL_BYTES + 1):
+            raise CorruptFileError(f"fsst: {len(table)} bytes cannot hold {count} symbols")
+        symbols = np.zeros(256, np.uint64)
+        lengths = np.zeros(256, np.uint8)
+        symbols[:count] = np.frombuffer(table, "<u8", count, _HEADER_BYTES)
+        lengths[:count] = np.frombuffer(table, np.uint8, count, _HEADER_BYTES + count * MAX_SYMBOL_BYTES)
+        if count and (int(lengths[:count].min()) < 1 or int(lengths.max()) > MAX_SYMBOL_BYTES):
+            raise CorruptFileError("fsst: a symbol has not 1 to 8 bytes")
+        return _Symbols(symbols, lengths)
+
+    def _decoded(self, block: VariableWidthBlock) -> VariableWidthBlock:
+        symbols = self._symbols()
+        if symbols is None:
+            return block
+        # 3 is more than real text reaches on average; what does not fit makes the buffer grow.
+        data = pa.allocate_buffer(3 * block.data.size + 64 * MAX_SYMBOL_BYTES, resizable=True)
+        wide = block.bits_per_offset == 64 or block.data.size * MAX_SYMBOL_BYTES + SLACK_BYTES >= 1 << 31
+        offset_bytes = 8 if wide else 4
+        offsets = pa.allocate_buffer((block.num_values + 1) * offset_bytes)
+        ends = np.frombuffer(offsets, f"<i{offset_bytes}")
+        ends[0] = 0
+        done = 0
+        while True:
+            done = decode_symbols(
+                block.offsets.address,
+                block.bits_per_offset // 8,
+                block.data.address,
+                done,
+                block.num_values,
+                address_of(symbols.symbols),
+                address_of(symbols.lengths),
+                offset_bytes,
+                offsets.address,
+                data.address,
+                data.size,
+            )
+            if done < 0:
+                raise CorruptFileError(f"fsst: value {~done} holds a code without symbol")
+            if done == block.num_values:
+                break
+            data.resize(_grown(block, done, data.size))
+        return _narrowed(
+            VariableWidthBlock(offsets, data.slice(0, int(ends[-1])), offset_bytes * 8, block.num_values), block
+        )
+
+
+def _grown(block: VariableWidthBlock, done: int, size: int) -> int:
+    """A size with room for at least value `done`, whatever its codes are."""
+    ends = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
+    value_bytes = int(ends[done + 1]) - int(ends[done])
+    return size + size // 2 + value_bytes * MAX_SYMBOL_BYTES + SLACK_BYTES
+
+
+def _narrowed(decoded: VariableWidthBlock, block: VariableWidthBlock) -> VariableWidthBlock:
+    """With offsets as wide as before, where they fit."""
+    if block.bits_per_offset == decoded.bits_per_offset or decoded.data.size >= 1 << 31:
+        return decoded
+    ends = np.frombuffer(decoded.offsets, "<i8")
+    return replace(decoded, offsets=pa.py_buffer(ends.astype(np.int32)), bits_per_offset=32)

@@ -1,0 +1,100 @@
+"""Run length encoding (`lance.encodings21.Rle`), with runs of at most 255 values.
+
+In mini-blocks the run values and the run lengths (a byte each) are two buffers. A block on its own is a u64 with the
+bytes of the run values, the run values, and the run lengths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.inline_bitpacking import WORD_BITS
+from lance_spark.encodings.registry import parse, register
+from lance_spark.encodings.status import check
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, decode_runs
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_HEADER_BYTES = 8
+_LENGTH_BITS = 8
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Rle(MiniBlockEncoding, BlockEncoding):
+    """Runs of values of `bits_per_value` (8, 16, 32 or 64) bits."""
+
+    wire_name: ClassVar[str] = "rle"
+    bits_per_value: int
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        bits_per_value = parse(message.values, Flat).bits_per_value
+        bits_per_length = parse(message.run_lengths, Flat).bits_per_value
+        if bits_per_value not in WORD_BITS or bits_per_length != _LENGTH_BITS:
+            raise UnsupportedFeatureError(
+                f"rle with values of {bits_per_value} bits and run lengths of {bits_per_length} bits", feature="rle"
+            )
+        return cls(bits_per_value)
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(
+            rle=pb.Rle(values=Flat(self.bits_per_value).to_proto(), run_lengths=Flat(_LENGTH_BITS).to_proto())
+        )
+
+    @property
+    def num_buffers(self) -> int:
+        return 2
+
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
+        values, lengths = buffers
+        num_values = np.ascontiguousarray(values.num_values)
+        tables = [np.ascontiguousarray(table) for table in (values.starts, values.sizes, lengths.starts, lengths.sizes)]
+        if bool((num_values > tables[3] * MAX_RUN).any()):
+            raise CorruptFileError("rle: a chunk has too few runs for its values")
+        total = int(num_values.sum())
+        word_bytes = self.bits_per_value // 8
+        target = pa.allocate_buffer(total * word_bytes + SLACK_BYTES)
+        status = decode_runs(
+            values.data.address,
+            address_of(tables[0]),
+            address_of(tables[1]),
+            lengths.data.address,
+            address_of(tables[2]),
+            address_of(tables[3]),
+            address_of(num_values),
+            len(num_values),
+            word_bytes,
+            target.address,
+        )
+        check(status, self.wire_name)
+        return FixedWidthBlock(target.slice(0, total * word_bytes), self.bits_per_value, total)
+
+    def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
+        filled = chunks.num_values > 0
+        starts, sizes, num_values = chunks.starts[filled], chunks.sizes[filled], chunks.num_values[filled]
+        if bool((sizes < _HEADER_BYTES).any()):
+            raise CorruptFileError("rle: a block is shorter than its header")
+        data = np.frombuffer(chunks.data, np.uint8)
+        heads = starts[:, None] + np.arange(_HEADER_BYTES)
+        value_bytes = np.ascontiguousarray(data[heads]).view("<i8").reshape(-1)
+        num_runs = sizes - _HEADER_BYTES - value_bytes
+        if bool(((value_bytes < 0) | (value_bytes > sizes - _HEADER_BYTES)).any()):
+            raise CorruptFileError("rle: the values of a block reach over its end")
+        if bool((num_runs * (self.bits_per_value // 8) != value_bytes).any()):
+            raise CorruptFileError("rle: a block has not one value for each run")
+        value_starts = starts + _HEADER_BYTES
+        values = Chunks(chunks.data, value_starts, value_bytes, num_values)
+        lengths = Chunks(chunks.data, value_starts + value_bytes, num_runs, num_values)
+        return self.decode_mini_blocks([values, lengths])

@@ -1,0 +1,126 @@
+"""Variable: byte strings with offsets (`lance.encodings21.Variable`).
+
+In a mini-block chunk n + 1 offsets come first and count from the start of the chunk. A block on its own starts with
+two words, the bits of an offset and the place of the bytes, and its offsets count from 0; files of early 2.1 writers
+have one byte of bits, the number of values and the place of the bytes instead.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.encodings.buffer_compression import refuse_buffer_compression
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.registry import parse, register
+from lance_spark.encodings.status import check
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.offsets import concatenate_variable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MAX_INT32_BYTES = (1 << 31) - 1
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
+    """`bits_per_offset` is 32 or 64."""
+
+    wire_name: ClassVar[str] = "variable"
+    bits_per_offset: int
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        refuse_buffer_compression(message, "values", cls.wire_name)
+        bits_per_offset = parse(message.offsets, Flat).bits_per_value
+        if bits_per_offset not in (32, 64):
+            raise CorruptFileError(f"variable: offsets of {bits_per_offset} bits")
+        return cls(bits_per_offset)
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(variable=pb.Variable(offsets=Flat(self.bits_per_offset).to_proto()))
+
+    @property
+    def num_buffers(self) -> int:
+        return 1
+
+    def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
+        chunks = buffers[0]
+        return self._joined(chunks, chunks.starts, chunks.starts, chunks.sizes)
+
+    def decode_blocks(self, chunks: Chunks) -> VariableWidthBlock:
+        headers = [
+            self._header(chunks.data.slice(start, size), count) if count else (0, 0)
+            for start, size, count in zip(
+                chunks.starts.tolist(), chunks.sizes.tolist(), chunks.num_values.tolist(), strict=True
+            )
+        ]
+        places = np.array(headers, np.int64).reshape(-1, 2)
+        origins = chunks.starts + places[:, 1]
+        return self._joined(chunks, chunks.starts + places[:, 0], origins, chunks.sizes - places[:, 1])
+
+    def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> VariableWidthBlock:
+        if not isinstance(block, VariableWidthBlock):
+            raise CorruptFileError("variable: the page holds values of equal width")
+        return block
+
+    def _header(self, data: pa.Buffer, num_values: int) -> tuple[int, int]:
+        """Where the offsets and the bytes of a block begin."""
+        word_bytes = self.bits_per_offset // 8
+        word = "I" if word_bytes == 4 else "Q"
+        head = data.slice(0, min(data.size, 32)).to_pybytes()
+        if len(head) < 2 * word_bytes + 1:
+            raise CorruptFileError(f"variable: a block of {len(head)} bytes is shorter than its header")
+        if any(head[1:4]):
+            bits, count, data_start = struct.unpack_from(f"<B{word}{word}", head + bytes(8))
+            offset_start = 1 + 2 * word_bytes
+            if count != num_values:
+                raise CorruptFileError(f"variable: a block of {num_values} values says it has {count}")
+        else:
+            bits, data_start = struct.unpack_from(f"<{word}{word}", head)
+            offset_start = 2 * word_bytes
+        if bits != self.bits_per_offset:
+            raise CorruptFileError(
+                f"variable: a block with {bits}-bit offsets where {self.bits_per_offset} are promised"
+            )
+        if not offset_start <= data_start <= data.size:
+            raise CorruptFileError(f"variable: the bytes of a block of {data.size} bytes begin at {data_start}")
+        return offset_start, data_start
+
+    def _joined(
+        self, chunks: Chunks, offset_starts: Int64Array, origins: Int64Array, limits: Int64Array
+    ) -> VariableWidthBlock:
+        """One block of all chunks; offsets become 64 bits wide where 32 could not count all bytes."""
+        offset_bytes = self.bits_per_offset // 8
+        num_values = np.ascontiguousarray(chunks.num_values)
+        if bool((num_values > chunks.sizes // offset_bytes).any()):
+            raise CorruptFileError("variable: a chunk is too short for its offsets")
+        total = int(num_values.sum())
+        max_bytes = int(limits.sum())
+        target_offset_bytes = 4 if offset_bytes == 4 and max_bytes <= _MAX_INT32_BYTES else 8
+        offsets = pa.allocate_buffer((total + 1) * target_offset_bytes)
+        data = pa.allocate_buffer(max_bytes)
+        tables = [np.ascontiguousarray(table) for table in (offset_starts, origins, limits)]
+        filled = concatenate_variable(
+            chunks.data.address,
+            chunks.data.size,
+            *map(address_of, tables),
+            address_of(num_values),
+            len(num_values),
+            offset_bytes,
+            target_offset_bytes,
+            offsets.address,
+            data.address,
+        )
+        check(filled, self.wire_name)
+        return VariableWidthBlock(offsets, data.slice(0, filled), target_offset_bytes * 8, total)

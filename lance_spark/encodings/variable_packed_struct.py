@@ -1,0 +1,113 @@
+"""Packed struct with fields of variable width (`lance.encodings21.VariablePackedStruct`).
+
+A row is one variable-width value of a full-zip page: its fields one after the other, those of variable width with their
+length before them. Each field has an encoding of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import CompressiveEncoding, PerValueEncoding
+from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array, PackedStructBlock, VariableWidthBlock
+from lance_spark.encodings.registry import parse, register
+from lance_spark.encodings.status import check
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.packed_rows import locate_fields
+from lance_spark.kernels.slices import concatenate
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MAX_BITS_PER_VALUE = 1 << 34
+
+
+@dataclass(frozen=True, slots=True)
+class FieldEncoding:
+    """One field (`VariablePackedStruct.FieldEncoding`): either `bits_per_value` or `bits_per_length` is not 0."""
+
+    value: PerValueEncoding
+    bits_per_value: int
+    bits_per_length: int
+
+    @classmethod
+    def from_proto(cls, message: Any) -> Self:
+        """Raises `CorruptFileError` where the width of the field is missing or makes no sense."""
+        layout = message.WhichOneof("layout")
+        if layout is None:
+            raise CorruptFileError("variable_packed_struct: a field says neither its width nor that of its lengths")
+        if layout == "bits_per_length" and message.bits_per_length not in (8, 16, 32, 64):
+            raise CorruptFileError(f"variable_packed_struct: lengths of {message.bits_per_length} bits")
+        if layout == "bits_per_value" and (message.bits_per_value % 8 or message.bits_per_value > _MAX_BITS_PER_VALUE):
+            raise UnsupportedFeatureError(
+                f"a packed struct with a field of {message.bits_per_value} bits", feature="variable_packed_struct"
+            )
+        return cls(parse(message.value, PerValueEncoding), message.bits_per_value, message.bits_per_length)
+
+    def to_proto(self) -> Any:
+        """The message."""
+        if self.bits_per_length:
+            layout = {"bits_per_length": self.bits_per_length}
+        else:
+            layout = {"bits_per_value": self.bits_per_value}
+        return pb.VariablePackedStruct.FieldEncoding(value=self.value.to_proto(), **layout)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class VariablePackedStruct(PerValueEncoding):
+    """`fields` in the order of the struct's children."""
+
+    wire_name: ClassVar[str] = "variable_packed_struct"
+    fields: tuple[FieldEncoding, ...]
+
+    @classmethod
+    def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
+        return cls(tuple(FieldEncoding.from_proto(field) for field in message.fields))
+
+    def to_proto(self) -> Any:
+        return pb.CompressiveEncoding(
+            variable_packed_struct=pb.VariablePackedStruct(fields=[field.to_proto() for field in self.fields])
+        )
+
+    def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> PackedStructBlock:
+        if not isinstance(block, VariableWidthBlock):
+            raise CorruptFileError("variable_packed_struct: the page holds values of equal width")
+        ends = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
+        offsets = ends.astype(np.int64)
+        widths = np.array([field.bits_per_value // 8 for field in self.fields], np.int64)
+        length_bytes = np.array([field.bits_per_length // 8 for field in self.fields], np.int64)
+        starts = np.empty((len(self.fields), block.num_values), np.int64)
+        sizes = np.empty_like(starts)
+        status = locate_fields(
+            address_of(offsets),
+            block.data.address,
+            block.num_values,
+            len(self.fields),
+            address_of(widths),
+            address_of(length_bytes),
+            address_of(starts),
+            address_of(sizes),
+        )
+        check(status, self.wire_name)
+        children = tuple(
+            _decode_field(field, block, starts[index], sizes[index]) for index, field in enumerate(self.fields)
+        )
+        return PackedStructBlock(children, block.num_values)
+
+
+def _decode_field(field: FieldEncoding, rows: VariableWidthBlock, starts: Int64Array, sizes: Int64Array) -> Block:
+    ends = np.zeros(rows.num_values + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    data = pa.allocate_buffer(int(ends[-1]))
+    concatenate(rows.data.address, address_of(starts), address_of(sizes), rows.num_values, data.address)
+    if not field.bits_per_length:
+        return field.value.decode_values(FixedWidthBlock(data, field.bits_per_value, rows.num_values))
+    offsets = pa.py_buffer(ends.astype(f"<i{rows.bits_per_offset // 8}"))
+    return field.value.decode_values(VariableWidthBlock(offsets, data, rows.bits_per_offset, rows.num_values))

@@ -1,0 +1,103 @@
+"""Rows of a packed struct whose fields stand one after the other (`lance.encodings21.VariablePackedStruct`).
+
+A field of fixed width is its bytes; a field of variable width is its length and its bytes.
+
+Addresses, lengths and counts are int64. A negative result is ``~i``, where row i is not as long as its fields.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import (
+    copy_bytes,
+    inlined,
+    kernel,
+    pointer_i64,
+    pointer_u8,
+    pointer_u16,
+    pointer_u32,
+    pointer_u64,
+)
+
+
+@inlined
+def _read_length(address, length_bytes):
+    if length_bytes == 1:
+        return np.int64(pointer_u8(address)[0])
+    if length_bytes == 2:
+        return np.int64(pointer_u16(address)[0])
+    if length_bytes == 4:
+        return np.int64(pointer_u32(address)[0])
+    return np.int64(pointer_u64(address)[0])
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def locate_fields(offsets, data, num_rows, num_fields, widths, length_bytes, target_starts, target_sizes):
+    """Writes where in `data` each field of each row begins and how many bytes it has.
+
+    Args:
+        offsets: int64[num_rows + 1], rising, inside `data`.
+        widths: int64[num_fields]; bytes of a field of fixed width.
+        length_bytes: int64[num_fields]; 1, 2, 4 or 8 for a field of variable width, 0 for one of fixed width.
+        target_starts: int64[num_fields, num_rows].
+        target_sizes: int64[num_fields, num_rows].
+    """
+    offset = pointer_i64(offsets)
+    width = pointer_i64(widths)
+    length_width = pointer_i64(length_bytes)
+    start = pointer_i64(target_starts)
+    size = pointer_i64(target_sizes)
+    for row in range(num_rows):
+        at = offset[row]
+        stop = offset[row + 1]
+        for field in range(num_fields):
+            taken = width[field]
+            if length_width[field] != 0:
+                if length_width[field] > stop - at:
+                    return ~np.int64(row)
+                taken = _read_length(data + at, length_width[field])
+                at += length_width[field]
+            if taken < 0 or taken > stop - at:
+                return ~np.int64(row)
+            start[field * num_rows + row] = at
+            size[field * num_rows + row] = taken
+            at += taken
+        if at != stop:
+            return ~np.int64(row)
+    return 0
+
+
+@inlined
+def _write_length(address, length_bytes, value):
+    if length_bytes == 1:
+        pointer_u8(address)[0] = value
+    elif length_bytes == 2:
+        pointer_u16(address)[0] = value
+    elif length_bytes == 4:
+        pointer_u32(address)[0] = value
+    else:
+        pointer_u64(address)[0] = value
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
+def join_fields(num_rows, num_fields, field_data, length_bytes, starts, sizes, target):
+    """Writes the rows back to back; the inverse of `locate_fields`.
+
+    Args:
+        field_data: int64[num_fields], addresses of the fields' bytes.
+        starts: int64[num_fields, num_rows], where in them each value begins.
+        sizes: int64[num_fields, num_rows].
+    """
+    source = pointer_i64(field_data)
+    length_width = pointer_i64(length_bytes)
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    for row in range(num_rows):
+        for field in range(num_fields):
+            taken = size[field * num_rows + row]
+            if length_width[field] != 0:
+                _write_length(target, length_width[field], taken)
+                target += length_width[field]
+            copy_bytes(target, source[field] + start[field * num_rows + row], taken)
+            target += taken
