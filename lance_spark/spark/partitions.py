@@ -1,0 +1,67 @@
+"""Fragments to Spark's input partitions: small ones share a partition, large ones are split by rows.
+
+A partition carries only its fragments, as `lance.table.DataFragment` bytes; what all partitions share (schema, bases,
+credentials) travels once, with the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+UNKNOWN_BYTES_PER_ROW = 64
+"""Assumed for files whose size the manifest does not tell (those of old writers)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedFragment:
+    """A fragment as the planner sees it: `size_bytes` covers the files that the read touches, None if not known."""
+
+    fragment: bytes
+    physical_rows: int
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentSlice:
+    """Physical rows [start, stop) of a fragment; deleted rows count."""
+
+    fragment: bytes
+    start: int
+    stop: int
+
+
+class LanceInputPartition(InputPartition):  # type: ignore[misc]
+    """The work of one task."""
+
+    def __init__(self, slices: tuple[FragmentSlice, ...]) -> None:
+        super().__init__(None)
+        self.slices = slices
+
+
+def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> list[LanceInputPartition]:
+    """Partitions of about `target_bytes` that hold every physical row of `fragments` once, in order."""
+    partitions: list[LanceInputPartition] = []
+    pending: list[FragmentSlice] = []
+    pending_bytes = 0
+    for piece, size in _pieces(fragments, target_bytes):
+        if pending and pending_bytes + size > target_bytes:
+            partitions.append(LanceInputPartition(tuple(pending)))
+            pending, pending_bytes = [], 0
+        pending.append(piece)
+        pending_bytes += size
+    if pending:
+        partitions.append(LanceInputPartition(tuple(pending)))
+    return partitions
+
+
+def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[tuple[FragmentSlice, int]]:
+    for fragment in fragments:
+        rows = fragment.physical_rows
+        size = fragment.size_bytes if fragment.size_bytes is not None else rows * UNKNOWN_BYTES_PER_ROW
+        count = max(1, min(rows, round(size / target_bytes)))
+        bounds = [rows * index // count for index in range(count + 1)]
+        for start, stop in zip(bounds, bounds[1:], strict=False):
+            yield FragmentSlice(fragment.fragment, start, stop), size // count
