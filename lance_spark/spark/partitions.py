@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
@@ -63,5 +64,5 @@ def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[t
         size = fragment.size_bytes if fragment.size_bytes is not None else rows * UNKNOWN_BYTES_PER_ROW
         count = max(1, min(rows, round(size / target_bytes)))
         bounds = [rows * index // count for index in range(count + 1)]
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in pairwise(bounds):
             yield FragmentSlice(fragment.fragment, start, stop), size // count
