@@ -1,0 +1,133 @@
+"""What a writer takes: columns by name, in the schema's types, without nulls where the schema forbids them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.layouts.shred import shred
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import is_leaf
+from lance_spark.schema.field import Field, LanceSchema
+
+
+class BatchChecker:
+    """Checks batches against one schema and hands out their columns in the order of its fields."""
+
+    def __init__(self, schema: LanceSchema) -> None:
+        self._fields = schema.fields
+        self._names = set(schema.names())
+        self._types = [to_arrow_type(top) for top in schema.fields]
+
+    def columns(self, batch: pa.RecordBatch | pa.Table) -> list[list[pa.Array]]:
+        """For each top-level field the arrays of its column; extension arrays by their storage, views as plain arrays.
+
+        Raises:
+            InvalidInputError: a column is missing, unknown, of another type, or null where the schema forbids it.
+        """
+        self._check_names(batch.schema.names)
+        result = []
+        for field, dtype in zip(self._fields, self._types, strict=True):
+            column = batch.column(field.name)
+            arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            arrays = [_in_type(array, dtype, field.name) for array in arrays if len(array)]
+            first_row = 0
+            for array in arrays:
+                _check_nulls(field, array, first_row)
+                first_row += len(array)
+            result.append(arrays)
+        return result
+
+    def _check_names(self, names: list[str]) -> None:
+        if sorted(names) == sorted(self._names):
+            return
+        missing = sorted(self._names - set(names))
+        unknown = sorted(set(names) - self._names)
+        parts = [f"it has no column {', '.join(map(repr, missing))}"] if missing else []
+        parts += [f"the file has no column {', '.join(map(repr, unknown))}"] if unknown else []
+        parts = parts or ["a column is in it twice"]
+        raise InvalidInputError(f"the batch does not fit the schema: {'; '.join(parts)}")
+
+
+def _in_type(array: pa.Array, dtype: pa.DataType, where: str) -> pa.Array:
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if array.type == dtype:
+        return array
+    if not _same_values(array.type, dtype):
+        raise InvalidInputError(f"column {where!r} has type {array.type} where the schema has {dtype}; cast it first")
+    return array.cast(dtype) if _has_view(array.type) else array
+
+
+def _same_values(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """True if the two differ in nothing that is written: names of list items, nullability, extension types, views."""
+    while isinstance(given, pa.BaseExtensionType):
+        given = given.storage_type
+    if pa.types.is_string_view(given) or pa.types.is_binary_view(given):
+        return bool(wanted == (pa.string() if pa.types.is_string_view(given) else pa.binary()))
+    if given.id != wanted.id:
+        return False
+    if pa.types.is_struct(given):
+        pairs = zip(given, wanted, strict=False)
+        return given.num_fields == wanted.num_fields and all(
+            ours.name == theirs.name and _same_values(ours.type, theirs.type) for ours, theirs in pairs
+        )
+    if pa.types.is_map(given):
+        return _same_values(given.key_type, wanted.key_type) and _same_values(given.item_type, wanted.item_type)
+    if pa.types.is_fixed_size_list(given):
+        return given.list_size == wanted.list_size and _same_values(given.value_type, wanted.value_type)
+    if pa.types.is_list(given) or pa.types.is_large_list(given):
+        return _same_values(given.value_type, wanted.value_type)
+    return bool(given == wanted)
+
+
+def _has_view(dtype: pa.DataType) -> bool:
+    if pa.types.is_string_view(dtype) or pa.types.is_binary_view(dtype):
+        return True
+    return any(_has_view(dtype.field(number).type) for number in range(dtype.num_fields))
+
+
+def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:
+    """Raises if a field that is not nullable is null where nothing above it is."""
+    for path, steps in leaf_steps(top):
+        if all(field.nullable for field in path) or not _may_be_null(path, array, steps):
+            continue
+        rows = shred(array, steps)
+        for depth, field in enumerate(path):
+            code = 2 * depth + 1
+            if not field.nullable and rows.present >> code & 1 and rows.codes is not None:
+                item = int(np.flatnonzero(rows.codes == code)[0])
+                row = first_row + _row_of(rows.reps, item, rows.num_items, len(array))
+                name = ".".join(node.name for node in path[: depth + 1])
+                raise InvalidInputError(f"column {name!r} is not nullable but is null in row {row} of the batch")
+
+
+def _row_of(reps: np.ndarray[tuple[int], np.dtype[np.uint16]] | None, item: int, num_items: int, num_rows: int) -> int:
+    if reps is None:
+        return item * num_rows // num_items
+    return int((reps[: item + 1] == reps[0]).sum()) - 1
+
+
+def _may_be_null(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]) -> bool:
+    """True if an array of a field that is not nullable holds nulls, be they visible or not."""
+    for depth, field in enumerate(path):
+        while isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        hidden = pa.types.is_dictionary(array.type) and array.dictionary.null_count
+        if not field.nullable and (array.null_count or hidden):
+            return True
+        if depth < len(steps):
+            array = array.field(steps[depth]) if pa.types.is_struct(array.type) else array.values
+    return False
+
+
+def leaf_steps(field: Field) -> list[tuple[tuple[Field, ...], tuple[int, ...]]]:
+    """For each leaf below `field`: the fields down to it, and the child numbers that lead there."""
+    if is_leaf(field):
+        return [((field,), ())]
+    return [
+        ((field, *path), (number, *steps))
+        for number, child in enumerate(field.children)
+        for path, steps in leaf_steps(child)
+    ]

@@ -1,0 +1,72 @@
+"""The pages of one leaf column: rows are gathered until they make a page, then encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.choose import PageBytes, encode_page
+from lance_spark.layouts.row_sizes import RowSizes
+from lance_spark.layouts.shred import Shredded, shred
+from lance_spark.schema.field import Field
+from lance_spark.schema.logical_type import is_fixed_size_list, split
+
+MAX_PAGE_ROWS = 1 << 24
+"""Rows of a page at most, however small they are: levels take memory too."""
+
+
+class ColumnWriter:
+    """Cuts one leaf column into pages of about `page_bytes` bytes, always between rows.
+
+    Args:
+        path: the fields from the top-level field to the leaf.
+        steps: child numbers that lead there.
+        version: file version, 2.1 or 2.2.
+        page_bytes: bytes of Arrow values in a page; a larger row is a page alone.
+    """
+
+    def __init__(self, path: tuple[Field, ...], steps: tuple[int, ...], version: FileVersion, page_bytes: int) -> None:
+        self.leaf = path[-1]
+        self.slots_per_row = slots_per_row(path)
+        self._steps = steps
+        self._version = version
+        self._page_bytes = page_bytes
+        self._pieces: list[Shredded] = []
+        self._gathered_bytes = 0
+        self._gathered_rows = 0
+
+    def append(self, array: pa.Array) -> Iterator[PageBytes]:
+        """Takes the values of the top-level field for some rows; yields the pages that became full."""
+        sizes = RowSizes(array, self._steps)
+        start = 0
+        while start < len(array):
+            room = self._page_bytes - self._gathered_bytes
+            stop = min(sizes.rows_within(start, room), start + MAX_PAGE_ROWS - self._gathered_rows)
+            if stop == start and not self._pieces:
+                stop = start + 1
+            if stop > start:
+                self._pieces.append(shred(array.slice(start, stop - start), self._steps))
+                self._gathered_bytes += sizes.before(stop) - sizes.before(start)
+                self._gathered_rows += stop - start
+            if stop < len(array) or self._gathered_bytes >= self._page_bytes:
+                yield from self.flush()
+            start = stop
+
+    def flush(self) -> Iterator[PageBytes]:
+        """The pages of the rows gathered so far."""
+        if self._pieces:
+            rows = Shredded.concat(self._pieces)
+            self._pieces = []
+            self._gathered_bytes = self._gathered_rows = 0
+            yield from encode_page(rows, self._version)
+
+
+def slots_per_row(path: tuple[Field, ...]) -> int:
+    """How many rows of a page make a row of the file: the pages of a fixed-size list of structs count its items."""
+    slots = 1
+    for field in path[:-1]:
+        if is_fixed_size_list(field.logical_type):
+            slots *= int(split(field.logical_type)[1][-1])
+    return slots

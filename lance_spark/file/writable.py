@@ -1,0 +1,79 @@
+"""Which schemas can be written in which file version."""
+
+from __future__ import annotations
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema import logical_type as lt
+from lance_spark.schema.columns import is_blob, is_packed
+from lance_spark.schema.field import Field, LanceSchema
+
+
+def require_writable(schema: LanceSchema, version: FileVersion) -> None:
+    """Passes if files of `version` can hold every field.
+
+    Raises:
+        UnsupportedFeatureError: one cannot, or this release does not write it.
+    """
+    if version not in (FileVersion.V2_1, FileVersion.V2_2):
+        raise UnsupportedFeatureError(
+            f"files of version {version.value} are not written; choose 2.1 or 2.2",
+            feature="file version",
+            version=version.value,
+        )
+    for top in schema.fields:
+        _check(top, (), version)
+
+
+def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None:
+    name = ".".join(node.name for node in (*above, field))
+    if is_blob(field):
+        raise UnsupportedFeatureError(f"field {name!r}: blob columns are not written", feature="blob column")
+    if is_packed(field):
+        raise UnsupportedFeatureError(
+            f"field {name!r}: packed structs are not written; remove the metadata that asks for one",
+            feature="packed struct",
+        )
+    if version is FileVersion.V2_1 and field.logical_type == "map":
+        raise _needs_2_2(name, "map", version)
+    if lt.is_fixed_size_list(field.logical_type):
+        _check_fixed_size_list(field, above, name, version)
+    if field.logical_type == "struct" and not field.children and any(_has_levels(node) for node in (*above, field)):
+        raise UnsupportedFeatureError(
+            f"field {name!r}: a struct without fields is only written where it can be neither null nor in a list",
+            feature="empty struct",
+        )
+    for child in field.children:
+        _check(child, (*above, field), version)
+
+
+def _check_fixed_size_list(field: Field, above: tuple[Field, ...], name: str, version: FileVersion) -> None:
+    if not field.children:
+        if "struct" in field.logical_type:
+            raise UnsupportedFeatureError(
+                f"field {name!r}: fixed-size lists of fixed-size lists of structs are not written",
+                feature="fixed_size_list of struct",
+            )
+        return
+    if version is FileVersion.V2_1:
+        raise _needs_2_2(name, "fixed_size_list of struct", version)
+    below = [node for child in field.children for node in child.walk()]
+    if any(_is_list(node) for node in (*above, *below)):
+        raise UnsupportedFeatureError(
+            f"field {name!r}: fixed-size lists of structs are not written inside of lists or around them",
+            feature="fixed_size_list of struct",
+        )
+
+
+def _is_list(field: Field) -> bool:
+    return lt.is_list(field.logical_type) or field.logical_type == "map"
+
+
+def _has_levels(field: Field) -> bool:
+    return field.nullable or _is_list(field)
+
+
+def _needs_2_2(name: str, feature: str, version: FileVersion) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"field {name!r}: {feature} needs file version 2.2, not {version.value}", feature=feature, version="2.2"
+    )

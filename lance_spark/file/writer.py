@@ -1,0 +1,224 @@
+"""Writes data files of version 2.1 and 2.2 (Lance file format specification, container).
+
+::
+
+    page buffers                 each from a 64-byte boundary
+    global buffer 0              lance.file.FileDescriptor: schema and number of rows
+    column metadata 0..C-1       lance.file.v2.ColumnMetadata, back to back
+    C x (u64 position, u64 size) of the column metadata
+    1 x (u64 position, u64 size) of the global buffers
+    footer, 40 bytes
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
+from lance_spark.file.batches import BatchChecker, leaf_steps
+from lance_spark.file.column_writer import ColumnWriter
+from lance_spark.file.writable import require_writable
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.choose import PageBytes
+from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.schema.wire import schema_to_proto
+from lance_spark.storage.base import ObjectStore
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ALIGNMENT = 64
+_PADDING = b"H"
+_PAGE_TYPE_URL = "/lance.encodings21.PageLayout"
+_COLUMN_TYPE_URL = "/lance.encodings.ColumnEncoding"
+DEFAULT_PAGE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A data file that is complete: what a `lance.table.DataFile` says of it.
+
+    Attributes:
+        path: as given to the writer.
+        num_rows: rows in the file.
+        size_bytes: size of the file.
+        field_ids: ids of the fields that own a column, in the order of the columns.
+        column_indices: the columns' numbers.
+        version: file version.
+    """
+
+    path: str
+    num_rows: int
+    size_bytes: int
+    field_ids: tuple[FieldId, ...]
+    column_indices: tuple[int, ...]
+    version: FileVersion
+
+
+@dataclass(slots=True)
+class _Column:
+    """A column that is being written."""
+
+    top: int
+    writer: ColumnWriter
+    num_rows: int = 0
+    pages: list[file2_pb2.ColumnMetadata.Page] = field(default_factory=list)
+
+
+class FileWriter:
+    """Writes one file from front to back.
+
+    Args:
+        store: where to.
+        path: path of the new file below the store's root.
+        schema: fields with their ids; batches are given in its Arrow types.
+        version: 2.1 or 2.2.
+        page_bytes: bytes of Arrow values that make a page of a column.
+
+    Raises:
+        UnsupportedFeatureError: the schema holds a type that this version of the format, or this release, cannot write.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        path: str,
+        schema: LanceSchema,
+        *,
+        version: FileVersion = FileVersion.V2_2,
+        page_bytes: int = DEFAULT_PAGE_BYTES,
+    ) -> None:
+        require_writable(schema, version)
+        self._path = path
+        self._schema = schema
+        self._version = version
+        self._checker = BatchChecker(schema)
+        self._columns = [
+            _Column(top, ColumnWriter(path, steps, version, page_bytes))
+            for top, field in enumerate(schema.fields)
+            for path, steps in leaf_steps(field)
+        ]
+        self._num_rows = 0
+        self._output = store.open_output(path)
+        self._done = False
+
+    @property
+    def num_rows(self) -> int:
+        """Rows written so far."""
+        return self._num_rows
+
+    def tell(self) -> int:
+        """Bytes written so far; rows that do not yet make a page are not among them."""
+        return self._output.tell()
+
+    def write(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Appends rows. Columns are found by name and must have exactly the schema's types.
+
+        Raises:
+            InvalidInputError: a column is missing, unknown, of another type, or null where the schema forbids it.
+        """
+        arrays = self._checker.columns(batch)
+        for column in self._columns:
+            for array in arrays[column.top]:
+                for page in column.writer.append(array):
+                    self._write_page(column, page)
+        self._num_rows += batch.num_rows
+
+    def close(self) -> WrittenFile:
+        """Writes what is left and publishes the file."""
+        for column in self._columns:
+            for page in column.writer.flush():
+                self._write_page(column, page)
+        self._write_tail()
+        size = self._output.tell()
+        self._output.close()
+        self._done = True
+        return WrittenFile(
+            self._path,
+            self._num_rows,
+            size,
+            tuple(column.writer.leaf.id for column in self._columns),
+            tuple(range(len(self._columns))),
+            self._version,
+        )
+
+    def abort(self) -> None:
+        """Throws the file away; harmless after `close`."""
+        if not self._done:
+            self._done = True
+            self._output.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif not self._done:
+            self.close()
+
+    def _write_page(self, column: _Column, page: PageBytes) -> None:
+        metadata = file2_pb2.ColumnMetadata.Page(
+            length=page.num_rows, priority=column.num_rows, encoding=_direct(_PAGE_TYPE_URL, page.message)
+        )
+        for buffer in page.buffers:
+            position = self._write_aligned(buffer)
+            metadata.buffer_offsets.append(position)
+            metadata.buffer_sizes.append(buffer.size)
+        column.pages.append(metadata)
+        column.num_rows += page.num_rows // column.writer.slots_per_row
+
+    def _write_aligned(self, buffer: pa.Buffer) -> int:
+        position = self._output.tell()
+        missing = -position % ALIGNMENT
+        if missing:
+            self._output.write(_PADDING * missing)
+        self._output.write(buffer)
+        return position + missing
+
+    def _write_tail(self) -> None:
+        message = file_pb2.FileDescriptor(schema=schema_to_proto(self._schema), length=self._num_rows)
+        descriptor = pa.py_buffer(message.SerializeToString())
+        global_buffers = [(self._write_aligned(descriptor), descriptor.size)]
+        columns_start = self._output.tell()
+        places = []
+        for column in self._columns:
+            metadata = _column_metadata(column)
+            places.append((self._output.tell(), len(metadata)))
+            self._output.write(metadata)
+        tables_start = self._output.tell()
+        self._output.write(b"".join(struct.pack("<QQ", *place) for place in places))
+        globals_start = self._output.tell()
+        self._output.write(b"".join(struct.pack("<QQ", *place) for place in global_buffers))
+        self._output.write(
+            struct.pack(
+                "<QQQIIHH4s",
+                columns_start,
+                tables_start,
+                globals_start,
+                len(global_buffers),
+                len(places),
+                *self._version.footer_numbers,
+                b"LANC",
+            )
+        )
+
+
+def _direct(type_url: str, message: bytes) -> file2_pb2.Encoding:
+    wrapped = AnyMessage(type_url=type_url, value=message).SerializeToString()
+    return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped))
+
+
+def _column_metadata(column: _Column) -> bytes:
+    values = encodings_v2_0_pb2.ColumnEncoding()
+    values.values.SetInParent()
+    encoding = _direct(_COLUMN_TYPE_URL, values.SerializeToString())
+    return file2_pb2.ColumnMetadata(encoding=encoding, pages=column.pages).SerializeToString()

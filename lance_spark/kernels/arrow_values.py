@@ -1,0 +1,121 @@
+"""Values of Arrow arrays, cut loose from their array: offsets of slices taken out, what nulls hide cleared.
+
+Addresses, offsets, lengths and counts are int64; bitmaps are LSB first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import (
+    copy_bytes,
+    inlined,
+    kernel,
+    pointer_i32,
+    pointer_i64,
+    pointer_u8,
+    pointer_u16,
+    pointer_u32,
+    pointer_u64,
+)
+
+
+@kernel("void(int64, int64, int64, int64)")
+def copy_bits(bitmap, bit_offset, num_bits, target):
+    """Copies `num_bits` bits from bit `bit_offset` on to the start of `target`; bits after the last are 0."""
+    source = pointer_u8(bitmap + (bit_offset >> 3))
+    out = pointer_u8(target)
+    shift = np.uint8(bit_offset & 7)
+    num_bytes = (num_bits + 7) >> 3
+    last_source = ((bit_offset & 7) + num_bits + 7) >> 3
+    if shift == 0:
+        copy_bytes(target, bitmap + (bit_offset >> 3), num_bytes)
+    else:
+        for i in range(np.uint64(num_bytes)):
+            word = np.uint32(source[i])
+            if np.int64(i) + 1 < last_source:
+                word |= np.uint32(source[i + np.uint64(1)]) << np.uint32(8)
+            out[i] = np.uint8((word >> np.uint32(shift)) & np.uint32(0xFF))
+    if num_bits & 7:
+        out[num_bytes - 1] &= np.uint8((1 << (num_bits & 7)) - 1)
+
+
+@kernel("void(int64, int64, int64)")
+def and_bits(bitmap, num_bytes, target):
+    """target &= bitmap, byte by byte."""
+    source = pointer_u8(bitmap)
+    out = pointer_u8(target)
+    for i in range(np.uint64(num_bytes)):
+        out[i] &= source[i]
+
+
+@inlined
+def _is_valid(validity, slot):
+    return np.uint64((pointer_u8(validity)[slot >> np.uint64(3)] >> np.uint8(slot & np.uint64(7))) & 1)
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64)")
+def copy_valid(source, validity, bit_offset, num_values, value_bytes, target):
+    """Copies values of `value_bytes` bytes; null ones become zeros."""
+    start = np.uint64(bit_offset)
+    if value_bytes == 1:
+        for i in range(np.uint64(num_values)):
+            pointer_u8(target)[i] = pointer_u8(source)[i] * _is_valid(validity, start + i)
+    elif value_bytes == 2:
+        for i in range(np.uint64(num_values)):
+            pointer_u16(target)[i] = pointer_u16(source)[i] * _is_valid(validity, start + i)
+    elif value_bytes == 4:
+        for i in range(np.uint64(num_values)):
+            pointer_u32(target)[i] = pointer_u32(source)[i] * _is_valid(validity, start + i)
+    elif value_bytes == 8:
+        for i in range(np.uint64(num_values)):
+            pointer_u64(target)[i] = pointer_u64(source)[i] * _is_valid(validity, start + i)
+    else:
+        for i in range(num_values):
+            if _is_valid(validity, start + np.uint64(i)):
+                copy_bytes(target + i * value_bytes, source + i * value_bytes, value_bytes)
+            else:
+                for j in range(i * value_bytes, (i + 1) * value_bytes):
+                    pointer_u8(target)[j] = 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def rebase_offsets(offsets, wide, num_values, limit, validity, bit_offset, target):
+    """Writes num_values + 1 offsets that start at 0; returns the bytes that nulls hide (`validity` = 0: no nulls).
+
+    Returns -1 if the offsets fall or lie outside of `limit` bytes.
+    """
+    hidden = 0
+    falls = False
+    if wide:
+        before = pointer_i64(offsets)
+        out = pointer_i64(target)
+        base = before[0]
+        if base < 0 or before[num_values] > limit:
+            return -1
+        out[0] = 0
+        for i in range(np.uint64(num_values)):
+            following = before[i + np.uint64(1)]
+            falls |= following < before[i]
+            out[i + np.uint64(1)] = following - base
+    else:
+        before_32 = pointer_i32(offsets)
+        out_32 = pointer_i32(target)
+        base_32 = before_32[0]
+        if base_32 < 0 or before_32[num_values] > limit:
+            return -1
+        out_32[0] = 0
+        for i in range(np.uint64(num_values)):
+            following_32 = before_32[i + np.uint64(1)]
+            falls |= following_32 < before_32[i]
+            out_32[i + np.uint64(1)] = following_32 - base_32
+    if falls:
+        return -1
+    if validity != 0:
+        for i in range(np.uint64(num_values)):
+            if _is_valid(validity, np.uint64(bit_offset) + i) == 0:
+                if wide:
+                    hidden += pointer_i64(offsets)[i + np.uint64(1)] - pointer_i64(offsets)[i]
+                else:
+                    hidden += np.int64(pointer_i32(offsets)[i + np.uint64(1)]) - np.int64(pointer_i32(offsets)[i])
+    return hidden

@@ -1,0 +1,131 @@
+"""Cuts the levels of a mini-block page into chunks, and writes the chunks (`lance.encodings21.MiniBlockLayout`).
+
+Addresses, lengths and counts are int64; all numbers come from this package's own encoders.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u16, pointer_u32
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def longest_window(defs, num_items, max_visible, window):
+    """Levels of the longest of the windows that end with every `window`-th value, the rest being a window too."""
+    level = pointer_u16(defs)
+    values = 0
+    levels = 0
+    longest = 0
+    for i in range(np.uint64(num_items)):
+        levels += 1
+        values += level[i] <= max_visible
+        if values == window:
+            longest = max(longest, levels)
+            values = 0
+            levels = 0
+    return max(longest, levels)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def chunk_levels(defs, num_items, max_visible, num_values, num_chunks, num_levels):
+    """How many levels go with each chunk of `num_values[i]` values: up to its last value, the last chunk takes the rest.
+
+    Returns the largest, or -1 if there are not as many values as the chunks hold.
+    """
+    level = pointer_u16(defs)
+    values = pointer_i64(num_values)
+    levels = pointer_i64(num_levels)
+    at = 0
+    largest = 0
+    for i in range(num_chunks):
+        left = values[i]
+        start = at
+        while left > 0 and at < num_items:
+            left -= level[at] <= max_visible
+            at += 1
+        if left > 0:
+            return -1
+        if i == num_chunks - 1:
+            at = num_items
+        levels[i] = at - start
+        largest = max(largest, at - start)
+    return largest
+
+
+@kernel("void(int64, int64, int64, int64, int64)")
+def repetition_index(reps, num_levels, num_chunks, max_rep, target):
+    """Writes int64[num_chunks, 2]: rows that end in each chunk, and levels of the row that its end leaves open.
+
+    Levels count from the last row start of the chunk, or all of them if no row starts in it; a row that ends with the
+    chunk leaves none.
+    """
+    rep = pointer_u16(reps)
+    count = pointer_i64(num_levels)
+    out = pointer_i64(target)
+    at = 0
+    was_open = False
+    for i in range(num_chunks):
+        stop = at + count[i]
+        starts = 0
+        last = at
+        for j in range(at, stop):
+            if rep[j] == max_rep:
+                starts += 1
+                last = j
+        is_open = i < num_chunks - 1 and rep[stop] != max_rep
+        # A row that was open ends here, if it does, before the first start of this chunk.
+        ended = starts + was_open - is_open
+        out[2 * i] = ended
+        out[2 * i + 1] = stop - last if is_open else 0
+        was_open = is_open
+        at = stop
+
+
+@inlined
+def _pad(target, length):
+    """Fills up to a multiple of 8 bytes and returns the length then."""
+    while length & 7:
+        pointer_u8(target)[length] = 0xFE
+        length += 1
+    return length
+
+
+@inlined
+def _write_size(target, wide, size):
+    if wide:
+        pointer_u32(target)[0] = size
+        return 4
+    pointer_u16(target)[0] = size
+    return 2
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def write_chunks(num_levels, num_level_buffers, sources, num_buffers, num_chunks, wide, target):
+    """Writes the chunks of a page back to back: header, levels and value buffers, each filled up to 8 bytes.
+
+    Args:
+        num_levels: int64[num_chunks], or 0 if the page has no levels.
+        num_level_buffers: how many of the buffers are levels; their sizes are u16, the others' u32 if `wide`.
+        sources: int64[num_buffers, 3]: address of the buffer, of the starts and of the sizes of its slices.
+        target: room for all of it.
+
+    Returns:
+        The bytes written.
+    """
+    source = pointer_i64(sources)
+    levels = pointer_i64(num_levels)
+    begin = target
+    for i in range(num_chunks):
+        pointer_u16(target)[0] = levels[i] if num_levels != 0 else 0
+        length = 2
+        for b in range(num_buffers):
+            size = pointer_i64(source[3 * b + 2])[i]
+            length += _write_size(target + length, wide != 0 and b >= num_level_buffers, size)
+        length = _pad(target, length)
+        for b in range(num_buffers):
+            size = pointer_i64(source[3 * b + 2])[i]
+            copy_bytes(target + length, source[3 * b] + pointer_i64(source[3 * b + 1])[i], size)
+            length = _pad(target, length + size)
+        target += length
+    return target - begin

@@ -1,0 +1,81 @@
+"""Levels of a mini-block page, cut at the chunks of its values (`lance.encodings21.MiniBlockLayout`).
+
+A chunk of n values takes the levels up to its last value, so the placeholders of null and empty lists go with the
+value after them, and those at the end of the page with the last chunk. A chunk counts its levels, and their encoded
+bytes, in 16 bits. Long runs of empty lists would not fit: `max_values` says how small chunks have to be.
+
+Example: the levels ``1 0 0 | 1 1 0`` of the lists ``[a, b, c], [], [d, e]`` in chunks of two values are ``1 0``,
+``0 1 1`` and ``0``, where the second has the placeholder of the empty list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.kernels import mini_block_encode as kernels
+from lance_spark.kernels.addresses import address_of
+from lance_spark.layouts.shred import Levels
+
+MAX_CHUNK_VALUES = 4096
+"""Values in a chunk at most: what the reference library writes."""
+
+_SAFE_LEVELS = {True: 32_000, False: 5_000}
+"""Levels of a chunk that fit however they are encoded, with large chunks and without."""
+
+
+def max_values(levels: Levels, *, large_chunks: bool) -> int:
+    """The largest number of values that every chunk of a page may hold without having too many levels; 0 if there is none."""
+    scheme = levels.scheme
+    most = _SAFE_LEVELS[large_chunks]
+    placeholders = levels.num_items - levels.num_visible_items
+    if levels.defs is None or placeholders + MAX_CHUNK_VALUES <= most:
+        return MAX_CHUNK_VALUES
+    window = MAX_CHUNK_VALUES
+    while window > 1:
+        longest = kernels.longest_window(address_of(levels.defs), levels.num_items, scheme.max_visible_def, window)
+        # A chunk need not be aligned: it touches two windows, the last one of a page also the rest after its last value.
+        if 3 * longest <= most:
+            return window
+        window //= 2
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChunks:
+    """Which levels belong to which chunk: `num_levels` is int64[num_chunks]."""
+
+    num_levels: Int64Array
+
+    @classmethod
+    def of(cls, levels: Levels, num_values: Int64Array) -> LevelChunks:
+        """The levels that go with chunks of `num_values` values."""
+        if levels.num_items == levels.num_visible_items or levels.defs is None:
+            return cls(num_values)
+        num_levels = np.empty(len(num_values), np.int64)
+        kernels.chunk_levels(
+            address_of(levels.defs),
+            levels.num_items,
+            levels.scheme.max_visible_def,
+            address_of(num_values),
+            len(num_values),
+            address_of(num_levels),
+        )
+        return cls(num_levels)
+
+    def repetition_index(self, levels: Levels) -> pa.Buffer | None:
+        """For every chunk u64 (rows that end in it, levels after the last row start if that row stays open), or None."""
+        if levels.reps is None:
+            return None
+        index = pa.allocate_buffer(16 * len(self.num_levels))
+        kernels.repetition_index(
+            address_of(levels.reps),
+            address_of(self.num_levels),
+            len(self.num_levels),
+            levels.scheme.max_rep,
+            index.address,
+        )
+        return index

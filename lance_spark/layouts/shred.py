@@ -1,0 +1,303 @@
+"""Arrow arrays to what one leaf column stores: repetition levels, null codes and the visible values.
+
+A page has two levels a slot (see `layouts.repdef`), and which of its layers can be null or empty is a property of the
+page, which is cut from many arrays. So shredding an array writes *codes* that mean the same in all of them: with the
+top-level field at depth 0 a null at depth d is ``2 * d + 1`` and an empty list there ``2 * d + 2``. `Shredded.levels`
+turns the codes of a page into its definition levels.
+
+>>> shredded = shred(pa.array([[7, None], None, [], [8]]), (0,))
+>>> shredded.reps.tolist(), shredded.codes.tolist(), shredded.values.to_pylist()
+([1, 0, 1, 1, 1], [0, 3, 1, 2, 0], [7, None, 8])
+>>> levels = shredded.levels()
+>>> [layer.name for layer in levels.scheme.layers], levels.defs.tolist()
+(['NULLABLE_ITEM', 'NULL_AND_EMPTY_LIST'], [0, 1, 2, 3, 0])
+
+What Arrow hides does not reach the file: values under a null list or below a null struct's list are left out, and
+values under a null item are cleared when the leaf becomes a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.kernels import shred as kernels
+from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
+
+Uint16Array: TypeAlias = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The levels of a page.
+
+    Attributes:
+        scheme: the page's layers and what the levels mean.
+        num_rows: `Page.length` of the wire.
+        num_items: level slots, placeholders included.
+        num_visible_items: slots that have a value.
+        reps: uint16[num_items], or None if there is no list.
+        defs: uint16[num_items], or None if every slot is a valid value.
+    """
+
+    scheme: LevelScheme
+    num_rows: int
+    num_items: int
+    num_visible_items: int
+    reps: Uint16Array | None
+    defs: Uint16Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shredded:
+    """Some rows of a leaf column.
+
+    Attributes:
+        lists: for every depth of the path, the top-level field first, whether it is a list.
+        present: bit c is set if an item has code c.
+        num_rows: rows (times the dimension of a fixed-size list of structs).
+        num_items: level slots.
+        reps: uint16[num_items], or None if there is no list.
+        codes: uint16[num_items], or None if all are 0.
+        values: the visible slots of the leaf, one a slot that is not a placeholder; null wherever the code is not 0.
+    """
+
+    lists: tuple[bool, ...]
+    present: int
+    num_rows: int
+    num_items: int
+    reps: Uint16Array | None
+    codes: Uint16Array | None
+    values: pa.Array
+
+    def levels(self) -> Levels:
+        """The levels of a page that consists of these rows."""
+        layers = []
+        table = np.zeros(2 * len(self.lists) + 1, np.uint16)
+        level = 0
+        for depth in reversed(range(len(self.lists))):
+            null = bool(self.present >> (2 * depth + 1) & 1)
+            empty = bool(self.present >> (2 * depth + 2) & 1)
+            layers.append(_LAYERS[self.lists[depth], null, empty])
+            if null:
+                table[2 * depth + 1] = level = level + 1
+            if empty:
+                table[2 * depth + 2] = level = level + 1
+        defs = self.codes
+        if defs is not None:
+            defs = defs.copy()
+            kernels.recode(defs.ctypes.data, len(defs), table.ctypes.data)
+        scheme = LevelScheme.of(tuple(layers))
+        return Levels(scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
+
+    @staticmethod
+    def concat(pieces: Sequence[Shredded]) -> Shredded:
+        """All rows of `pieces`, which belong to one column, in order.
+
+        Raises:
+            pa.ArrowInvalid: the values do not fit into one array (string offsets, dictionary indices).
+        """
+        if len(pieces) == 1:
+            return pieces[0]
+        first = pieces[0]
+        present = 0
+        for piece in pieces:
+            present |= piece.present
+        return Shredded(
+            first.lists,
+            present,
+            sum(piece.num_rows for piece in pieces),
+            sum(piece.num_items for piece in pieces),
+            None if first.reps is None else np.concatenate([piece.reps for piece in pieces if piece.reps is not None]),
+            np.concatenate([piece.codes_or_zeros() for piece in pieces]) if present else None,
+            pa.concat_arrays([piece.values for piece in pieces]),
+        )
+
+    def codes_or_zeros(self) -> Uint16Array:
+        """uint16[num_items]."""
+        return np.zeros(self.num_items, np.uint16) if self.codes is None else self.codes
+
+
+_LAYERS = {
+    (False, False, False): RepDefLayer.ALL_VALID_ITEM,
+    (False, True, False): RepDefLayer.NULLABLE_ITEM,
+    (True, False, False): RepDefLayer.ALL_VALID_LIST,
+    (True, True, False): RepDefLayer.NULLABLE_LIST,
+    (True, False, True): RepDefLayer.EMPTYABLE_LIST,
+    (True, True, True): RepDefLayer.NULL_AND_EMPTY_LIST,
+}
+
+
+def shred(array: pa.Array, steps: Sequence[int]) -> Shredded:
+    """The leaf that is reached from a top-level field by taking child number `steps[i]` at depth i.
+
+    The item of a list and the entries of a map are child 0.
+
+    Arrow's offsets of slices are honoured. The values are a view of the array wherever Arrow hides nothing.
+
+    Raises:
+        InvalidInputError: the offsets of a list fall or leave its values.
+    """
+    walk = _Walk(_num_lists(array.type, steps), len(array))
+    for step in steps:
+        array = walk.step(array, step)
+    return walk.finish(array)
+
+
+def _num_lists(dtype: pa.DataType, steps: Sequence[int]) -> int:
+    count = 0
+    for step in steps:
+        count += _is_list(dtype)
+        dtype = dtype.field(step).type if pa.types.is_struct(dtype) else _item_type(dtype)
+    return count
+
+
+def _is_list(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_map(dtype))
+
+
+def _item_type(dtype: pa.DataType) -> pa.DataType:
+    if pa.types.is_map(dtype):
+        return pa.struct([dtype.key_field, dtype.item_field])
+    return dtype.value_type
+
+
+class _Walk:
+    """The items of a path, layer by layer from the row inward."""
+
+    def __init__(self, num_lists: int, num_rows: int) -> None:
+        self.num_lists = num_lists
+        self.num_rows = num_rows
+        self.num_items = num_rows
+        self.lists: list[bool] = []
+        self.lists_passed = 0
+        self.open_above = 0
+        self.present = 0
+        self.reps: Uint16Array | None = None
+        self.codes: Uint16Array | None = None
+
+    @property
+    def null_code(self) -> int:
+        return 2 * len(self.lists) + 1
+
+    def step(self, array: pa.Array, step: int) -> pa.Array:
+        """Passes the layer of `array` and returns its child number `step`, one value an open item."""
+        if pa.types.is_struct(array.type):
+            self.mark_nulls(array)
+            # `struct_field` carries the struct's nulls into the child, so that its hidden values count as null.
+            return pc.struct_field(array, [step]) if array.null_count else array.field(step)
+        if pa.types.is_fixed_size_list(array.type):
+            return self.repeat(array)
+        return self.open_lists(array)
+
+    def finish(self, leaf: pa.Array) -> Shredded:
+        leaf = _without_null_entries(leaf)
+        self.mark_nulls(leaf)
+        return Shredded(tuple(self.lists), self.present, self.num_rows, self.num_items, self.reps, self.codes, leaf)
+
+    def mark_nulls(self, array: pa.Array) -> None:
+        """Passes an item layer."""
+        nulls = 0
+        validity, bit_offset = _validity(array)
+        all_null = pa.types.is_null(array.type)
+        if validity and self.codes is None:
+            self.codes = np.empty(self.num_items, np.uint16)
+            nulls = kernels.first_nulls(validity, bit_offset, len(array), self.null_code, self.codes.ctypes.data)
+        elif validity or (all_null and len(array)):
+            if self.codes is None:
+                self.codes = np.zeros(self.num_items, np.uint16)
+            nulls = kernels.mark_nulls(
+                self.codes.ctypes.data, self.num_items, self.open_above, validity, bit_offset, self.null_code
+            )
+        if nulls:
+            self.present |= 1 << self.null_code
+        self.lists.append(False)
+
+    def repeat(self, array: pa.FixedSizeListArray) -> pa.Array:
+        """Passes a fixed-size list of structs: an item layer whose levels stand once for each child slot."""
+        self.mark_nulls(array)
+        dimension = array.type.list_size
+        self.num_items *= dimension
+        self.num_rows *= dimension
+        if self.codes is not None:
+            self.codes = np.repeat(self.codes, dimension)
+        child = array.values.slice(array.offset * dimension, len(array) * dimension)
+        if array.null_count == 0:
+            return child
+        rows = pa.array(np.repeat(np.asarray(array.is_valid()), dimension))
+        return pc.if_else(rows, child, pa.scalar(None, child.type))
+
+    def open_lists(self, array: pa.Array) -> pa.Array:
+        """Passes a list layer."""
+        validity, bit_offset = _validity(array)
+        wide = pa.types.is_large_list(array.type)
+        offsets = array.buffers()[1].address + array.offset * (8 if wide else 4) if len(array) else 0
+        codes = 0 if self.codes is None else self.codes.ctypes.data
+        measured = np.empty(4, np.int64)
+        if kernels.measure_lists(
+            codes,
+            self.num_items,
+            self.open_above,
+            validity,
+            bit_offset,
+            offsets,
+            wide,
+            len(array),
+            measured.ctypes.data,
+        ):
+            raise InvalidInputError("the offsets of a list array fall; validate the array")
+        num_items, nulls, empties, hidden = measured.tolist()
+        start, stop = _value_range(array, wide)
+        reps = 0 if self.reps is None else self.reps.ctypes.data
+        out_reps = np.empty(num_items, np.uint16)
+        out_codes = np.empty(num_items, np.uint16) if self.codes is not None or nulls or empties else None
+        out_slots = np.empty(stop - start - hidden, np.int64) if hidden else None
+        inner = self.num_lists - self.lists_passed - 1
+        kernels.expand_lists(
+            reps, codes, self.num_items, self.open_above, validity, bit_offset, offsets, wide, self.num_lists, inner,
+            self.null_code, out_reps.ctypes.data, 0 if out_codes is None else out_codes.ctypes.data,
+            0 if out_slots is None else out_slots.ctypes.data,
+        )  # fmt: skip
+        self.present |= (nulls > 0) << self.null_code | (empties > 0) << (self.null_code + 1)
+        self.reps, self.codes, self.num_items = out_reps, out_codes, num_items
+        self.open_above = self.null_code + 1
+        self.lists_passed += 1
+        self.lists.append(True)
+        if out_slots is not None:
+            return pc.take(array.values, pa.array(out_slots))
+        return array.values.slice(start, stop - start)
+
+
+def _value_range(array: pa.Array, wide: bool) -> tuple[int, int]:
+    """The values from the first to the last list of `array`, checked."""
+    if len(array) == 0:
+        return 0, 0
+    entry = 8 if wide else 4
+    ends = [
+        int.from_bytes(array.buffers()[1].slice((array.offset + i) * entry, entry).to_pybytes(), "little", signed=True)
+        for i in (0, len(array))
+    ]
+    if not 0 <= ends[0] <= ends[1] <= len(array.values):
+        raise InvalidInputError("the offsets of a list array leave its values; validate the array")
+    return ends[0], ends[1]
+
+
+def _validity(array: pa.Array) -> tuple[int, int]:
+    """Address of the validity bitmap and the first bit's number; address 0 if nothing is null."""
+    if pa.types.is_null(array.type) or array.null_count == 0:
+        return 0, 0
+    return array.buffers()[0].address, array.offset
+
+
+def _without_null_entries(array: pa.Array) -> pa.Array:
+    """A dictionary may hold a null; its indices become null instead."""
+    if not pa.types.is_dictionary(array.type) or array.dictionary.null_count == 0:
+        return array
+    return pc.dictionary_encode(array.dictionary_decode()).cast(array.type)
