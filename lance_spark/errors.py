@@ -11,6 +11,7 @@
     │   ├── RetryableConflictError      read the new version and run the operation again
     │   └── IncompatibleConflictError   the operation makes no sense on the new version
     └── StorageError              the store failed, or cannot do what a commit needs
+        └── CommitStateUnknownError     the store never said whether a commit happened; look before trying again
 
 A message says what is wrong, where, and what to do about it. Every error survives pickle, attributes
 included, because Spark carries errors from its workers to the driver that way.
@@ -132,3 +133,20 @@ class IncompatibleConflictError(CommitConflictError):
 
 class StorageError(LanceError):
     """The store failed, or it cannot give a guarantee that is needed (such as put-if-absent)."""
+
+
+class CommitStateUnknownError(StorageError):
+    """The store failed in the middle of a commit: the version may exist or not.
+
+    Nothing is cleaned up, because the version may need the files.
+
+    Args:
+        message: what failed, and how to find out.
+        table_version: the version that may or may not have been made.
+        transaction: UUID of the transaction to look for.
+    """
+
+    def __init__(self, message: str, *, table_version: int | None = None, transaction: str = "") -> None:
+        super().__init__(message)
+        self.table_version = table_version
+        self.transaction = transaction

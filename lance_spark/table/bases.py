@@ -1,0 +1,128 @@
+"""Base paths: the roots that hold the files of a table (`lance.table.BasePath`).
+
+Most tables have one root. Files of shallow clones, branches and imported data lie under other bases: a `DataFile`
+with a base id is found at the base's path, in `data/` below it if the base is the root of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+from urllib.parse import urlsplit
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError
+from lance_spark.storage import open_store
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.fragment import BaseId, DataFile, DeletionFile, FragmentId
+from lance_spark.table.paths import DATA
+
+
+@dataclass(frozen=True, slots=True)
+class BasePath:
+    """One base of a table.
+
+    Attributes:
+        path: an absolute path or a URI.
+        is_dataset_root: files lie in `data/`, `_deletions/` below the path, not in the path itself.
+    """
+
+    id: BaseId
+    path: str
+    is_dataset_root: bool
+    name: str | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.BasePath) -> BasePath:
+        return cls(
+            id=BaseId(message.id),
+            path=message.path,
+            is_dataset_root=message.is_dataset_root,
+            name=message.name if message.HasField("name") else None,
+        )
+
+    def to_proto(self) -> table_pb2.BasePath:
+        return table_pb2.BasePath(id=self.id, name=self.name, is_dataset_root=self.is_dataset_root, path=self.path)
+
+
+class Bases:
+    """The stores that hold the files of a table. Thread safe; can be pickled, and opens its stores where it is used."""
+
+    def __init__(
+        self,
+        root: ObjectStore,
+        base_paths: tuple[BasePath, ...] = (),
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._root_uri = root.uri
+        self._base_paths = {base.id: base for base in base_paths}
+        self._storage_options = dict(storage_options) if storage_options else None
+        self._stores: dict[BaseId | None, ObjectStore] = {None: root}
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "_root_uri": self._root_uri,
+            "_base_paths": self._base_paths,
+            "_storage_options": self._storage_options,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._stores = {}
+        self._lock = Lock()
+
+    @property
+    def root(self) -> ObjectStore:
+        """The store of the table's own root."""
+        return self._store(None)
+
+    def data_file(self, file: DataFile) -> tuple[ObjectStore, str]:
+        """The store that holds a data file, and its path there.
+
+        Raises:
+            CorruptFileError: no such base.
+        """
+        in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
+        return self._store(file.base_id), f"{DATA}/{file.path}" if in_root else file.path
+
+    def deletion_file(self, fragment_id: FragmentId, file: DeletionFile) -> tuple[ObjectStore, str]:
+        """The store that holds a deletion file, and its path there.
+
+        Raises:
+            CorruptFileError: no such base.
+        """
+        path = file.path(fragment_id)
+        in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
+        return self._store(file.base_id), path if in_root else path.rsplit("/", 1)[1]
+
+    def _base(self, base_id: BaseId) -> BasePath:
+        base = self._base_paths.get(base_id)
+        if base is None:
+            raise CorruptFileError(f"a file lies under base {base_id}, which the manifest does not have")
+        return base
+
+    def _store(self, base_id: BaseId | None) -> ObjectStore:
+        with self._lock:
+            store = self._stores.get(base_id)
+            if store is None:
+                uri = self._root_uri if base_id is None else resolved(self._base(base_id).path, self._root_uri)
+                store = open_store(uri, self._storage_options)
+                self._stores[base_id] = store
+            return store
+
+
+def resolved(path: str, root_uri: str) -> str:
+    """The URI of a base. A path without a scheme lies on the same store as the table's root.
+
+    >>> resolved("/tables/a", "s3://bucket/tables/b")
+    's3://bucket/tables/a'
+    >>> resolved("/tables/a", "/tables/b"), resolved("gs://x/y", "s3://bucket/b")
+    ('/tables/a', 'gs://x/y')
+    """
+    if "://" in path or "://" not in root_uri:
+        return path
+    root = urlsplit(root_uri)
+    return f"{root.scheme}://{root.netloc}/{path.lstrip('/')}"

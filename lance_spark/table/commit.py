@@ -1,0 +1,268 @@
+"""Publishing a version (Lance transaction specification, "Commit protocol").
+
+1. The transaction goes to `_transactions/`.
+2. Every version that came after the one that was read is checked for a conflict.
+3. The next manifest follows from the newest version, and is published under a name that must be free.
+4. If the name is taken, or the store does not answer, what is there is read: with our transaction's UUID it is our own
+   commit whose reply was lost; with another one, back to 2.
+
+A name is never given up for the next one before it is known to belong to somebody else: otherwise a request that arrives
+late could publish one transaction twice.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    IncompatibleConflictError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lance_spark.file_version import FileVersion
+from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.table.conflicts import Rivals, check_conflict
+from lance_spark.table.features import FeatureFlag, check_writable
+from lance_spark.table.history import History, ManifestLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
+from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
+from lance_spark.table.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long a commit goes on against other writers and a store that does not answer.
+
+    Attributes:
+        max_attempts: versions to try for, and requests for one version.
+        first_delay, max_delay: seconds; a wait is random between 0 and a bound that doubles from one to the other.
+        sleep: for tests.
+    """
+
+    max_attempts: int = 20
+    first_delay: float = 0.02
+    max_delay: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, attempt: int) -> None:
+        """Waits after failed attempt number `attempt`, 0 for the first."""
+        self.sleep(random.uniform(0, min(self.max_delay, self.first_delay * 2**attempt)))
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """What a commit decides if it creates the table.
+
+    Attributes:
+        file_version: `data_format` of the table; also of one that is overwritten.
+        stable_row_ids: whether rows have stable ids.
+    """
+
+    file_version: FileVersion
+    stable_row_ids: bool = False
+
+
+class Commit:
+    """One transaction on its way into a table. Use it once.
+
+    Args:
+        history: the versions of the branch to commit to.
+        base: the version that the transaction has read; None if there was no table.
+        transaction: what to commit; `read_version` is that of `base`, or 0.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        base: Manifest | None,
+        transaction: Transaction,
+        new_table: NewTable,
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        if not isinstance(transaction.operation, CommittableOperation):
+            raise TypeError(f"an operation of kind {transaction.operation.kind.value} is not for committing")
+        self._history = history
+        self._store: ObjectStore = history.store
+        self._base = base
+        self._transaction = transaction
+        self._operation: CommittableOperation = transaction.operation
+        self._new_table = new_table
+        self._policy = policy or RetryPolicy()
+        self._current = base
+
+    def run(self) -> Manifest:
+        """Commits; the version that was made.
+
+        Raises:
+            CommitConflictError: another writer was first. Nothing of ours is visible.
+            CommitStateUnknownError: the store never said; the version may be there.
+            UnsupportedFeatureError: the table uses features that this release cannot write.
+            StorageError: the store failed. Nothing of ours is visible.
+        """
+        if self._base is not None:
+            check_writable(self._base.writer_flags, self._store.uri)
+        with_file = self._base is None or not self._base.writer_flags & FeatureFlag.DISABLE_TRANSACTION_FILE
+        path = f"{TRANSACTIONS}/{self._transaction.file_name}"
+        if with_file:
+            self._store.put(path, self._transaction.to_bytes())
+        try:
+            return self._commit(self._transaction.file_name if with_file else "")
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            if with_file:
+                delete_quietly(self._store, path)
+            raise
+
+    def _commit(self, transaction_file: str) -> Manifest:
+        for attempt in range(self._policy.max_attempts):
+            newest = self._history.latest_to_follow()
+            committed = self._catch_up(newest)
+            if committed is not None:
+                return committed
+            naming = ManifestNaming.V2 if newest is None else newest.naming
+            manifest = self._next_manifest(transaction_file)
+            payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
+            if self._publish(naming.path(manifest.version), payload, manifest.version):
+                if not self._is_resurrected(ManifestLocation(manifest.version, naming)):
+                    return manifest
+                delete_quietly(self._store, naming.path(manifest.version))
+            self._policy.wait(attempt)
+        raise RetryableConflictError(
+            f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try again later",
+            ours=self._operation.kind.value,
+            table_version=None if self._current is None else self._current.version,
+        )
+
+    def _catch_up(self, newest: ManifestLocation | None) -> Manifest | None:
+        """Moves on to the newest version, checking conflicts; our own version, if it is among the new ones."""
+        if newest is None:
+            if self._current is not None:
+                raise NotFoundError(f"the table {self._store.uri} is gone")
+            return None
+        known = 0 if self._current is None else self._current.version
+        for version in range(known + 1, newest.version + 1):
+            try:
+                file = self._history.load(version)
+            except NotFoundError:
+                return self._after_clean_up(newest.version, version)
+            transaction = self._history.transaction(file)
+            if transaction is not None and transaction.uuid == self._transaction.uuid:
+                return file.manifest
+            self._check_conflict(file.manifest, transaction)
+            self._current = file.manifest
+        return None
+
+    def _check_conflict(self, theirs: Manifest, transaction: Transaction | None) -> None:
+        operation = OtherOperation(OperationKind.UNKNOWN) if transaction is None else transaction.operation
+        if self._base is None:
+            raise IncompatibleConflictError(
+                f"another writer has created the table {self._store.uri}",
+                ours=self._operation.kind.value,
+                theirs=operation.kind.value,
+                table_version=theirs.version,
+            )
+        check_conflict(Rivals(self._operation, operation, self._base.schema, theirs.schema, theirs.version))
+
+    def _after_clean_up(self, newest: int, missing: int) -> Manifest:
+        """Our own version, if it can be seen in the newest one, though versions in between are gone.
+
+        Raises:
+            RetryableConflictError: it cannot; what the missing versions did is not known.
+        """
+        ours = self._operation.data_file_paths()
+        manifest = self._history.load(newest).manifest
+        if ours and ours <= _data_files(manifest):
+            return manifest
+        raise RetryableConflictError(
+            f"version {missing} of {self._store.uri} was cleaned up before it could be checked for a conflict. "
+            "Read the newest version and run the operation again",
+            ours=self._operation.kind.value,
+            table_version=missing,
+        )
+
+    def _next_manifest(self, transaction_file: str) -> Manifest:
+        current = self._current
+        if current is not None:
+            check_writable(current.writer_flags, self._store.uri)
+        settings = Settings(
+            version=1 if current is None else current.version + 1,
+            timestamp_nanos=time.time_ns(),
+            file_version=self._new_table.file_version,
+            stable_row_ids=self._new_table.stable_row_ids,
+        )
+        return replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
+
+    def _publish(self, path: str, payload: bytes, version: int) -> bool:
+        """True if the version is ours, False if it is another writer's."""
+        in_doubt = False
+        for attempt in range(self._policy.max_attempts):
+            try:
+                if self._store.put_if_absent(path, payload) is PutResult.CREATED:
+                    return True
+                # "Exists" too may be our own request, repeated by the client after a lost reply.
+                in_doubt = True
+                owner = self._owner(path)
+            except LanceError as error:
+                if in_doubt:
+                    raise self._unknown(version) from error
+                raise
+            if owner is not None:
+                return owner == self._transaction.uuid
+            self._policy.wait(attempt)
+        raise self._unknown(version)
+
+    def _owner(self, path: str) -> str | None:
+        """UUID of the transaction that made the version at `path`, "" if it does not tell, None if nothing is there."""
+        try:
+            data = self._store.read(path)
+        except NotFoundError:
+            return None
+        transaction = self._history.transaction(ManifestFile.decode(data, path))
+        return "" if transaction is None else transaction.uuid
+
+    def _unknown(self, version: int) -> CommitStateUnknownError:
+        return CommitStateUnknownError(
+            f"the store did not say whether version {version} of {self._store.uri} was committed. Look for the "
+            f"transaction {self._transaction.uuid} in the newest versions before you write again",
+            table_version=version,
+            transaction=self._transaction.uuid,
+        )
+
+    def _is_resurrected(self, ours: ManifestLocation) -> bool:
+        """True if `ours` has taken a name that a clean-up had freed: newer versions exist that do not build on it.
+
+        A writer that sleeps between its listing and its request can wake up after others have committed and cleaned up.
+        """
+        try:
+            newest = self._history.latest_location()
+            if newest is None or newest.version == ours.version:
+                return False
+            listing = {location.version: location.modified for location in self._history.locations()}
+            own, follower = listing.get(ours.version), newest.modified
+            if own is None or follower is None or follower >= own:
+                return False
+            paths = self._operation.data_file_paths()
+            return not paths or not paths & _data_files(self._history.load(newest.version).manifest)
+        except LanceError:
+            # The version is there; trouble with looking around must not read as a failed commit.
+            return False
+
+
+def _data_files(manifest: Manifest) -> frozenset[str]:
+    return frozenset(file.path for message in manifest.fragments.messages for file in message.files)
+
+
+def delete_quietly(store: ObjectStore, path: str) -> None:
+    """Removes an object that nothing refers to; if the store refuses, a clean-up finds it later."""
+    try:
+        store.delete(path)
+    except LanceError:
+        return

@@ -1,0 +1,170 @@
+"""Which committed operation stands against one of ours (Lance transaction specification, "Conflict resolution").
+
+`RULES` is the whole table: for each operation that this release commits, every kind of operation that another writer may
+have committed in between. A pair that is not understood conflicts. What is here was measured with the reference library;
+where ours is stricter, the rule says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.table.operations import Append, Operation, OperationKind, Overwrite
+from lance_spark.table.operations import OperationKind as Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """A pair to judge.
+
+    Attributes:
+        ours: the operation that is to be committed.
+        theirs: the operation that was committed in between.
+        before: schema of the version that ours has read.
+        after: schema of the version that theirs has made.
+        version: number of that version.
+    """
+
+    ours: Operation
+    theirs: Operation
+    before: LanceSchema
+    after: LanceSchema
+    version: int
+
+
+Rule = Callable[[Rivals], None]
+"""Raises a `CommitConflictError`, or returns: ours may follow theirs."""
+
+
+def compatible(rivals: Rivals) -> None:
+    """Ours says the same after theirs."""
+
+
+def incompatible(rivals: Rivals) -> None:
+    """What ours was made for is gone."""
+    raise IncompatibleConflictError(
+        f"{_told(rivals)}: what ours builds on is no longer there. Read the new version and decide anew",
+        ours=rivals.ours.kind.value,
+        theirs=rivals.theirs.kind.value,
+        table_version=rivals.version,
+    )
+
+
+def retryable(rivals: Rivals) -> None:
+    """Ours must be computed again from the new version."""
+    raise RetryableConflictError(
+        f"{_told(rivals)}. Read the new version and run the operation again",
+        ours=rivals.ours.kind.value,
+        theirs=rivals.theirs.kind.value,
+        table_version=rivals.version,
+    )
+
+
+def same_columns(rivals: Rivals) -> None:
+    """Ours may follow if its data files still mean what they meant when they were written.
+
+    The reference library asks whether theirs promises to keep nullability. Looking at the two schemas is safer: a
+    column that theirs dropped or gave another type must not take our values along under an id that can be used again.
+    """
+    assert isinstance(rivals.ours, Append)
+    written = {field_id for fragment in rivals.ours.fragments for file in fragment.files for field_id in file.fields}
+    before, after = dict(_by_id(rivals.before)), dict(_by_id(rivals.after))
+    for field_id, (parents, old) in before.items():
+        found = after.get(field_id)
+        written_here = field_id in written or any(child.id in written for child in old.walk())
+        if found is None:
+            if written_here:
+                retryable(rivals)
+            continue
+        if _meaning(found) != _meaning((parents, old)) or (old.nullable and not found[1].nullable):
+            retryable(rivals)
+    for field_id, (_, new) in after.items():
+        if field_id not in before and not new.nullable:
+            retryable(rivals)
+
+
+def other_config_keys(rivals: Rivals) -> None:
+    """Ours may follow unless it sets config too: which keys theirs has set is not looked at."""
+    assert isinstance(rivals.ours, Overwrite)
+    if rivals.ours.config_upserts:
+        retryable(rivals)
+
+
+RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
+    Kind.APPEND: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: compatible,
+        Kind.OVERWRITE: incompatible,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: compatible,
+        Kind.MERGE: same_columns,
+        Kind.RESTORE: incompatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: compatible,
+        Kind.PROJECT: same_columns,
+        Kind.UPDATE_CONFIG: compatible,
+        Kind.DATA_REPLACEMENT: compatible,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+    # An overwrite replaces whatever is there, so only a rival for the same replacement stands against it.
+    Kind.OVERWRITE: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: compatible,
+        Kind.OVERWRITE: retryable,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: compatible,
+        Kind.MERGE: compatible,
+        Kind.RESTORE: compatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: compatible,
+        Kind.PROJECT: compatible,
+        Kind.UPDATE_CONFIG: other_config_keys,
+        Kind.DATA_REPLACEMENT: compatible,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+}
+
+
+def check_conflict(rivals: Rivals) -> None:
+    """Passes if ours may be committed after theirs.
+
+    Raises:
+        RetryableConflictError: not as it is; computed anew it may.
+        IncompatibleConflictError: it makes no sense after theirs.
+    """
+    RULES[rivals.ours.kind][rivals.theirs.kind](rivals)
+
+
+def _told(rivals: Rivals) -> str:
+    return (
+        f"an operation of kind {rivals.ours.kind.value!r} cannot follow {rivals.theirs.kind.value!r}, "
+        f"which another writer committed as version {rivals.version}"
+    )
+
+
+def _by_id(schema: LanceSchema) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
+    """(id, (ids of the fields around it, field)) of every field."""
+
+    def visit(node: Field, parents: tuple[FieldId, ...]) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
+        yield node.id, (parents, node)
+        for child in node.children:
+            yield from visit(child, (*parents, node.id))
+
+    for top in schema.fields:
+        yield from visit(top, ())
+
+
+def _meaning(place: tuple[tuple[FieldId, ...], Field]) -> tuple[tuple[FieldId, ...], str]:
+    parents, node = place
+    return parents, node.logical_type

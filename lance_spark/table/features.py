@@ -1,0 +1,105 @@
+"""Feature flags of a manifest (Lance table format specification, "Format Versioning").
+
+Two words of bits: a reader that does not know a bit of the reader word must not read the table, a writer that does not
+know a bit of the writer word must not write to it. Some features need both words; one without the other is corruption.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+
+
+class FeatureFlag(IntFlag):
+    """The bits that have a meaning; every other bit is unknown."""
+
+    DELETION_FILES = 1
+    STABLE_ROW_IDS = 2
+    USE_V2_FORMAT = 4
+    TABLE_CONFIG = 8
+    BASE_PATHS = 16
+    DISABLE_TRANSACTION_FILE = 32
+    DATA_OVERLAY_FILES = 64
+    COVERED_INDEX_METADATA = 128
+    MIXED_DATA_FILE_VERSIONS = 256
+    FRAGMENT_REUSE_WITH_STABLE_ROW_IDS = 512
+    FRAGMENT_REUSE_INDEX = 1024
+    SPILLED_ROW_LINEAGE = 2048
+    FRAGMENT_TREE = 4096
+    INDEPENDENT_COVERING_FIELDS = 8192
+    MANAGED_BLOBS = 16384
+    NON_REUSABLE_FIELD_IDS = 32768
+
+
+# Flags of indices alone are harmless to a reader that scans the data and leaves indices aside.
+_READABLE = (
+    FeatureFlag.DELETION_FILES
+    | FeatureFlag.STABLE_ROW_IDS
+    | FeatureFlag.USE_V2_FORMAT
+    | FeatureFlag.TABLE_CONFIG
+    | FeatureFlag.BASE_PATHS
+    | FeatureFlag.DISABLE_TRANSACTION_FILE
+    | FeatureFlag.COVERED_INDEX_METADATA
+    | FeatureFlag.MIXED_DATA_FILE_VERSIONS
+    | FeatureFlag.FRAGMENT_REUSE_INDEX
+)
+
+_WRITABLE = (
+    FeatureFlag.DELETION_FILES
+    | FeatureFlag.STABLE_ROW_IDS
+    | FeatureFlag.USE_V2_FORMAT
+    | FeatureFlag.TABLE_CONFIG
+    | FeatureFlag.BASE_PATHS
+    | FeatureFlag.DISABLE_TRANSACTION_FILE
+    | FeatureFlag.MIXED_DATA_FILE_VERSIONS
+)
+
+_PAIRED = FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS
+
+STICKY_PAIRS = FeatureFlag.MIXED_DATA_FILE_VERSIONS
+"""Flags that, once set on both words, every later version keeps."""
+
+CARRIED = FeatureFlag.USE_V2_FORMAT | FeatureFlag.DISABLE_TRANSACTION_FILE
+"""Flags that say nothing about the content of a version; a later version repeats them as they are."""
+
+
+def check_readable(reader_flags: int, writer_flags: int, path: str) -> None:
+    """Passes for a manifest that this release reads.
+
+    Raises:
+        UnsupportedFeatureError: the reader word has a bit that is unknown here.
+        CorruptFileError: a feature that needs both words is in one.
+    """
+    _check(reader_flags, _READABLE, "read", path)
+    if (reader_flags ^ writer_flags) & _PAIRED:
+        raise CorruptFileError(
+            f"feature flags {_names((reader_flags ^ writer_flags) & _PAIRED)} must be set for readers and writers alike",
+            path=path,
+        )
+
+
+def check_writable(writer_flags: int, path: str) -> None:
+    """Passes for a manifest that this release writes a successor to.
+
+    Raises:
+        UnsupportedFeatureError: the writer word has a bit that is unknown here.
+    """
+    _check(writer_flags, _WRITABLE, "write", path)
+
+
+def _check(flags: int, known: int, verb: str, path: str) -> None:
+    unknown = flags & ~known
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"{path} needs features that this release cannot {verb}: {_names(unknown)}; a newer release may",
+            feature=_names(unknown),
+        )
+
+
+def _names(flags: int) -> str:
+    bits = [1 << shift for shift in range(flags.bit_length()) if flags >> shift & 1]
+    return ", ".join(f"{FeatureFlag(bit).name} ({bit})" if bit in _KNOWN_BITS else f"unknown ({bit})" for bit in bits)
+
+
+_KNOWN_BITS = frozenset(int(flag) for flag in FeatureFlag)

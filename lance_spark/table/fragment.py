@@ -1,0 +1,283 @@
+"""Fragments and the files they are made of (`lance.table.DataFragment`, `DataFile`, `DeletionFile`).
+
+A fragment is a horizontal piece of a table. Its data files hold different columns of the same rows; a field that no
+file holds is null in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NewType, overload
+
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import TOMBSTONE_FIELD_ID, FieldId
+from lance_spark.table.deletion_vector import DeletionFileType
+from lance_spark.table.paths import checked_relative, deletion_path
+
+FragmentId = NewType("FragmentId", int)
+BaseId = NewType("BaseId", int)
+
+MAX_FRAGMENT_ID = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment.
+
+    Attributes:
+        path: relative to the folder of data files of its base.
+        fields: ids of the fields that own a column; -2 marks a column that another file has replaced.
+        column_indices: the column of each of `fields` (-1: none); empty in legacy files.
+        version: the file format version.
+        size_bytes: None if it is not known.
+        base_id: the base that holds the file; None is the table's own root.
+    """
+
+    path: str
+    fields: tuple[FieldId, ...]
+    column_indices: tuple[int, ...]
+    version: FileVersion
+    size_bytes: int | None = None
+    base_id: BaseId | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
+        """
+        Raises:
+            CorruptFileError: the path leaves its base, or the message contradicts itself.
+        """
+        path = checked_relative(message.path, "data file")
+        version = FileVersion.from_numbers(message.file_major_version, message.file_minor_version, path=path)
+        fields = tuple(FieldId(number) for number in message.fields)
+        column_indices = tuple(message.column_indices)
+        if column_indices and len(column_indices) != len(fields):
+            raise CorruptFileError(f"{len(fields)} fields have {len(column_indices)} column indices", path=path)
+        return cls(
+            path=path,
+            fields=fields,
+            column_indices=column_indices,
+            version=version,
+            size_bytes=message.file_size_bytes or None,
+            base_id=BaseId(message.base_id) if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> table_pb2.DataFile:
+        major, minor = self.version.data_file_numbers
+        return table_pb2.DataFile(
+            path=self.path,
+            fields=self.fields,
+            column_indices=self.column_indices,
+            file_major_version=major,
+            file_minor_version=minor,
+            file_size_bytes=self.size_bytes or 0,
+            base_id=self.base_id,
+        )
+
+    def columns(self) -> dict[FieldId, int]:
+        """The column index of each live field of this file; fields without a column are left out.
+
+        A legacy file has one column a field, in the order of `fields`.
+        """
+        indices = self.column_indices or range(len(self.fields))
+        return {
+            field_id: index
+            for field_id, index in zip(self.fields, indices, strict=True)
+            if field_id != TOMBSTONE_FIELD_ID and index >= 0
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """Where the deleted rows of a fragment are listed.
+
+    Attributes:
+        num_deleted_rows: None if it is not known (old manifests).
+    """
+
+    file_type: DeletionFileType
+    read_version: int
+    id: int
+    num_deleted_rows: int | None
+    base_id: BaseId | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
+        """
+        Raises:
+            UnsupportedFeatureError: an unknown form of deletion file.
+        """
+        try:
+            file_type = DeletionFileType(message.file_type)
+        except ValueError:
+            raise UnsupportedFeatureError(
+                f"deletion files of type {message.file_type} are unknown to this release", feature="deletion file type"
+            ) from None
+        return cls(
+            file_type=file_type,
+            read_version=message.read_version,
+            id=message.id,
+            num_deleted_rows=message.num_deleted_rows or None,
+            base_id=BaseId(message.base_id) if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> table_pb2.DeletionFile:
+        message = table_pb2.DeletionFile(
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows or 0,
+            base_id=self.base_id,
+        )
+        message.file_type = self.file_type.value  # type: ignore[assignment]
+        return message
+
+    def path(self, fragment_id: FragmentId) -> str:
+        """Path of the file below its base."""
+        return deletion_path(fragment_id, self.read_version, self.id, self.file_type.extension)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFragment:
+    """Some rows of a table.
+
+    Attributes:
+        physical_rows: rows in the data files, deleted ones included; None if it is not known (old manifests).
+        row_ids: serialized `RowIdSequence`, in tables with stable row ids.
+        created_at_versions, last_updated_at_versions: serialized `RowDatasetVersionSequence`s.
+    """
+
+    id: FragmentId
+    files: tuple[DataFile, ...]
+    physical_rows: int | None
+    deletion_file: DeletionFile | None = None
+    row_ids: bytes | None = None
+    created_at_versions: bytes | None = None
+    last_updated_at_versions: bytes | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFragment) -> DataFragment:
+        """
+        Raises:
+            CorruptFileError: the message contradicts the format.
+            UnsupportedFeatureError: it uses something that no release of the format has written.
+        """
+        _refuse_unsupported(message)
+        if message.id > MAX_FRAGMENT_ID:
+            raise CorruptFileError(f"fragment id {message.id} does not fit in 32 bits")
+        return cls(
+            id=FragmentId(message.id),
+            files=tuple(DataFile.from_proto(file) for file in message.files),
+            physical_rows=message.physical_rows or None,
+            deletion_file=DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None,
+            row_ids=message.inline_row_ids if message.HasField("inline_row_ids") else None,
+            created_at_versions=(
+                message.inline_created_at_versions if message.HasField("inline_created_at_versions") else None
+            ),
+            last_updated_at_versions=(
+                message.inline_last_updated_at_versions if message.HasField("inline_last_updated_at_versions") else None
+            ),
+        )
+
+    def to_proto(self) -> table_pb2.DataFragment:
+        return table_pb2.DataFragment(
+            id=self.id,
+            files=[file.to_proto() for file in self.files],
+            deletion_file=self.deletion_file.to_proto() if self.deletion_file is not None else None,
+            physical_rows=self.physical_rows or 0,
+            inline_row_ids=self.row_ids,
+            inline_created_at_versions=self.created_at_versions,
+            inline_last_updated_at_versions=self.last_updated_at_versions,
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> DataFragment:
+        """
+        Raises:
+            CorruptFileError: not a serialized fragment.
+        """
+        try:
+            return cls.from_proto(table_pb2.DataFragment.FromString(data))
+        except DecodeError as error:
+            raise CorruptFileError(f"not a fragment: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """The serialized message; what a task hands to the driver, and the driver to a task."""
+        return self.to_proto().SerializeToString(deterministic=True)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows that are not deleted; None if the manifest does not tell."""
+        if self.physical_rows is None or self.deletion_file is None:
+            return self.physical_rows
+        deleted = self.deletion_file.num_deleted_rows
+        if deleted is None:
+            return None
+        if deleted > self.physical_rows:
+            raise CorruptFileError(f"fragment {self.id} has {self.physical_rows} rows, {deleted} of them deleted")
+        return self.physical_rows - deleted
+
+
+def _refuse_unsupported(message: table_pb2.DataFragment) -> None:
+    if message.overlays:
+        raise UnsupportedFeatureError(f"fragment {message.id} has data overlay files", feature="data overlay files")
+    for name in ("external_row_ids", "external_created_at_versions", "external_last_updated_at_versions"):
+        if message.HasField(name):  # type: ignore[arg-type]
+            raise UnsupportedFeatureError(
+                f"fragment {message.id} keeps its {name.removeprefix('external_')} in a file of their own",
+                feature=name,
+            )
+
+
+class FragmentList(Sequence[DataFragment]):
+    """The fragments of a version, in scan order. Immutable; a fragment is parsed when it is asked for.
+
+    A version that adds a few fragments to many shares the messages of the old ones, fields unknown here included.
+    """
+
+    __slots__ = ("_messages", "_parsed")
+
+    def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
+        self._messages = tuple(messages)
+        self._parsed: dict[int, DataFragment] = {}
+
+    @property
+    def messages(self) -> tuple[table_pb2.DataFragment, ...]:
+        """The wire messages; not to be changed."""
+        return self._messages
+
+    def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
+        """These fragments and then `fragments`."""
+        return FragmentList((*self._messages, *(fragment.to_proto() for fragment in fragments)))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> DataFragment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[DataFragment]: ...
+
+    def __getitem__(self, index: int | slice) -> DataFragment | list[DataFragment]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = range(len(self._messages))[index]
+        if position not in self._parsed:
+            self._parsed[position] = DataFragment.from_proto(self._messages[position])
+        return self._parsed[position]
+
+    def __iter__(self) -> Iterator[DataFragment]:
+        return (self[position] for position in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FragmentList) and self._messages == other._messages
+
+    def __hash__(self) -> int:
+        return hash(tuple(message.id for message in self._messages))
+
+    def __repr__(self) -> str:
+        return f"FragmentList({len(self)} fragments)"

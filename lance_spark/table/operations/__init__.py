@@ -1,0 +1,45 @@
+"""The operations of a transaction, and which class stands for which member of the wire."""
+
+from __future__ import annotations
+
+from lance_spark._proto import transaction_pb2
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import (
+    CommittableOperation,
+    Operation,
+    OperationKind,
+    OtherOperation,
+    Settings,
+)
+from lance_spark.table.operations.overwrite import Overwrite
+
+COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
+    operation.operation_kind: operation for operation in (Append, Overwrite)
+}
+"""The operations that this release commits."""
+
+
+def parse_operation(message: transaction_pb2.Transaction) -> Operation:
+    """The operation of a transaction; one of unknown kind if this release does not know the member.
+
+    Raises:
+        CorruptFileError: the operation contradicts the format.
+    """
+    member = message.WhichOneof("operation")
+    kinds = {kind.value: kind for kind in OperationKind}
+    kind = kinds.get(member or "", OperationKind.UNKNOWN)
+    operation = COMMITTABLE.get(kind)
+    return OtherOperation(kind) if operation is None else operation.from_proto(getattr(message, kind.value))
+
+
+__all__ = [
+    "COMMITTABLE",
+    "Append",
+    "CommittableOperation",
+    "Operation",
+    "OperationKind",
+    "OtherOperation",
+    "Overwrite",
+    "Settings",
+    "parse_operation",
+]

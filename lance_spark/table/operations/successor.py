@@ -1,0 +1,130 @@
+"""What every next manifest has in common: fragment ids, row ids, and the feature flags that follow from the content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
+
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.table.features import CARRIED, STICKY_PAIRS, FeatureFlag
+from lance_spark.table.fragment import MAX_FRAGMENT_ID, DataFragment, FragmentId
+from lance_spark.table.manifest import Manifest, WriterVersion
+from lance_spark.table.row_ids import RowIdSequence
+from lance_spark.table.row_versions import RowDatasetVersionSequence
+
+
+def largest_fragment_id(manifest: Manifest) -> int:
+    """The largest fragment id that the table ever used, -1 if none."""
+    used = max((message.id for message in manifest.fragments.messages), default=-1)
+    return used if manifest.max_fragment_id is None else max(used, manifest.max_fragment_id)
+
+
+def id_after(largest_id: int, num_new: int) -> int | None:
+    """`max_fragment_id` after `num_new` fragments more; None if the table never had one."""
+    return largest_id + num_new if largest_id + num_new >= 0 else None
+
+
+def numbered(fragments: Iterable[DataFragment], largest_id: int) -> tuple[DataFragment, ...]:
+    """New fragments with the ids that follow `largest_id`.
+
+    Raises:
+        UnsupportedFeatureError: the table has used up its 2**32 fragment ids.
+    """
+    new = tuple(replace(fragment, id=FragmentId(largest_id + 1 + place)) for place, fragment in enumerate(fragments))
+    if new and new[-1].id > MAX_FRAGMENT_ID:
+        raise UnsupportedFeatureError("the table has no fragment ids left", feature="fragment ids beyond 32 bits")
+    return new
+
+
+def with_row_ids(
+    fragments: Sequence[DataFragment], next_row_id: int, version: int
+) -> tuple[tuple[DataFragment, ...], int]:
+    """New fragments with ids for their rows, created at `version`; and the next free row id.
+
+    Raises:
+        InvalidInputError: a fragment does not tell its number of rows.
+    """
+    result: list[DataFragment] = []
+    for fragment in fragments:
+        if fragment.physical_rows is None:
+            raise InvalidInputError("a fragment without a number of rows cannot be given row ids")
+        versions = RowDatasetVersionSequence.uniform(fragment.physical_rows, version).to_bytes()
+        row_ids = RowIdSequence.of_range(next_row_id, fragment.physical_rows).to_bytes()
+        next_row_id += fragment.physical_rows
+        result.append(
+            replace(fragment, row_ids=row_ids, created_at_versions=versions, last_updated_at_versions=versions)
+        )
+    return tuple(result), next_row_id
+
+
+def checked_row_id(manifest: Manifest) -> int:
+    """The next free row id of a table with stable row ids.
+
+    Raises:
+        CorruptFileError: a fragment has none, so nobody can tell which ids are free.
+    """
+    if not all(message.HasField("inline_row_ids") for message in manifest.fragments.messages):
+        raise CorruptFileError("the table has stable row ids, but a fragment of it has none")
+    return manifest.next_row_id
+
+
+def data_format(manifest: Manifest) -> FileVersion | None:
+    """The file version of a table; in a manifest that does not tell, that of its first data file."""
+    if manifest.file_version is not None:
+        return manifest.file_version
+    return next((file.version for fragment in manifest.fragments for file in fragment.files), None)
+
+
+def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bool) -> Manifest:
+    """`manifest` with the feature flags that its content asks for and those that `previous` hands on.
+
+    Raises:
+        InvalidInputError: legacy data files beside others.
+    """
+    both = FeatureFlag(0)
+    if any(message.HasField("deletion_file") for message in manifest.fragments.messages):
+        both |= FeatureFlag.DELETION_FILES
+    if stable_row_ids:
+        both |= FeatureFlag.STABLE_ROW_IDS
+    if manifest.base_paths:
+        both |= FeatureFlag.BASE_PATHS
+    if has_mixed_versions(manifest):
+        both |= FeatureFlag.MIXED_DATA_FILE_VERSIONS
+    writer = both | (FeatureFlag.TABLE_CONFIG if manifest.config else FeatureFlag(0))
+    if previous is not None:
+        both |= FeatureFlag(previous.reader_flags) & (CARRIED | STICKY_PAIRS)
+        writer |= FeatureFlag(previous.writer_flags) & (CARRIED | STICKY_PAIRS)
+    return replace(manifest, reader_flags=int(both), writer_flags=int(writer))
+
+
+def has_mixed_versions(manifest: Manifest) -> bool:
+    """True if a data file is of another version than the table's.
+
+    Raises:
+        InvalidInputError: legacy data files beside others.
+    """
+    expected = manifest.file_version
+    numbers = {
+        (file.file_major_version, file.file_minor_version)
+        for message in manifest.fragments.messages
+        for file in message.files
+    }
+    versions = {FileVersion.from_numbers(*pair) for pair in numbers}
+    others = versions - {expected}
+    if others and expected is not None and FileVersion.V0_1 in versions | {expected}:
+        raise InvalidInputError(
+            f"a table of version {expected.value} cannot hold data files of version "
+            f"{', '.join(sorted(version.value for version in others))}: overwrite it to change the version"
+        )
+    return bool(others)
+
+
+def writer_version() -> WriterVersion:
+    """This library."""
+    try:
+        return WriterVersion("lance_spark", distribution_version("lance-spark"))
+    except PackageNotFoundError:
+        return WriterVersion("lance_spark", "0.0.0")

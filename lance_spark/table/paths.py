@@ -1,0 +1,144 @@
+"""Names and places of the files of a table (Lance table format specification, "Storage Layout").
+
+::
+
+    data/<any name>                                     data files, DataFile.path is relative to data/
+    _versions/<name>.manifest                           one manifest a version, two naming schemes
+    _transactions/<read_version>-<uuid>.txn
+    _deletions/<fragment>-<read_version>-<id>.arrow|.bin
+    _refs/tags/<tag>.json, _refs/branches/<branch, / as %2F>.json
+    tree/<branch>/...                                   a branch: _versions, data, ... of its own
+
+A manifest is named ``<version>.manifest`` (V1) or, so that the newest one sorts first, by twenty digits of
+``2**64 - 1 - version`` (V2):
+
+>>> ManifestNaming.V1.file_name(1), ManifestNaming.V2.file_name(1)
+('1.manifest', '18446744073709551614.manifest')
+>>> parse_manifest_name("18446744073709551614.manifest")
+(<ManifestNaming.V2: 'v2'>, 1)
+
+Everything else in ``_versions`` is ignored: the hint (it can be stale), detached versions (``d...``), and what
+writers stage (``.tmp...``, ``...#1``).
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from enum import Enum
+from urllib.parse import quote
+
+from lance_spark.errors import CorruptFileError, InvalidInputError
+
+DATA = "data"
+DELETIONS = "_deletions"
+VERSIONS = "_versions"
+TRANSACTIONS = "_transactions"
+TAGS = "_refs/tags"
+BRANCHES = "_refs/branches"
+TREE = "tree"
+
+_MANIFEST_SUFFIX = ".manifest"
+_MAX_VERSION = (1 << 64) - 1
+_V2_DIGITS = 20
+_DETACHED_BIT = 1 << 63
+
+
+class ManifestNaming(str, Enum):
+    """How the manifests of a table are named; a table has one scheme."""
+
+    V1 = "v1"
+    V2 = "v2"
+
+    def file_name(self, version: int) -> str:
+        """Name of the manifest of `version` inside `_versions/`."""
+        if self is ManifestNaming.V1:
+            return f"{version}{_MANIFEST_SUFFIX}"
+        return f"{_MAX_VERSION - version:0{_V2_DIGITS}d}{_MANIFEST_SUFFIX}"
+
+    def path(self, version: int) -> str:
+        """Path of the manifest of `version`, relative to the table."""
+        return f"{VERSIONS}/{self.file_name(version)}"
+
+
+def parse_manifest_name(name: str) -> tuple[ManifestNaming, int] | None:
+    """(naming, version) of a file name in `_versions/`, or None for a file that is no manifest of this history."""
+    stem = name.removesuffix(_MANIFEST_SUFFIX)
+    if stem == name or not (stem.isascii() and stem.isdigit()):
+        return None
+    if len(stem) == _V2_DIGITS:
+        version = _MAX_VERSION - int(stem)
+        return (ManifestNaming.V2, version) if 0 < version < _DETACHED_BIT else None
+    version = int(stem)
+    return (ManifestNaming.V1, version) if 0 < version < _DETACHED_BIT and stem == str(version) else None
+
+
+def is_detached(version: int) -> bool:
+    """True for the number of a detached version, one that is no part of the table's history."""
+    return version >= _DETACHED_BIT
+
+
+def detached_manifest_path(version: int) -> str:
+    """Path of the manifest of a detached version, relative to the table."""
+    return f"{VERSIONS}/d{version}{_MANIFEST_SUFFIX}"
+
+
+def transaction_name(read_version: int, transaction_uuid: str) -> str:
+    """Name of a transaction file inside `_transactions/`."""
+    return f"{read_version}-{transaction_uuid}.txn"
+
+
+def tag_path(tag: str) -> str:
+    """Path of a tag, relative to the main branch's root."""
+    return f"{TAGS}/{checked_ref_name(tag)}.json"
+
+
+def branch_root(branch: str) -> str:
+    """Root of a branch, relative to the main branch's root."""
+    for segment in branch.split("/"):
+        checked_ref_name(segment)
+    return f"{TREE}/{branch}"
+
+
+def branch_path(branch: str) -> str:
+    """Path of a branch's description, relative to the main branch's root."""
+    branch_root(branch)
+    return f"{BRANCHES}/{quote(branch, safe='')}.json"
+
+
+def checked_ref_name(name: str) -> str:
+    """`name`, if it may name a tag or a segment of a branch: letters, digits, ``.``, ``_`` and ``-``.
+
+    Raises:
+        InvalidInputError: it may not.
+    """
+    allowed = bool(name) and all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
+    if not allowed or name.startswith(".") or name.endswith((".", ".lock")) or ".." in name:
+        raise InvalidInputError(
+            f"{name!r} cannot name a tag or branch: use letters, digits, '.', '_' and '-', "
+            "without '..', a '.' at either end, or the ending '.lock'"
+        )
+    return name
+
+
+def new_data_file_name() -> str:
+    """A new unique name inside `data/`: 24 binary digits, so that names spread over an object store, then 26 hex digits."""
+    random = uuid.UUID(bytes=secrets.token_bytes(16), version=4).bytes
+    return "".join(f"{byte:08b}" for byte in random[:3]) + random[3:].hex() + ".lance"
+
+
+def deletion_path(fragment_id: int, read_version: int, deletion_id: int, extension: str) -> str:
+    """Path of a deletion file below its base."""
+    return f"{DELETIONS}/{fragment_id}-{read_version}-{deletion_id}.{extension}"
+
+
+def checked_relative(path: str, what: str) -> str:
+    """`path`, if it is relative and stays below the folder it is relative to.
+
+    Raises:
+        CorruptFileError: it is absolute, names another store, or has ``..`` parts.
+    """
+    parts = path.split("/")
+    if not path or path.startswith("/") or "\\" in path or "://" in path or ".." in parts or "\0" in path:
+        raise CorruptFileError(f"the {what} path {path!r} leaves its folder")
+    return path

@@ -1,0 +1,122 @@
+"""Tags and branches (Lance table format specification, "Branches and tags").
+
+Both are small JSON files below the root of the main branch. A tag names a version of a branch; a branch is a table of
+its own below ``tree/``, which begins as a shallow clone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import unquote
+
+from lance_spark.errors import CorruptFileError, NotFoundError
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.paths import BRANCHES, TAGS, branch_path, tag_path
+
+MAIN = "main"
+_SUFFIX = ".json"
+
+RefT = TypeVar("RefT")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for a version.
+
+    Attributes:
+        branch: the branch that has the version; None is the main branch.
+    """
+
+    name: str
+    version: int
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A line of versions of its own.
+
+    Attributes:
+        parent: the branch it began at; None is the main branch.
+        parent_version: the version it began at.
+    """
+
+    name: str
+    parent: str | None
+    parent_version: int
+
+
+class Refs:
+    """The tags and branches of a table, read from the root of its main branch."""
+
+    def __init__(self, main_root: ObjectStore) -> None:
+        self._store = main_root
+
+    def tag(self, name: str) -> Tag:
+        """
+        Raises:
+            NotFoundError: there is no such tag.
+            InvalidInputError: no tag can have this name.
+        """
+        return self._read(tag_path(name), name, "tag", _tag)
+
+    def tags(self) -> dict[str, Tag]:
+        """All tags by name."""
+        return {name: self.tag(name) for name in self._names(TAGS)}
+
+    def branch(self, name: str) -> Branch:
+        """
+        Raises:
+            NotFoundError: there is no such branch.
+            InvalidInputError: no branch can have this name.
+        """
+        return self._read(branch_path(name), name, "branch", _branch)
+
+    def branches(self) -> dict[str, Branch]:
+        """All branches but the main one, by name."""
+        return {name: self.branch(name) for name in map(unquote, self._names(BRANCHES))}
+
+    def _names(self, folder: str) -> list[str]:
+        names = (entry.path.rpartition("/")[2] for entry in self._store.list(folder))
+        return [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
+
+    def _read(self, path: str, name: str, what: str, build: Callable[[str, Mapping[str, object]], RefT]) -> RefT:
+        try:
+            data = self._store.read(path)
+        except NotFoundError:
+            raise NotFoundError(f"{self._store.uri} has no {what} {name!r}") from None
+        try:
+            content = json.loads(bytes(data))
+        except (ValueError, RecursionError) as error:
+            raise CorruptFileError(f"not the description of a {what}: {error}", path=path) from error
+        if not isinstance(content, dict):
+            raise CorruptFileError(f"not the description of a {what}", path=path)
+        try:
+            return build(name, content)
+        except CorruptFileError as error:
+            raise error.at(path=path) from None
+
+
+def _tag(name: str, content: Mapping[str, object]) -> Tag:
+    return Tag(name, _version(content, "version"), _branch_name(content, "branch"))
+
+
+def _branch(name: str, content: Mapping[str, object]) -> Branch:
+    return Branch(name, _branch_name(content, "parentBranch"), _version(content, "parentVersion"))
+
+
+def _version(content: Mapping[str, object], key: str) -> int:
+    value = content.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CorruptFileError(f"{key!r} is {value!r}, which is no version")
+    return value
+
+
+def _branch_name(content: Mapping[str, object], key: str) -> str | None:
+    value = content.get(key)
+    if value is not None and not isinstance(value, str):
+        raise CorruptFileError(f"{key!r} is {value!r}, which is no branch")
+    return None if value in (None, MAIN) else value

@@ -1,0 +1,31 @@
+"""Row addresses: where a row lies (Lance table format specification, "Row ID & Lineage").
+
+An address is the fragment's id in the high 32 bits and the row's offset in the fragment (deleted rows count) in the
+low 32. It is not a stable row id; in a table without those, ``_rowid`` is the address.
+
+>>> row_addresses(2, np.array([0, 5])).tolist()
+[8589934592, 8589934597]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.encodings.blocks import Int64Array
+
+UInt64Array = npt.NDArray[np.uint64]
+
+OFFSET_BITS = 32
+MAX_ROWS_PER_FRAGMENT = 1 << OFFSET_BITS
+
+
+def row_addresses(fragment_id: int, offsets: Int64Array) -> UInt64Array:
+    """uint64[n]: the addresses of the rows at `offsets` (int64[n], each below 2**32) of a fragment."""
+    return offsets.astype(np.uint64) | np.uint64(fragment_id << OFFSET_BITS)
+
+
+def split_addresses(addresses: UInt64Array) -> tuple[Int64Array, Int64Array]:
+    """(fragment ids, offsets), both int64[n]."""
+    offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
+    return (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64), offsets.astype(np.int64)

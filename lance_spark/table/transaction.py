@@ -1,0 +1,77 @@
+"""One change of a table as its writer intended it (`lance.table.Transaction`).
+
+The UUID tells whose a version is: after a lost reply a writer reads the version back and compares.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import transaction_pb2
+from lance_spark.errors import CorruptFileError
+from lance_spark.table.operations import CommittableOperation, Operation, parse_operation
+from lance_spark.table.paths import transaction_name
+
+COMMIT_MESSAGE = "__lance_commit_message"
+"""The property that holds the message of a commit."""
+
+_NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """An operation on the version `read_version` (0: there was no table)."""
+
+    read_version: int
+    uuid: str
+    operation: Operation
+    properties: Mapping[str, str] = field(default_factory=lambda: _NO_PROPERTIES)
+
+    @classmethod
+    def new(
+        cls, read_version: int, operation: CommittableOperation, properties: Mapping[str, str] | None = None
+    ) -> Transaction:
+        """A transaction with a UUID of its own."""
+        return cls(read_version, str(uuid.uuid4()), operation, MappingProxyType(dict(properties or {})))
+
+    @classmethod
+    def from_bytes(cls, data: pa.Buffer | bytes) -> Transaction:
+        """
+        Raises:
+            CorruptFileError: not a serialized transaction.
+        """
+        try:
+            message = transaction_pb2.Transaction.FromString(bytes(data))
+        except DecodeError as error:
+            raise CorruptFileError(f"not a transaction: {error}") from error
+        return cls(
+            read_version=message.read_version,
+            uuid=message.uuid,
+            operation=parse_operation(message),
+            properties=MappingProxyType(dict(message.transaction_properties)),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The serialized message.
+
+        Raises:
+            TypeError: the operation is one that this release only reads.
+        """
+        if not isinstance(self.operation, CommittableOperation):
+            raise TypeError(f"an operation of kind {self.operation.kind.value} is not for writing")
+        message = transaction_pb2.Transaction(
+            read_version=self.read_version, uuid=self.uuid, transaction_properties=dict(self.properties)
+        )
+        getattr(message, self.operation.kind.value).CopyFrom(self.operation.to_proto())
+        return message.SerializeToString(deterministic=True)
+
+    @property
+    def file_name(self) -> str:
+        """Name of its file in `_transactions/`."""
+        return transaction_name(self.read_version, self.uuid)
