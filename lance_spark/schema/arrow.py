@@ -203,9 +203,18 @@ def _storage(field: pa.Field) -> tuple[pa.DataType, Mapping[str, bytes]]:
     dtype = field.type
     if isinstance(dtype, pa.BaseExtensionType):
         metadata[EXTENSION_NAME] = dtype.extension_name.encode()
-        metadata[EXTENSION_METADATA] = dtype.__arrow_ext_serialize__()
+        metadata[EXTENSION_METADATA] = _extension_parameters(dtype, field.name)
         dtype = dtype.storage_type
     return dtype, metadata
+
+
+def _extension_parameters(dtype: pa.BaseExtensionType, path: str) -> bytes:
+    if isinstance(dtype, pa.ExtensionType):
+        return bytes(dtype.__arrow_ext_serialize__())
+    # Types that are built into pyarrow do not say how they are serialized; these have no parameters.
+    if dtype.extension_name in {"arrow.uuid", "arrow.json", "arrow.bool8"}:
+        return b""
+    raise InvalidInputError(f"{path} has extension type {dtype.extension_name}; cast it to {dtype.storage_type} first")
 
 
 def _text_keys(metadata: Mapping[bytes, bytes] | None) -> dict[str, bytes]:
