@@ -1,0 +1,287 @@
+"""Inner loops of file version 2.0: end offsets, bits at any place, dictionary strings, plain bit packing.
+
+A 2.0 page stores the end of every list or string, and adds an *adjustment* (larger than any end) where the value is
+null, so that any row can be read with its own entry and the one before it. Worked example, adjustment 7::
+
+    [[A, B], null, [], [C, D, E]]    ->    ends 2, 9, 2, 5
+
+Rows 2..4 need entries 1, 2 and 3: entry 1 says that they start at 9 - 7 = 2, and their ends are 2 and 5.
+
+Addresses, lengths and counts are int64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import (
+    copy_bytes,
+    inlined,
+    kernel,
+    pointer_i32,
+    pointer_i64,
+    pointer_u8,
+    pointer_u16,
+    pointer_u32,
+    pointer_u64,
+)
+
+MAX_NARROW_OFFSET = 2**31 - 1
+
+FALLING = -1
+"""`rebase_ends`: an end lies before the one of the value before it, or behind the last item."""
+
+TOO_LONG = -2
+"""`rebase_ends`: the result needs offsets of 64 bits."""
+
+
+@inlined
+def _rebase_without_nulls(source, num_values, before, shift, target):
+    """Writes every end plus `shift`; returns True if none is smaller than the one before it."""
+    ends = pointer_u64(source)
+    falls = np.uint8(ends[0] < before)
+    target[0] = np.int64(ends[0]) + shift
+    for i in range(np.uint64(1), np.uint64(num_values)):
+        target[i] = np.int64(ends[i]) + shift
+        falls |= np.uint8(ends[i] < ends[i - np.uint64(1)])
+    return falls == 0
+
+
+@inlined
+def _rebase_with_nulls(source, num_values, before, limit, adjustment, shift, target, bitmap, first_bit):
+    """Returns the number of nulls, negative if an end falls or lies behind `limit`; clears the bits of nulls."""
+    ends = pointer_u64(source)
+    num_nulls = np.int64(0)
+    for i in range(np.uint64(num_values)):
+        end = ends[i]
+        if end >= adjustment:
+            end -= adjustment
+            bit = np.uint64(first_bit) + i
+            bitmap[bit >> np.uint64(3)] &= np.uint8(0xFF ^ (1 << (bit & np.uint64(7))))
+            num_nulls += 1
+        if end < before or end > limit:
+            return np.int64(FALLING)
+        before = end
+        target[i] = np.int64(end) + shift
+    return num_nulls
+
+
+@inlined
+def _rebase_range(source, num_values, before, limit, adjustment, shift, target, bitmap, first_bit):
+    last = pointer_u64(source)[num_values - 1]
+    if last <= limit and _rebase_without_nulls(source, num_values, before, shift, target):
+        return np.int64(0)
+    return _rebase_with_nulls(source, num_values, before, limit, adjustment, shift, target, bitmap, first_bit)
+
+
+@kernel("int64(int64, int64, int64, int64, uint64, uint64, int64, int64, int64, int64, int64)")
+def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, offsets, bitmap, starts, stops):
+    """Turns the ends of ranges of values into offsets from 0, back to back; returns the number of nulls.
+
+    A negative result is `FALLING` or `TOO_LONG`; the output is then undefined.
+
+    Args:
+        ends: u64, for every range the entry before it (if there is one) and the entries of its values.
+        counts: i64[num_ranges], values of each range, at least 1.
+        has_before: u8[num_ranges], whether a range's entries are led by the one before it; else it starts at 0.
+        adjustment: what a null adds to its end; larger than `limit`.
+        limit: the largest end.
+        wide: whether `offsets` are of 64 bits, else 32.
+        offsets: one entry more than values.
+        bitmap: validity, one bit a value, all set before.
+        starts: i64[num_ranges], first item of each range in the page.
+        stops: i64[num_ranges], the item after its last.
+    """
+    count = pointer_i64(counts)
+    before_flag = pointer_u8(has_before)
+    valid = pointer_u8(bitmap)
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    narrow_offsets = pointer_i32(offsets)
+    wide_offsets = pointer_i64(offsets)
+    narrow_offsets[0] = 0
+    if wide:
+        wide_offsets[0] = 0
+    written = np.int64(0)
+    items = np.int64(0)
+    num_nulls = np.int64(0)
+    for i in range(np.uint64(num_ranges)):
+        first = np.uint64(0)
+        if before_flag[i]:
+            first = pointer_u64(ends)[0]
+            if first >= adjustment:
+                first -= adjustment
+            if first > limit:
+                return np.int64(FALLING)
+            ends += 8
+        last = pointer_u64(ends)[count[i] - 1]
+        if last >= adjustment:
+            last -= adjustment
+        if last < first or last > limit:
+            return np.int64(FALLING)
+        shift = items - np.int64(first)
+        items += np.int64(last - first)
+        if wide:
+            target = pointer_i64(offsets + (written + 1) * 8)
+            nulls = _rebase_range(ends, count[i], first, limit, adjustment, shift, target, valid, written)
+        else:
+            if items > MAX_NARROW_OFFSET:
+                return np.int64(TOO_LONG)
+            narrow = pointer_i32(offsets + (written + 1) * 4)
+            nulls = _rebase_range(ends, count[i], first, limit, adjustment, shift, narrow, valid, written)
+        if nulls < 0:
+            return nulls
+        num_nulls += nulls
+        start[i] = np.int64(first)
+        stop[i] = np.int64(last)
+        written += count[i]
+        ends += count[i] * 8
+    return num_nulls
+
+
+@inlined
+def _bit_at(bits, place):
+    return np.uint8((bits[place >> np.uint64(3)] >> (place & np.uint64(7))) & np.uint8(1))
+
+
+@kernel("void(int64, int64, int64, int64, int64)")
+def gather_bits(data, starts, counts, num_ranges, target):
+    """Copies `counts[i]` bits from bit `starts[i]` of `data` for every i, back to back (LSB first).
+
+    `target` holds zeros before.
+    """
+    bits = pointer_u8(data)
+    out = pointer_u8(target)
+    start = pointer_i64(starts)
+    count = pointer_i64(counts)
+    filled = np.uint64(0)
+    for i in range(np.uint64(num_ranges)):
+        place = np.uint64(start[i])
+        stop = place + np.uint64(count[i])
+        while place < stop and filled & np.uint64(7):
+            out[filled >> np.uint64(3)] |= np.uint8(_bit_at(bits, place) << (filled & np.uint64(7)))
+            place += np.uint64(1)
+            filled += np.uint64(1)
+        num_bytes = (stop - place) >> np.uint64(3)
+        source = place >> np.uint64(3)
+        sink = filled >> np.uint64(3)
+        shift = place & np.uint64(7)
+        if shift == 0:
+            copy_bytes(target + np.int64(sink), data + np.int64(source), np.int64(num_bytes))
+        else:
+            for j in range(num_bytes):
+                low = np.uint64(bits[source + j]) >> shift
+                high = np.uint64(bits[source + j + np.uint64(1)]) << (np.uint64(8) - shift)
+                out[sink + j] = np.uint8((low | high) & np.uint64(0xFF))
+        place += num_bytes << np.uint64(3)
+        filled += num_bytes << np.uint64(3)
+        while place < stop:
+            out[filled >> np.uint64(3)] |= np.uint8(_bit_at(bits, place) << (filled & np.uint64(7)))
+            place += np.uint64(1)
+            filled += np.uint64(1)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def dictionary_offsets(codes, num_values, lengths, num_codes, offsets, bitmap):
+    """Offsets (i32) of strings given by their codes; returns the number of nulls.
+
+    Code 0 is null: its bit in `bitmap` (all set before) is cleared. A negative result is ``FALLING`` for a code that is
+    not below `num_codes` and ``TOO_LONG`` if the strings need 64-bit offsets.
+
+    Args:
+        codes: u8[num_values].
+        lengths: i64[num_codes], bytes of the string of each code; negative for a string that is null itself.
+        offsets: i32[num_values + 1].
+    """
+    code = pointer_u8(codes)
+    length = pointer_i64(lengths)
+    out = pointer_i32(offsets)
+    valid = pointer_u8(bitmap)
+    out[0] = 0
+    filled = np.int64(0)
+    num_nulls = np.int64(0)
+    for i in range(np.uint64(num_values)):
+        if code[i] >= num_codes:
+            return np.int64(FALLING)
+        size = length[code[i]]
+        if size < 0:
+            valid[i >> np.uint64(3)] &= np.uint8(0xFF ^ (1 << (i & np.uint64(7))))
+            num_nulls += 1
+        else:
+            filled += size
+            if filled > MAX_NARROW_OFFSET:
+                return np.int64(TOO_LONG)
+        out[i + np.uint64(1)] = filled
+    return num_nulls
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64)")
+def dictionary_bytes(codes, num_values, data, starts, offsets, target):
+    """Copies the bytes of strings given by their codes to where `offsets` (i32, from `dictionary_offsets`) says.
+
+    Copies whole words: `data` and `target` have 8 bytes more than are meant.
+
+    Args:
+        codes: u8[num_values].
+        starts: i64, place of the string of each code in `data`.
+    """
+    code = pointer_u8(codes)
+    start = pointer_i64(starts)
+    offset = pointer_i32(offsets)
+    for i in range(np.uint64(num_values)):
+        size = offset[i + np.uint64(1)] - offset[i]
+        source = data + start[code[i]]
+        sink = target + offset[i]
+        while size > 0:
+            pointer_u64(sink)[0] = pointer_u64(source)[0]
+            sink += 8
+            source += 8
+            size -= 8
+
+
+@inlined
+def _word_of_bits(bits, place, width):
+    """`width` (1 to 64) bits from bit `place`, as the low bits of a word; touches only bytes that hold them."""
+    word = np.uint64(0)
+    taken = np.uint64(0)
+    byte = place >> np.uint64(3)
+    skipped = place & np.uint64(7)
+    while taken < width:
+        word |= (np.uint64(bits[byte]) >> skipped) << taken
+        taken += np.uint64(8) - skipped
+        skipped = np.uint64(0)
+        byte += np.uint64(1)
+    if width < np.uint64(64):
+        word &= (np.uint64(1) << width) - np.uint64(1)
+    return word
+
+
+@kernel("void(int64, int64, int64, int64, uint64, int64, int64, int64)")
+def unpack_contiguous(data, starts, counts, num_ranges, width, signed, word_bytes, target):
+    """Unpacks values of `width` bits (1 to 64) that stand back to back, LSB first, into words of 1, 2, 4 or 8 bytes.
+
+    Args:
+        starts: i64[num_ranges], the bit of `data` at which each range of values starts.
+        counts: i64[num_ranges], values of each range.
+        signed: whether the highest bit of a packed value is its sign.
+    """
+    bits = pointer_u8(data)
+    start = pointer_i64(starts)
+    count = pointer_i64(counts)
+    sign = np.uint64(1) << (width - np.uint64(1))
+    for i in range(np.uint64(num_ranges)):
+        place = np.uint64(start[i])
+        for _ in range(np.uint64(count[i])):
+            word = _word_of_bits(bits, place, width)
+            if signed:
+                word = (word ^ sign) - sign
+            if word_bytes == 1:
+                pointer_u8(target)[0] = np.uint8(word & np.uint64(0xFF))
+            elif word_bytes == 2:
+                pointer_u16(target)[0] = np.uint16(word & np.uint64(0xFFFF))
+            elif word_bytes == 4:
+                pointer_u32(target)[0] = np.uint32(word & np.uint64(0xFFFFFFFF))
+            else:
+                pointer_u64(target)[0] = word
+            target += word_bytes
+            place += width

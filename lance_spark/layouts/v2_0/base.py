@@ -1,0 +1,182 @@
+"""Array encodings of file version 2.0, without I/O.
+
+A page of a column is one tree of `lance.encodings.ArrayEncoding` messages; its leaves point to buffers of the page.
+Every message is a dataclass whose `read` is a coroutine: it asks for the bytes that a selection of values needs (in two
+rounds where the first tells what the second has to ask for) and returns an Arrow array of the type it is given. The
+type comes from the schema, because the encodings do not name one: a `Flat` of 32 bits may be ``int32`` or ``float``.
+
+Arrays returned by `read` have offset 0 and no bit offset, so that a validity bitmap can be laid over their buffers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import EncodedBuffer, FileRange, RowRanges
+
+ResultT = TypeVar("ResultT")
+
+FileReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], ResultT]
+"""Yields the ranges of the file that it needs, is sent one buffer a range, returns its result."""
+
+MAX_COUNT = 2**48
+"""More values or bytes than any page or file holds, and far from where sums of 64 bits overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The values of an array that are wanted.
+
+    Attributes:
+        ranges: the values, by their place in the array.
+        num_values: how many they are.
+        is_all: they are all values of the array, so that its buffers can be read whole without looking first.
+    """
+
+    ranges: RowRanges
+    num_values: int
+    is_all: bool
+
+    @classmethod
+    def of(cls, ranges: RowRanges, array_length: int) -> Selection:
+        """`ranges` of an array of `array_length` values."""
+        return cls(ranges, ranges.num_rows, ranges.is_all(array_length))
+
+    @classmethod
+    def all(cls, array_length: int) -> Selection:
+        """Every value of an array.
+
+        Raises:
+            CorruptFileError: no array can be that long.
+        """
+        if not 0 <= array_length < MAX_COUNT:
+            raise CorruptFileError(f"an array of {array_length} values is impossible")
+        starts, stops = ([0], [array_length]) if array_length else ([], [])
+        return cls(RowRanges(np.array(starts, np.int64), np.array(stops, np.int64)), array_length, True)
+
+    def scaled(self, factor: int) -> Selection:
+        """The items of the selected values where each value holds `factor` of them.
+
+        Raises:
+            CorruptFileError: no array can be that long.
+        """
+        if self.num_values and int(self.ranges.stops[-1]) * factor >= MAX_COUNT:
+            raise CorruptFileError(f"lists of {factor} items each are impossible in a page")
+        if factor == 0:
+            return Selection.all(0)
+        ranges = RowRanges(self.ranges.starts * factor, self.ranges.stops * factor)
+        return Selection(ranges, self.num_values * factor, self.is_all)
+
+
+@dataclass(frozen=True, slots=True)
+class PageBuffers:
+    """The buffers that the encodings of one page can point to."""
+
+    page: tuple[EncodedBuffer, ...]
+    column: tuple[EncodedBuffer, ...]
+    file: tuple[EncodedBuffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferReference:
+    """`lance.encodings.Buffer`: number `index` of the page's (0), the column's (1) or the file's (2) buffers."""
+
+    index: int
+    collection: int
+
+    @classmethod
+    def from_proto(cls, message: Any) -> BufferReference:
+        return cls(message.buffer_index, message.buffer_type)
+
+    def locate(self, buffers: PageBuffers) -> EncodedBuffer:
+        """Where the buffer lies.
+
+        Raises:
+            CorruptFileError: there is no such buffer.
+        """
+        collections = (buffers.page, buffers.column, buffers.file)
+        if not 0 <= self.collection < len(collections):
+            raise CorruptFileError(f"there is no kind {self.collection} of buffers")
+        if self.index >= len(collections[self.collection]):
+            raise CorruptFileError(f"buffer {self.index} is missing, there are {len(collections[self.collection])}")
+        return collections[self.collection][self.index]
+
+
+class ArrayEncoding(ABC):
+    """One `lance.encodings.ArrayEncoding` message; subclasses are frozen dataclasses named after the wire message."""
+
+    wire_name: ClassVar[str]
+    """Name of the member of the `array_encoding` oneof, such as ``"flat"``."""
+
+    @classmethod
+    @abstractmethod
+    def from_proto(cls, message: Any) -> ArrayEncoding:
+        """From the member message (not the enclosing oneof).
+
+        Raises:
+            CorruptFileError: the message contradicts itself.
+        """
+
+    @abstractmethod
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        """The selected values as an array of `arrow_type`, offset 0.
+
+        Raises:
+            CorruptFileError: the bytes contradict the encoding, or the encoding the type.
+        """
+
+    @property
+    def bits_per_value(self) -> int | None:
+        """Bits of one stored value; None where values differ in size or the encoding does not say."""
+        return None
+
+
+def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[pa.Buffer]:
+    """Bytes [starts[i], stops[i]) of `buffer` for every i, back to back; without a copy if it is one range.
+
+    Raises:
+        CorruptFileError: a range is not inside the buffer.
+    """
+    wanted = starts < stops
+    if not wanted.all():
+        starts, stops = starts[wanted], stops[wanted]
+    if len(starts) == 0:
+        return pa.py_buffer(b"")
+    if int(starts.min()) < 0 or int(stops.max()) > buffer.size or buffer.position + buffer.size > MAX_COUNT:
+        raise CorruptFileError(
+            f"values up to byte {int(stops.max())} are wanted of a buffer of {buffer.size} bytes",
+            start=buffer.position,
+            length=buffer.size,
+        )
+    positions = (starts + buffer.position).tolist()
+    pieces = yield [FileRange(*piece) for piece in zip(positions, (stops - starts).tolist(), strict=True)]
+    return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+
+
+def aligned(data: pa.Buffer, alignment: int) -> pa.Buffer:
+    """`data` at an address that Arrow's kernels may load words of `alignment` bytes from; copied only if it must be."""
+    if data.size == 0 or data.address % alignment == 0:
+        return data
+    copy = pa.allocate_buffer(data.size)
+    np.frombuffer(copy, np.uint8)[:] = np.frombuffer(data, np.uint8)
+    return copy
+
+
+def immediate(result: ResultT) -> FileReads[ResultT]:
+    """A coroutine that asks for nothing and returns `result`."""
+    return result
+    yield
+
+
+def require_type(matches: bool, encoding: str, arrow_type: pa.DataType) -> None:
+    """Raises `CorruptFileError` unless the schema's type is one that the encoding can hold."""
+    if not matches:
+        raise CorruptFileError(f"the page encoding {encoding} cannot hold values of type {arrow_type}")

@@ -1,0 +1,68 @@
+"""Binary: strings or byte strings as end offsets and bytes (`lance.encodings.Binary`).
+
+`indices` holds the u64 end of every value; a null's end has `null_adjustment` added, which is the length of the bytes
+plus one. ``["ab", null, "", "cde"]`` is the ends 2, 8, 2, 5 (adjustment 6) and the bytes "abcde".
+
+Whole pages are read in one round. For a part the ends come first, each range's with the entry before it, and then
+just the bytes between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import RowRanges, side_by_side
+from lance_spark.layouts.v2_0.base import (
+    MAX_COUNT,
+    ArrayEncoding,
+    FileReads,
+    PageBuffers,
+    Selection,
+    require_type,
+)
+from lance_spark.layouts.v2_0.end_offsets import Rebased, preceded, rebase
+from lance_spark.layouts.v2_0.registry import parse, register
+
+WIDE_OFFSETS = {pa.string(): False, pa.binary(): False, pa.large_string(): True, pa.large_binary(): True}
+"""The types of variable width, and whether their offsets have 64 bits."""
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Binary(ArrayEncoding):
+    """`data` is the wire's `bytes`: an array of 8-bit values."""
+
+    wire_name: ClassVar[str] = "binary"
+    indices: ArrayEncoding
+    data: ArrayEncoding
+    null_adjustment: int
+
+    @classmethod
+    def from_proto(cls, message: Any) -> Binary:
+        if not 0 < message.null_adjustment < MAX_COUNT:
+            raise CorruptFileError(f"binary: {message.null_adjustment} cannot tell nulls from lengths")
+        return cls(parse(message.indices), parse(message.bytes), message.null_adjustment)
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        require_type(arrow_type in WIDE_OFFSETS, self.wire_name, arrow_type)
+        rows, data = yield from self.read_rows(buffers, selection, WIDE_OFFSETS[arrow_type])
+        return pa.Array.from_buffers(arrow_type, rows.num_values, [rows.validity, rows.offsets, data], rows.num_nulls)
+
+    def read_rows(self, buffers: PageBuffers, selection: Selection, wide: bool) -> FileReads[tuple[Rebased, pa.Buffer]]:
+        """The places of the selected values and the bytes they point into."""
+        num_bytes = self.null_adjustment - 1
+        indices = self.indices.read(buffers, preceded(selection), pa.uint64())
+        if selection.is_all:
+            data = self.data.read(buffers, Selection.all(num_bytes), pa.uint8())
+            ends, bytes_read = yield from side_by_side([indices, data])
+            rows = rebase(ends, selection, self.null_adjustment, num_bytes, wide)
+        else:
+            ends = yield from indices
+            rows = rebase(ends, selection, self.null_adjustment, num_bytes, wide)
+            wanted = Selection.of(RowRanges(rows.starts, rows.stops), num_bytes)
+            bytes_read = yield from self.data.read(buffers, wanted, pa.uint8())
+        return rows, bytes_read.buffers()[1]

@@ -1,0 +1,63 @@
+"""Blob columns of 2.0 (`lance.encodings.Blob`): a page describes where in the file each value lies.
+
+A description is a packed struct of two u64, position and size. Position 1 with size 0 is null; any other position with
+size 0 is an empty value; otherwise `size` bytes lie at byte `position` of the file, wherever that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
+from lance_spark.layouts.base import FileRange, RowRanges, side_by_side
+from lance_spark.layouts.v2_0.base import MAX_COUNT, FileReads, require_type
+from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
+from lance_spark.layouts.v2_0.column import Column
+from lance_spark.layouts.v2_0.nodes import Node
+from lance_spark.layouts.v2_0.values import checked
+
+DESCRIPTION = pa.struct(
+    [pa.field("position", pa.uint64(), nullable=False), pa.field("size", pa.uint64(), nullable=False)]
+)
+"""What a page of a blob column holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobNode(Node):
+    """A field whose values lie outside of the pages of its column."""
+
+    data_type: pa.DataType
+    column: Column
+
+    @property
+    def num_values(self) -> int:
+        return self.column.num_values
+
+    def read(self, ranges: RowRanges) -> FileReads[pa.ChunkedArray]:
+        require_type(self.data_type in WIDE_OFFSETS, "blob", self.data_type)
+        descriptions = yield from self.column.read(ranges, DESCRIPTION)
+        values = yield from side_by_side([self._read_values(described) for described in descriptions])
+        return pa.chunked_array(values, self.data_type)
+
+    def _read_values(self, described: pa.StructArray) -> FileReads[pa.Array]:
+        positions = described.field(0).to_numpy(zero_copy_only=False)
+        sizes = described.field(1).to_numpy(zero_copy_only=False)
+        filled = np.flatnonzero(sizes)
+        pairs = list(zip(positions[filled].tolist(), sizes[filled].tolist(), strict=True))
+        total = sum(size for _, size in pairs)
+        if total >= MAX_COUNT or any(position >= MAX_COUNT for position, _ in pairs):
+            raise CorruptFileError("a blob lies behind the end of any file", column=self.column.encoded.index)
+        wide = WIDE_OFFSETS[self.data_type]
+        if total > MAX_NARROW_OFFSET and not wide:
+            raise InvalidInputError("more than 2 GiB of blobs at once; read fewer rows at a time")
+        pieces = (yield [FileRange(*pair) for pair in pairs]) if pairs else []
+        offsets = np.zeros(len(sizes) + 1, np.int64 if wide else np.int32)
+        np.cumsum(sizes, out=offsets[1:], dtype=offsets.dtype)
+        valid = (sizes != 0) | (positions != 1)
+        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        data = pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+        return checked(pa.Array.from_buffers(self.data_type, len(sizes), [validity, pa.py_buffer(offsets), data]))

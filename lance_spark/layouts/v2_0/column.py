@@ -1,0 +1,125 @@
+"""A column of a 2.0 file: its pages one after the other.
+
+What a page's length counts is the column's own: rows for a top-level column, items for a column below a list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges, side_by_side
+from lance_spark.layouts.v2_0.base import MAX_COUNT, ArrayEncoding, FileReads, PageBuffers, ResultT, Selection
+from lance_spark.layouts.v2_0.registry import parse_page
+from lance_spark.layouts.v2_0.values import checked
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """What is wanted of one page.
+
+    Attributes:
+        number: the page's number in the column.
+        selection: the values wanted, counted in the page.
+    """
+
+    number: int
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Pages with their places.
+
+    Attributes:
+        encoded: the column as its metadata describes it.
+        borders: int64[pages + 1], number of the first value of each page, and how many there are.
+    """
+
+    encoded: EncodedColumn
+    borders: Int64Array
+
+    @classmethod
+    def of(cls, encoded: EncodedColumn) -> Column:
+        """Raises `CorruptFileError` for pages longer than a page can be."""
+        lengths = [page.num_rows for page in encoded.pages]
+        if sum(lengths) >= MAX_COUNT:
+            raise CorruptFileError(f"a column of {sum(lengths)} values is impossible", column=encoded.index)
+        borders = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=borders[1:])
+        return cls(encoded, borders)
+
+    @property
+    def num_values(self) -> int:
+        return int(self.borders[-1])
+
+    def parts(self, ranges: RowRanges) -> list[PagePart]:
+        """What `ranges` of the column mean for each page that they touch, in order.
+
+        Raises:
+            CorruptFileError: the column is shorter than that.
+        """
+        if len(ranges.stops) == 0:
+            return []
+        if int(ranges.stops[-1]) > self.num_values:
+            raise CorruptFileError(
+                f"the column has {self.num_values} values where {int(ranges.stops[-1])} are needed",
+                column=self.encoded.index,
+            )
+        first = int(np.searchsorted(self.borders, ranges.starts[0], "right")) - 1
+        end = int(np.searchsorted(self.borders, ranges.stops[-1], "left"))
+        parts = []
+        for number in range(first, end):
+            start, stop = int(self.borders[number]), int(self.borders[number + 1])
+            wanted = ranges.within(start, stop)
+            if len(wanted.starts):
+                parts.append(PagePart(number, Selection.of(wanted, stop - start)))
+        return parts
+
+    def page(self, number: int) -> EncodedPage:
+        """A page by its number."""
+        return self.encoded.pages[number]
+
+    def encoding(self, number: int) -> ArrayEncoding:
+        """How a page is encoded.
+
+        Raises:
+            CorruptFileError: the description of the page is damaged.
+        """
+        page = self.page(number)
+        try:
+            return parse_page(page.type_url, page.message)
+        except CorruptFileError as error:
+            raise CorruptFileError(error.args[0], column=self.encoded.index, page=number) from error
+
+    def buffers(self, number: int) -> PageBuffers:
+        """What the encodings of a page can point to."""
+        return PageBuffers(self.page(number).buffers, self.encoded.buffers, self.encoded.file_buffers)
+
+    def read(self, ranges: RowRanges, arrow_type: pa.DataType) -> FileReads[list[pa.Array]]:
+        """The values of `ranges`, one array for each page that they touch.
+
+        Raises:
+            CorruptFileError: the column is shorter, or its bytes contradict the format.
+        """
+        arrays = yield from side_by_side([self._read_part(part, arrow_type) for part in self.parts(ranges)])
+        return arrays
+
+    def _read_part(self, part: PagePart, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        def decoded() -> FileReads[pa.Array]:
+            encoding = self.encoding(part.number)
+            return checked((yield from encoding.read(self.buffers(part.number), part.selection, arrow_type)))
+
+        return self.located(decoded(), part.number)
+
+    def located(self, reads: FileReads[ResultT], page: int) -> FileReads[ResultT]:
+        """`reads`, whose errors say that they are about `page` of this column."""
+        try:
+            return (yield from reads)
+        except CorruptFileError as error:
+            error.at(column=self.encoded.index, page=page)
+            raise

@@ -1,0 +1,87 @@
+"""Dictionary: codes and the values they stand for (`lance.encodings.Dictionary`).
+
+Two things share the message, and the schema's type tells which it is:
+
+* The page of an Arrow dictionary column: codes of the index type, nulls around the codes or among the values.
+* A page of strings with few distinct ones: codes of 8 bits, **0 is null** and code k the value k - 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.v2_0 import TOO_LONG, dictionary_bytes, dictionary_offsets
+from lance_spark.layouts.base import side_by_side
+from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, require_type
+from lance_spark.layouts.v2_0.registry import parse, register
+
+_WORD_BYTES = 8
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Dictionary(ArrayEncoding):
+    """`indices` are the codes; `items` the `num_dictionary_items` values."""
+
+    wire_name: ClassVar[str] = "dictionary"
+    indices: ArrayEncoding
+    items: ArrayEncoding
+    num_dictionary_items: int
+
+    @classmethod
+    def from_proto(cls, message: Any) -> Dictionary:
+        return cls(parse(message.indices), parse(message.items), message.num_dictionary_items)
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        is_dictionary = pa.types.is_dictionary(arrow_type)
+        require_type(is_dictionary or arrow_type == pa.string(), self.wire_name, arrow_type)
+        index_type = arrow_type.index_type if is_dictionary else pa.uint8()
+        value_type = arrow_type.value_type if is_dictionary else arrow_type
+        codes, values = yield from side_by_side(
+            [
+                self.indices.read(buffers, selection, index_type),
+                self.items.read(buffers, Selection.all(self.num_dictionary_items), value_type),
+            ]
+        )
+        return _dictionary_array(codes, values, arrow_type) if is_dictionary else _strings(codes, values)
+
+
+def _dictionary_array(codes: pa.Array, values: pa.Array, arrow_type: pa.DataType) -> pa.DictionaryArray:
+    used = pc.min_max(codes)
+    low, high = used["min"].as_py(), used["max"].as_py()
+    if low is not None and not 0 <= low <= high < len(values):
+        raise CorruptFileError(f"dictionary: codes {low}..{high} for {len(values)} values")
+    return pa.DictionaryArray.from_arrays(codes, values, ordered=arrow_type.ordered, safe=False)
+
+
+def _strings(codes: pa.UInt8Array, values: pa.StringArray) -> pa.StringArray:
+    if codes.null_count:
+        codes = codes.fill_null(0)
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1).astype(np.int64)
+    lengths = np.where(values.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets), -1)
+    lengths = np.concatenate([np.array([-1], np.int64), lengths])
+    starts = np.concatenate([np.zeros(1, np.int64), offsets[:-1]])
+    num_values, address = len(codes), codes.buffers()[1].address
+    target_offsets = pa.allocate_buffer((num_values + 1) * 4)
+    validity = pa.allocate_buffer((num_values + 7) // 8)
+    np.frombuffer(validity, np.uint8)[:] = 0xFF
+    num_nulls = dictionary_offsets(
+        address, num_values, address_of(lengths), len(lengths), target_offsets.address, validity.address
+    )
+    if num_nulls == TOO_LONG:
+        raise InvalidInputError("more than 2 GiB of strings at once; read fewer rows at a time")
+    if num_nulls < 0:
+        raise CorruptFileError(f"dictionary: a code is larger than the number of values, {len(values)}")
+    num_bytes = int(np.frombuffer(target_offsets, np.int32)[-1])
+    data = pa.allocate_buffer(num_bytes + _WORD_BYTES)
+    padded = np.concatenate([np.frombuffer(values.buffers()[2], np.uint8), np.zeros(_WORD_BYTES, np.uint8)])
+    dictionary_bytes(address, num_values, address_of(padded), address_of(starts), target_offsets.address, data.address)
+    buffers = [validity if num_nulls else None, target_offsets, data.slice(0, num_bytes)]
+    return pa.Array.from_buffers(pa.string(), num_values, buffers, num_nulls)

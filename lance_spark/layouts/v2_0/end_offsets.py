@@ -1,0 +1,82 @@
+"""From the ends of strings or lists, as a 2.0 page stores them, to Arrow offsets.
+
+An entry is where the value ends; a null's has an adjustment added. A range of values [a, b) needs the entries
+[a - 1, b), or [0, b) if a is 0. `kernels.v2_0` has a worked example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.v2_0 import TOO_LONG, rebase_ends
+from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.v2_0.base import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Rebased:
+    """The places of selected values, as Arrow wants them.
+
+    Attributes:
+        num_values: how many values.
+        num_nulls: how many of them are null.
+        offsets: num_values + 1 offsets from 0 into the items of the ranges, back to back.
+        validity: bitmap, None without nulls.
+        starts: int64, for each selected range its first item in the page.
+        stops: int64, and the item after its last.
+    """
+
+    num_values: int
+    num_nulls: int
+    offsets: pa.Buffer
+    validity: pa.Buffer | None
+    starts: Int64Array
+    stops: Int64Array
+
+
+def preceded(selection: Selection) -> Selection:
+    """The entries that `rebase` needs for a selection of values."""
+    if selection.is_all:
+        return selection
+    starts = np.maximum(selection.ranges.starts - 1, 0)
+    return Selection(RowRanges(starts, selection.ranges.stops), int((selection.ranges.stops - starts).sum()), False)
+
+
+def rebase(ends: pa.UInt64Array, selection: Selection, adjustment: int, num_items: int, wide: bool) -> Rebased:
+    """Offsets, validity and item ranges of the selected values.
+
+    Args:
+        ends: the entries of `preceded(selection)`.
+        adjustment: what a null adds to its end.
+        num_items: the largest end; less than `adjustment`.
+        wide: whether the offsets are to have 64 bits instead of 32.
+
+    Raises:
+        CorruptFileError: an end lies before the one before it or behind the last item.
+        InvalidInputError: the items need offsets of 64 bits and `wide` is false.
+    """
+    if ends.null_count:
+        raise CorruptFileError("the ends of strings or lists cannot be null")
+    ranges = selection.ranges
+    counts = np.ascontiguousarray(ranges.stops - ranges.starts)
+    has_before = (ranges.starts > 0).astype(np.uint8)
+    num_values = selection.num_values
+    offsets = pa.allocate_buffer((num_values + 1) * (8 if wide else 4))
+    validity = pa.allocate_buffer((num_values + 7) // 8)
+    np.frombuffer(validity, np.uint8)[:] = 0xFF
+    starts, stops = np.empty_like(counts), np.empty_like(counts)
+    status = rebase_ends(
+        ends.buffers()[1].address, address_of(counts), address_of(has_before), len(counts), adjustment, num_items, wide,
+        offsets.address, validity.address, address_of(starts), address_of(stops),
+    )  # fmt: skip
+    if status == TOO_LONG:
+        raise InvalidInputError("more than 2 GiB of strings or 2**31 list items at once; read fewer rows at a time")
+    if status < 0:
+        raise CorruptFileError(f"an end of a string or list is out of order or behind the last of {num_items} items")
+    return Rebased(num_values, status, offsets, validity if status else None, starts, stops)

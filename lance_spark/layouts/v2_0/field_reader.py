@@ -1,0 +1,78 @@
+"""Reads top-level fields of 2.0 files.
+
+Which columns a field has follows from its logical type and, where that leaves a choice, from the columns themselves: a
+packed struct is a struct whose column holds packed rows, a blob field one whose column says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import EncodedColumn, FieldReads, RowRanges
+from lance_spark.layouts.v2_0.blob import BlobNode
+from lance_spark.layouts.v2_0.column import Column
+from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, MissingNode, Node, StructNode, merged
+from lance_spark.layouts.v2_0.packed_struct import PackedStruct
+from lance_spark.layouts.v2_0.registry import holds_blobs
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import Field, FieldId
+from lance_spark.schema.logical_type import LARGE_LIST_TYPES, LIST_TYPES
+
+_Columns = Mapping[FieldId, EncodedColumn]
+
+
+def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:
+    """The values of a top-level `field` at `rows` (`lance_spark.layouts.base.FieldReader`)."""
+    node = _node(field, columns)
+    encoded = columns.get(field.id)
+    if encoded is not None and node.num_values != encoded.num_rows:
+        raise CorruptFileError(
+            f"field {field.name!r} has {node.num_values} values in a file of {encoded.num_rows} rows",
+            column=encoded.index,
+        )
+    values = yield from node.read(merged(rows))
+    return values
+
+
+def _node(field: Field, columns: _Columns) -> Node:
+    """The field with its columns.
+
+    Raises:
+        CorruptFileError: the columns of the field contradict each other.
+    """
+    encoded = columns.get(field.id)
+    if encoded is None:
+        if any(below.id in columns for below in field.walk()):
+            raise CorruptFileError(f"field {field.name!r} has columns below it, but none of its own")
+        return MissingNode(to_arrow_type(field))
+    column = Column.of(encoded)
+    return _BUILDERS.get(field.logical_type, _leaf)(field, column, columns)
+
+
+def _leaf(field: Field, column: Column, columns: _Columns) -> Node:
+    data_type = to_arrow_type(field)
+    if holds_blobs(column.encoded.type_url, column.encoded.message):
+        return BlobNode(data_type, column)
+    return LeafNode(data_type, column)
+
+
+def _struct(field: Field, column: Column, columns: _Columns) -> Node:
+    is_packed = column.encoded.pages and isinstance(column.encoding(0), PackedStruct)
+    if is_packed or not field.children:
+        return LeafNode(to_arrow_type(field), column)
+    members = tuple(_node(member, columns) for member in field.children)
+    return StructNode(to_arrow_type(field), column, members)
+
+
+def _list(field: Field, column: Column, columns: _Columns) -> Node:
+    data_type: pa.DataType = to_arrow_type(field)
+    return ListNode.of(data_type, column, _node(field.children[0], columns))
+
+
+_BUILDERS: dict[str, Callable[[Field, Column, _Columns], Node]] = {
+    "struct": _struct,
+    **dict.fromkeys(LIST_TYPES | LARGE_LIST_TYPES, _list),
+}

@@ -1,0 +1,119 @@
+"""Flat: values of equal width, back to back (`lance.encodings.Flat`); booleans and validity are one bit, LSB first.
+
+A buffer can be compressed as a whole. It is then read whole for any selection, and the bits are those of the
+decompressed buffer. Scheme ``zstd`` is a u64 decompressed size and a zstd frame (old releases: the bare frame), ``lz4``
+a u32 decompressed size and a raw LZ4 block, ``none`` nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.v2_0 import gather_bits
+from lance_spark.layouts.base import FileRange, RowRanges
+from lance_spark.layouts.v2_0.base import (
+    ArrayEncoding,
+    BufferReference,
+    FileReads,
+    PageBuffers,
+    Selection,
+    aligned,
+    read_bytes,
+    require_type,
+)
+from lance_spark.layouts.v2_0.compression import DECOMPRESSORS
+from lance_spark.layouts.v2_0.registry import register
+
+_MAX_BITS_PER_VALUE = 2**20
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Flat(ArrayEncoding):
+    """Values of `width` bits in `buffer`; `scheme` names the compression of the buffer, if there is one."""
+
+    wire_name: ClassVar[str] = "flat"
+    width: int
+    buffer: BufferReference
+    scheme: str = "none"
+
+    @classmethod
+    def from_proto(cls, message: Any) -> Flat:
+        width = message.bits_per_value
+        if width != 1 and (width % 8 or not 0 < width <= _MAX_BITS_PER_VALUE):
+            raise CorruptFileError(f"flat: values of {width} bits")
+        scheme = message.compression.scheme if message.HasField("compression") else "none"
+        if scheme not in DECOMPRESSORS:
+            raise UnsupportedFeatureError(
+                f"a buffer is compressed with {scheme!r}; supported are {', '.join(DECOMPRESSORS)}",
+                feature=f"compression {scheme}",
+                version="2.0",
+            )
+        return cls(width, BufferReference.from_proto(message.buffer), scheme)
+
+    @property
+    def bits_per_value(self) -> int:
+        return self.width
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        require_type(_bit_width(arrow_type) == self.width, f"flat({self.width})", arrow_type)
+        if self.scheme != "none":
+            data = yield from self._read_compressed(buffers, selection)
+        elif self.width == 1:
+            data = yield from self._read_bits(buffers, selection.ranges)
+        else:
+            starts, stops = self._byte_ranges(selection.ranges)
+            data = yield from read_bytes(self.buffer.locate(buffers), starts, stops)
+        # Of a width such as 96 bits the largest power of two is the widest word anybody loads.
+        data = aligned(data, min(8, max(1, (self.width & -self.width) // 8)))
+        return pa.Array.from_buffers(arrow_type, selection.num_values, [None, data])
+
+    def _byte_ranges(self, ranges: RowRanges) -> tuple[Int64Array, Int64Array]:
+        value_bytes = self.width // 8
+        return ranges.starts * value_bytes, ranges.stops * value_bytes
+
+    def _read_bits(self, buffers: PageBuffers, ranges: RowRanges) -> FileReads[pa.Buffer]:
+        data = yield from read_bytes(self.buffer.locate(buffers), ranges.starts >> 3, (ranges.stops + 7) >> 3)
+        return pick_bits(data, ranges)
+
+    def _read_compressed(self, buffers: PageBuffers, selection: Selection) -> FileReads[pa.Buffer]:
+        located = self.buffer.locate(buffers)
+        [compressed] = yield [FileRange(*located)]
+        data = DECOMPRESSORS[self.scheme](compressed)
+        if self.width == 1:
+            raise UnsupportedFeatureError("compressed booleans", feature="compressed booleans", version="2.0")
+        starts, stops = self._byte_ranges(selection.ranges)
+        if len(stops) and int(stops.max()) > data.size:
+            raise CorruptFileError(f"a compressed buffer holds {data.size} bytes instead of {int(stops.max())}")
+        pieces = [data.slice(start, stop - start) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+        return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+
+
+def _bit_width(arrow_type: pa.DataType) -> int | None:
+    """Bits of a value of `arrow_type`, None if its values have no width of their own."""
+    if pa.types.is_nested(arrow_type) or pa.types.is_dictionary(arrow_type):
+        return None
+    try:
+        return int(arrow_type.bit_width)
+    except ValueError:
+        return None
+
+
+def pick_bits(data: pa.Buffer, ranges: RowRanges) -> pa.Buffer:
+    """The bits of `ranges` back to back, where `data` holds for each range the bytes that its bits lie in."""
+    lengths = ranges.stops - ranges.starts
+    if len(lengths) == 0 or (len(lengths) == 1 and ranges.starts[0] & 7 == 0):
+        return data
+    num_bytes = ((ranges.stops + 7) >> 3) - (ranges.starts >> 3)
+    places: Int64Array = (np.cumsum(num_bytes) - num_bytes) * 8 + (ranges.starts & 7)
+    target = pa.allocate_buffer((int(lengths.sum()) + 7) // 8)
+    np.frombuffer(target, np.uint8)[:] = 0
+    gather_bits(data.address, address_of(places), address_of(lengths), len(lengths), target.address)
+    return target

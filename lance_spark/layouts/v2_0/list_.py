@@ -1,0 +1,46 @@
+"""List: the page of a list column (`lance.encodings.List`); the items are in the next column.
+
+`offsets` holds the u64 end of every list, counted from the first item of this page; a null's has
+`null_offset_adjustment` added. Pages of the item column have borders of their own: the items of a page begin after the
+`num_items` of all list pages before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.v2_0.base import MAX_COUNT, ArrayEncoding, FileReads, PageBuffers, Selection
+from lance_spark.layouts.v2_0.end_offsets import Rebased, preceded, rebase
+from lance_spark.layouts.v2_0.registry import parse, register
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class List(ArrayEncoding):
+    """Lists that hold `num_items` items together."""
+
+    wire_name: ClassVar[str] = "list"
+    offsets: ArrayEncoding
+    null_offset_adjustment: int
+    num_items: int
+
+    @classmethod
+    def from_proto(cls, message: Any) -> List:
+        if not message.num_items < message.null_offset_adjustment < MAX_COUNT:
+            raise CorruptFileError(
+                f"list: {message.null_offset_adjustment} cannot tell nulls from {message.num_items} items"
+            )
+        return cls(parse(message.offsets), message.null_offset_adjustment, message.num_items)
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        """Refused, because a list page has no items of its own: `read_rows` tells where they are."""
+        raise CorruptFileError(f"a list page stands where values of type {arrow_type} are needed")
+
+    def read_rows(self, buffers: PageBuffers, selection: Selection, wide: bool) -> FileReads[Rebased]:
+        """The places of the selected lists among the items of this page."""
+        ends = yield from self.offsets.read(buffers, preceded(selection), pa.uint64())
+        return rebase(ends, selection, self.null_offset_adjustment, self.num_items, wide)

@@ -1,0 +1,138 @@
+"""Nullable: no nulls, all nulls, or a validity bitmap beside the values (`lance.encodings.Nullable`).
+
+A bit of 1 is valid, as in Arrow; the values under nulls are arbitrary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import side_by_side
+from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, immediate
+from lance_spark.layouts.v2_0.registry import parse, register
+
+
+@dataclass(frozen=True, slots=True)
+class NoNull:
+    """Every value is valid."""
+
+    values: ArrayEncoding
+
+    @classmethod
+    def from_proto(cls, message: Any) -> NoNull:
+        return cls(parse(message.values))
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        return self.values.read(buffers, selection, arrow_type)
+
+
+@dataclass(frozen=True, slots=True)
+class SomeNull:
+    """A bitmap tells which values are valid."""
+
+    validity: ArrayEncoding
+    values: ArrayEncoding
+
+    @classmethod
+    def from_proto(cls, message: Any) -> SomeNull:
+        return cls(parse(message.validity), parse(message.values))
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        validity, values = yield from side_by_side(
+            [self.validity.read(buffers, selection, pa.bool_()), self.values.read(buffers, selection, arrow_type)]
+        )
+        return with_validity(values, validity)
+
+
+@dataclass(frozen=True, slots=True)
+class AllNull:
+    """Every value is null; there are no buffers."""
+
+    values: None = None
+
+    @classmethod
+    def from_proto(cls, message: Any) -> AllNull:
+        return cls()
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        return immediate(all_null(selection.num_values, arrow_type))
+
+
+Nullability: TypeAlias = NoNull | SomeNull | AllNull
+
+_NULLABILITIES: dict[str, Callable[[Any], Nullability]] = {
+    "no_nulls": NoNull.from_proto,
+    "some_nulls": SomeNull.from_proto,
+    "all_nulls": AllNull.from_proto,
+}
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Nullable(ArrayEncoding):
+    """Adds nulls to another encoding."""
+
+    wire_name: ClassVar[str] = "nullable"
+    nullability: Nullability
+
+    @classmethod
+    def from_proto(cls, message: Any) -> Nullable:
+        name = message.WhichOneof("nullability")
+        if name is None:
+            raise CorruptFileError("nullable: nothing says whether there are nulls")
+        return cls(_NULLABILITIES[name](getattr(message, name)))
+
+    @property
+    def bits_per_value(self) -> int | None:
+        values = self.nullability.values
+        return None if values is None else values.bits_per_value
+
+    def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        return self.nullability.read(buffers, selection, arrow_type)
+
+
+def all_null(num_values: int, arrow_type: pa.DataType) -> pa.Array:
+    """`num_values` nulls of a type.
+
+    Raises:
+        CorruptFileError: so many that a wrong count is the likelier explanation.
+    """
+    if num_values * _bytes_per_null(arrow_type) > MAX_UNBACKED_BYTES:
+        raise CorruptFileError(f"a page claims {num_values} nulls of type {arrow_type}")
+    return pa.nulls(num_values, arrow_type)
+
+
+def _bytes_per_null(arrow_type: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(arrow_type):
+        return 1 + int(arrow_type.list_size) * _bytes_per_null(arrow_type.value_type)
+    if pa.types.is_struct(arrow_type):
+        return 1 + sum(_bytes_per_null(member.type) for member in arrow_type)
+    try:
+        return 1 + int(arrow_type.bit_width) // 8
+    except ValueError:
+        return 9
+
+
+def with_validity(values: pa.Array, validity: pa.BooleanArray) -> pa.Array:
+    """`values` (offset 0) with the bits of `validity` (offset 0) as their validity; nothing is copied."""
+    bitmap = validity.buffers()[1]
+    dtype = values.type
+    if pa.types.is_null(dtype):
+        return values
+    if pa.types.is_dictionary(dtype):
+        return pa.DictionaryArray.from_arrays(with_validity(values.indices, validity), values.dictionary, safe=False)
+    if values.null_count:
+        return pc.if_else(validity, values, pa.scalar(None, dtype))
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.Array.from_buffers(dtype, len(values), [bitmap], children=[values.values])
+    if pa.types.is_struct(dtype):
+        children = [values.field(i) for i in range(dtype.num_fields)]
+        return pa.Array.from_buffers(dtype, len(values), [bitmap], children=children)
+    return pa.Array.from_buffers(dtype, len(values), [bitmap, *values.buffers()[1:]])

@@ -1,0 +1,92 @@
+"""From a `lance.encodings.ArrayEncoding` message to the dataclass that reads it.
+
+Encodings enter themselves with `register`; `lance_spark.layouts.v2_0.encodings` imports them all. An encoding that
+holds another one asks `parse` for it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import encodings_v2_0_pb2 as pb
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.v2_0.base import ArrayEncoding
+
+ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
+COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
+
+EncodingT = TypeVar("EncodingT", bound=type[ArrayEncoding])
+
+_ENCODINGS: dict[str, type[ArrayEncoding]] = {}
+
+
+def register(encoding: EncodingT) -> EncodingT:
+    """Class decorator: `parse` knows the encoding by its `wire_name` from now on."""
+    _ENCODINGS[encoding.wire_name] = encoding
+    return encoding
+
+
+def parse(message: Any) -> ArrayEncoding:
+    """The encoding that an `ArrayEncoding` message describes.
+
+    Raises:
+        CorruptFileError: the message is empty or contradicts itself.
+        UnsupportedFeatureError: an encoding that no 2.0 file holds (pre-release 2.1 files did).
+    """
+    name = message.WhichOneof("array_encoding")
+    if name is None:
+        raise CorruptFileError("an array encoding is missing")
+    encoding = _ENCODINGS.get(name)
+    if encoding is None:
+        raise UnsupportedFeatureError(
+            f"the array encoding {name!r} was only used by pre-release 2.1 files; "
+            "rewrite the file with the release that wrote it",
+            feature=name,
+            version="2.0",
+        )
+    return encoding.from_proto(getattr(message, name))
+
+
+@lru_cache(maxsize=1024)
+def parse_page(type_url: str, message: bytes) -> ArrayEncoding:
+    """The encoding of a page; remembered, since a scan in batches asks for the same pages again and again.
+
+    Raises:
+        CorruptFileError: the bytes are no `ArrayEncoding`.
+        UnsupportedFeatureError: the page is described by another kind of message.
+    """
+    if type_url != ARRAY_ENCODING_URL:
+        raise UnsupportedFeatureError(
+            f"a page of a 2.0 file is described by {type_url!r} instead of {ARRAY_ENCODING_URL!r}",
+            feature="page encoding",
+            version="2.0",
+        )
+    try:
+        parsed = pb.ArrayEncoding.FromString(message)
+    except DecodeError as error:
+        raise CorruptFileError("the encoding of a page is no protobuf message") from error
+    return parse(parsed)
+
+
+@lru_cache(maxsize=1024)
+def holds_blobs(type_url: str, message: bytes) -> bool:
+    """Whether a column's encoding says that its pages describe blobs that lie elsewhere in the file.
+
+    Raises:
+        CorruptFileError: the bytes are no `ColumnEncoding`.
+        UnsupportedFeatureError: the column has a zone map around it, which no release wrote.
+    """
+    if type_url not in ("", COLUMN_ENCODING_URL):
+        raise UnsupportedFeatureError(
+            f"a column of a 2.0 file is described by {type_url!r}", feature="column encoding", version="2.0"
+        )
+    try:
+        kind = pb.ColumnEncoding.FromString(message).WhichOneof("column_encoding")
+    except DecodeError as error:
+        raise CorruptFileError("the encoding of a column is no protobuf message") from error
+    if kind == "zone_index":
+        raise UnsupportedFeatureError("columns with zone maps are not supported", feature="zone_index", version="2.0")
+    return bool(kind == "blob")
