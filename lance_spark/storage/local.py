@@ -237,6 +237,7 @@ class _LocalOutput:
         self._staged = staged
         self._final = final
         self._written = 0
+        self._process = os.getpid()
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
         if self._descriptor is None:
@@ -267,7 +268,9 @@ class _LocalOutput:
         remove_staged(self._staged)
 
     def __del__(self) -> None:
-        self.abort()
+        # A forked child has a copy of this object, but the file is its parent's.
+        if os.getpid() == self._process:
+            self.abort()
 
 
 def _copy(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:

@@ -149,7 +149,7 @@ class StoreContract:
         assert all(buffer.equals(data.slice(r.start, r.length)) for buffer, r in zip(found, ranges, strict=True))
 
     @pytest.mark.parametrize(
-        "range_", [(0, 11), (10, 1), (11, 0), (5, 1 << 62), (1 << 62, 5), (-1, 3), (3, -1), (-4, 4)], ids=str
+        "range_", [(0, 11), (10, 1), (5, 1 << 62), (1 << 62, 5), (-1, 3), (3, -1), (-4, 4)], ids=str
     )
     def test_a_range_outside_the_object_is_corruption(self, store: ObjectStore, range_: tuple[int, int]) -> None:
         store.put("a", b"0123456789")

@@ -1,0 +1,111 @@
+"""Storage options: the names that users know, and what the clients call them.
+
+Users of Lance write ``aws_access_key_id`` or ``access_key_id`` where s3fs says ``key``; names fold case, several
+names may mean one thing, and all values are text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from lance_spark.errors import InvalidInputError
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|millis\w*|s|secs?|seconds?|m|mins?|minutes?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an option goes: a path of keys in the client's arguments, and how its text is read."""
+
+    keys: tuple[str, ...]
+    read: Callable[[str], Any] = str
+
+
+def translate(
+    service: str, options: Mapping[str, str], targets: Mapping[str, Target], ignored: frozenset[str]
+) -> dict[str, Any]:
+    """The arguments of a client.
+
+    Args:
+        service: name of the service, for messages.
+        options: as given by the user.
+        targets: lower-case option name -> target.
+        ignored: lower-case names that other Lance libraries know and that mean nothing here.
+
+    Raises:
+        InvalidInputError: an unknown name (the message gives the nearest known one), a value that cannot be read,
+            or two names of one thing with different values. Values are never in a message: they may be secrets.
+    """
+    arguments: dict[str, Any] = {}
+    origin: dict[tuple[str, ...], str] = {}
+    for name, text in sorted(options.items()):
+        target = targets.get(name.lower())
+        if target is None:
+            if name.lower() not in ignored:
+                raise _unknown(service, name, targets)
+            continue
+        try:
+            value = target.read(text)
+        except ValueError as error:
+            raise InvalidInputError(f"storage option {name!r}: {error}") from None
+        _place(arguments, origin, target.keys, value, name)
+    return arguments
+
+
+def boolean(text: str) -> bool:
+    """True or false, in the spellings that the Lance libraries accept."""
+    folded = text.strip().lower()
+    if folded in ("true", "1", "yes", "on", "y"):
+        return True
+    if folded in ("false", "0", "no", "off", "n"):
+        return False
+    raise ValueError("neither true nor false")
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        raise ValueError("not JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A duration such as ``30``, ``30s``, ``500 ms`` or ``2 minutes``, in seconds."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None:
+        raise ValueError("not a duration such as 30s")
+    unit = match[2] or "s"
+    factor = 0.001 if unit.startswith(("ms", "milli")) else 60.0 if unit.startswith("m") else 1.0
+    return float(match[1]) * factor
+
+
+def _place(
+    arguments: dict[str, Any], origin: dict[tuple[str, ...], str], keys: tuple[str, ...], value: Any, name: str
+) -> None:
+    place = arguments
+    for key in keys[:-1]:
+        place = place.setdefault(key, {})
+    if isinstance(value, dict) and isinstance(place.get(keys[-1]), dict):
+        # A JSON object given under the client's own name, next to options that go into the same object.
+        for key, inner in value.items():
+            _place(arguments, origin, (*keys, key), inner, name)
+        return
+    if place.get(keys[-1], value) != value:
+        raise InvalidInputError(f"storage options {origin.get(keys, keys[-1])!r} and {name!r} contradict each other")
+    place[keys[-1]] = value
+    origin[keys] = name
+
+
+def _unknown(service: str, name: str, targets: Mapping[str, Target]) -> InvalidInputError:
+    near = get_close_matches(name.lower(), targets, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return InvalidInputError(f"unknown storage option {name!r} for {service}{hint}")

@@ -1,0 +1,256 @@
+"""What all stores behind a network have in common: planning of reads, checks, and honest answers.
+
+A subclass supplies the single requests; keys that it gets are checked and complete (root included).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutResult
+from lance_spark.storage.coalesce import ReadPolicy, cut, plan_stretches, require_inside, slice_ranges
+from lance_spark.storage.exclusive_create import require_exclusive_create
+from lance_spark.storage.overlap import overlapped
+from lance_spark.storage.paths import Root, folder_path, is_staged, object_path
+
+MAX_PUT_BYTES = 5 << 30
+"""The largest object that one PUT can carry (the limit of S3). More would need several requests, and completing
+those is not atomic everywhere."""
+
+_UNCHECKED_BYTES = 64 << 20
+"""Ranges of more than this together are checked against the size of the object before any is sent: a corrupt
+length must not become a million requests."""
+
+_POLICY = ReadPolicy(max_gap_bytes=256 << 10, max_read_bytes=8 << 20, num_threads=16)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One object of a listing, by its full key."""
+
+    key: str
+    size: int
+    modified: datetime | None
+
+
+class RemoteStore(ABC):
+    """An `ObjectStore` over single requests."""
+
+    policy = _POLICY
+
+    def __init__(self, uri: str, root: Root, options: Mapping[str, str]) -> None:
+        self._uri = uri
+        self._root = root
+        self._options = dict(options)
+        self._prefix = f"{root.location}/"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._uri, self._root, self._options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._uri!r})"
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    def read(self, path: str) -> pa.Buffer:
+        key = self._key(path)
+        with self._translated(path):
+            return pa.py_buffer(self._fetch(key, None))
+
+    def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
+        return self.read_ranges(path, [byte_range])[0]
+
+    def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        key = self._key(path)
+        require_inside(path, byte_ranges, None)
+        if sum(wanted.length for wanted in byte_ranges) > _UNCHECKED_BYTES:
+            require_inside(path, byte_ranges, self.size(path))
+        stretches = plan_stretches(byte_ranges, self.policy)
+        replies = [_Reply(stretch.byte_range, self.policy) for stretch in stretches]
+        pieces = [(reply, piece) for reply in replies for piece in reply.pieces]
+        with self._translated(path):
+            fetch = self._range_reader(key, [piece for _, piece in pieces])
+
+        def read(task: tuple[_Reply, ByteRange]) -> None:
+            reply, piece = task
+            reply.accept(piece, self._read_piece(path, fetch, piece))
+
+        overlapped(read, pieces, self.policy.num_threads)
+        return slice_ranges(byte_ranges, stretches, [reply.buffer for reply in replies])
+
+    def size(self, path: str) -> int:
+        key = self._key(path)
+        with self._translated(path):
+            return self._head(key)
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        key, body = self._key(path), self._body(path, data)
+        with self.writing(path):
+            self._write(key, body)
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutResult:
+        key, body = self._key(path), self._body(path, data)
+        require_exclusive_create(self)
+        with self.writing(path):
+            return self._create(key, body)
+
+    @abstractmethod
+    def open_output(self, path: str) -> OutputStream: ...
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        folder = self._folder_key(prefix)
+        found = self._entries(folder, recursive=recursive)
+        while True:
+            with self._translated(prefix):
+                entry = next(found, None)
+            if entry is None:
+                return
+            # Some tools mark a folder with an empty object whose name ends in a slash.
+            if entry.key.startswith(folder) and not entry.key.endswith("/") and not is_staged(entry.key):
+                yield ObjectInfo(entry.key.removeprefix(self._prefix), entry.size, entry.modified)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        found = self._subfolders(self._folder_key(prefix))
+        while True:
+            with self._translated(prefix):
+                key = next(found, None)
+            if key is None:
+                return
+            yield key.removeprefix(self._prefix)
+
+    def delete(self, path: str) -> None:
+        key = self._key(path)
+        with self._translated(path), suppress(FileNotFoundError):
+            self._remove(key)
+
+    # What `exclusive_create` needs for its trial, on paths below the root.
+
+    @property
+    def service(self) -> Hashable:
+        """Stores with equal services answer a put-if-absent alike."""
+        return (
+            type(self),
+            self._root.scheme,
+            self._root.location.partition("/")[0],
+            tuple(sorted(self._options.items())),
+        )
+
+    def create(self, path: str, body: bytes) -> PutResult:
+        """A put-if-absent that trusts the service."""
+        with self.writing(path):
+            return self._create(self._key(path), body)
+
+    # The single requests.
+
+    @abstractmethod
+    def _fetch(self, key: str, byte_range: ByteRange | None) -> bytes:
+        """The bytes of a range, or of the whole object; may be fewer at its end."""
+
+    @abstractmethod
+    def _head(self, key: str) -> int:
+        """Size of the object; FileNotFoundError if it is not there."""
+
+    @abstractmethod
+    def _write(self, key: str, body: bytes) -> None: ...
+
+    @abstractmethod
+    def _create(self, key: str, body: bytes) -> PutResult:
+        """The put-if-absent of this service, in one request. An error means: not created, for certain."""
+
+    @abstractmethod
+    def _remove(self, key: str) -> None:
+        """Removes the object; FileNotFoundError is allowed if it is not there."""
+
+    @abstractmethod
+    def _entries(self, folder: str, *, recursive: bool) -> Iterator[Listed]:
+        """Objects whose key begins with `folder` (ends in a slash), in lexicographic order."""
+
+    @abstractmethod
+    def _subfolders(self, folder: str) -> Iterator[str]:
+        """Keys of the folders right below `folder`, without a slash at the end."""
+
+    @abstractmethod
+    def client_errors(self) -> tuple[type[BaseException], ...]:
+        """Everything that the client raises when a request fails."""
+
+    def _range_reader(self, key: str, pieces: Sequence[ByteRange]) -> Callable[[ByteRange], bytes]:
+        """What reads the pieces of one call."""
+        return partial(self._fetch, key)
+
+    def _read_piece(self, path: str, fetch: Callable[[ByteRange], bytes], piece: ByteRange) -> bytes:
+        try:
+            reply = fetch(piece)
+        except FileNotFoundError as error:
+            raise self._not_found(path) from error
+        except self.client_errors() as error:
+            # Services differ in how they refuse a range beyond the end; the size tells.
+            require_inside(path, [piece], self.size(path))
+            raise self._failed(path, error) from error
+        if len(reply) != piece.length:
+            require_inside(path, [piece], self.size(path))
+            raise StorageError(f"{path!r} in {self._uri}: asked for {piece.length} bytes, got {len(reply)}")
+        return reply
+
+    def _key(self, path: str) -> str:
+        return self._prefix + object_path(path)
+
+    def _folder_key(self, prefix: str) -> str:
+        folder = folder_path(prefix)
+        return f"{self._prefix}{folder}/" if folder else self._prefix
+
+    def _body(self, path: str, data: pa.Buffer | bytes) -> bytes:
+        body = data if isinstance(data, bytes) else memoryview(data).tobytes()
+        if len(body) > MAX_PUT_BYTES:
+            raise InvalidInputError(f"{path!r} has {len(body)} bytes; one request carries at most {MAX_PUT_BYTES}")
+        return body
+
+    @contextmanager
+    def _translated(self, path: str) -> Iterator[None]:
+        """Turns the client's errors into ours."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise self._not_found(path) from error
+        except self.client_errors() as error:
+            raise self._failed(path, error) from error
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[None]:
+        """The same where a missing bucket is a failure of the store, not an answer."""
+        try:
+            yield
+        except self.client_errors() as error:
+            raise self._failed(path, error) from error
+
+    def _not_found(self, path: str) -> NotFoundError:
+        return NotFoundError(f"no object {path!r} in {self._uri}, or no such bucket")
+
+    def _failed(self, path: str, error: BaseException) -> StorageError:
+        return StorageError(f"{path!r} in {self._uri}: {type(error).__name__}: {error}")
+
+
+class _Reply:
+    """The bytes of one stretch, which come in one piece or in several."""
+
+    def __init__(self, stretch: ByteRange, policy: ReadPolicy) -> None:
+        self.pieces = cut(stretch, policy)
+        self._start = stretch.start
+        self.buffer = pa.allocate_buffer(stretch.length) if len(self.pieces) > 1 else None
+
+    def accept(self, piece: ByteRange, data: bytes) -> None:
+        if self.buffer is None or len(self.pieces) == 1:
+            self.buffer = pa.py_buffer(data)
+        else:
+            place = piece.start - self._start
+            memoryview(self.buffer).cast("B")[place : place + piece.length] = data
