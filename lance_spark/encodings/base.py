@@ -89,7 +89,7 @@ class PerValueEncoding(CompressiveEncoding):
         """The values meant by the values that stand in the page (fixed width: `bits_per_value` of the layout)."""
 
 
-EncodingT = TypeVar("EncodingT", bound=CompressiveEncoding)
+EncodingT = TypeVar("EncodingT", bound=CompressiveEncoding, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.blocks import Chunks, Int64Array
+from lance_spark.encodings.chunk_limits import starts_of
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.addresses import address_of
@@ -69,6 +70,23 @@ class BufferCompression:
     def to_proto(self) -> Any:
         """The message."""
         return pb.BufferCompression(scheme=pb.BufferCompression.Scheme.ValueType(self.scheme), level=self.level)
+
+    def compress(self, chunks: Chunks) -> Chunks:
+        """Every slice compressed, in one new buffer. No bytes stay no bytes."""
+        level = self.level or None
+        if self.scheme is CompressionScheme.LZ4:
+            codec, prefix = pa.Codec("lz4_raw"), "<u4"
+        else:
+            codec, prefix = pa.Codec("zstd", compression_level=level), "<u8"
+        parts: list[bytes] = []
+        sizes = np.zeros(len(chunks.sizes), np.int64)
+        for index, (start, size) in enumerate(zip(chunks.starts.tolist(), chunks.sizes.tolist(), strict=True)):
+            if size:
+                body = codec.compress(chunks.data.slice(start, size), asbytes=True)
+                head = np.array(size, prefix).tobytes()
+                parts += (head, body)
+                sizes[index] = len(head) + len(body)
+        return Chunks(pa.py_buffer(b"".join(parts)), starts_of(sizes), sizes, chunks.num_values)
 
     def decompress(self, chunks: Chunks, limits: Int64Array | None = None) -> Chunks:
         """Every slice decompressed, in one new buffer.

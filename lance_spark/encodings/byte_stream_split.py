@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding
+from lance_spark.encodings.base import CompressiveEncoding, EncodedMiniBlocks, MiniBlockEncoding
 from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.byte_stream_split import join_bytes
+from lance_spark.kernels.byte_stream_split import join_bytes, split_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,6 +48,16 @@ class ByteStreamSplit(MiniBlockEncoding):
     @property
     def num_buffers(self) -> int:
         return 1
+
+    @classmethod
+    def encode_mini_blocks(cls, block: FixedWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
+        """Chunks of equal numbers of values."""
+        counts = equal_chunks(block.num_values, limits.values_per_chunk(block.bits_per_value))
+        word_bytes = block.bits_per_value // 8
+        target = pa.allocate_buffer(block.num_values * word_bytes)
+        split_bytes(block.data.address, address_of(counts), len(counts), word_bytes, target.address)
+        sizes = counts * word_bytes
+        return EncodedMiniBlocks(cls(block.bits_per_value), [Chunks(target, starts_of(sizes), sizes, counts)])
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         chunks = buffers[0]

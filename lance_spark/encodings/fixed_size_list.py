@@ -13,20 +13,28 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.base import (
+    CompressiveEncoding,
+    EncodedMiniBlocks,
+    EncodedValues,
+    MiniBlockEncoding,
+    PerValueEncoding,
+)
 from lance_spark.encodings.blocks import (
     Block,
     Chunks,
     FixedSizeListBlock,
     FixedWidthBlock,
+    Int64Array,
     VariableWidthBlock,
 )
-from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
+from lance_spark.encodings.flat import Flat, cut
 from lance_spark.encodings.registry import parse, register
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bits import concatenate_bits
-from lance_spark.kernels.slices import gather_rows
+from lance_spark.kernels.slices import gather_rows, scatter_slices
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -66,6 +74,47 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
     def num_buffers(self) -> int:
         return int(self.has_validity) + self._mini_block_values().num_buffers
 
+    @classmethod
+    def encode_mini_blocks(cls, block: FixedSizeListBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
+        """Chunks of equal numbers of lists; views where chunks end on bytes."""
+        counts = equal_chunks(block.num_values, limits.values_per_chunk(_row_bits(block)))
+        codec, buffers = cls._cut(block, counts)
+        of_lists = [Chunks(chunks.data, chunks.starts, chunks.sizes, counts) for chunks in buffers]
+        return EncodedMiniBlocks(codec, of_lists)
+
+    @classmethod
+    def encode_values(cls, block: FixedSizeListBlock) -> EncodedValues[Self]:
+        """The bytes of each list; a view if there is no validity and lists are whole bytes."""
+        codec, parts, num_items = cls._of(block), [], 1
+        layer: Block = block
+        while isinstance(layer, FixedSizeListBlock):
+            num_items *= layer.dimension
+            if layer.validity is not None:
+                parts.append((layer.validity, num_items))
+            layer = layer.items
+        if not isinstance(layer, FixedWidthBlock):
+            raise InvalidInputError("the items of a fixed-size list must have equal width")
+        row_bits = num_items * layer.bits_per_value
+        if not parts and row_bits % 8 == 0:
+            return EncodedValues(codec, FixedWidthBlock(layer.data, row_bits, block.num_values))
+        return EncodedValues(codec, _scatter_rows([*parts, (layer.data, row_bits)], block.num_values))
+
+    @classmethod
+    def _of(cls, block: FixedSizeListBlock) -> Self:
+        items = block.items
+        values = cls._of(items) if isinstance(items, FixedSizeListBlock) else Flat(_bits_per_value(items))
+        return cls(block.dimension, block.validity is not None, values)
+
+    @classmethod
+    def _cut(cls, block: FixedSizeListBlock, counts: Int64Array) -> tuple[Self, list[Chunks]]:
+        of_items = counts * block.dimension
+        buffers = [] if block.validity is None else [cut(block.validity, 1, of_items)]
+        if isinstance(block.items, FixedSizeListBlock):
+            buffers += cls._cut(block.items, of_items)[1]
+        elif isinstance(block.items, FixedWidthBlock):
+            buffers.append(cut(block.items.data, block.items.bits_per_value, of_items))
+        return cls._of(block), buffers
+
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedSizeListBlock:
         num_values = buffers[0].num_values
         if bool((num_values > (1 << 62) // self.items_per_value).any()):
@@ -104,6 +153,39 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
         else:
             raise CorruptFileError(f"fixed_size_list: {self.values.wire_name} cannot stand in a full-zip page")
         return FixedSizeListBlock(items, self.items_per_value, validity, rows.num_values * num_lists)
+
+
+def _bits_per_value(items: Block) -> int:
+    if not isinstance(items, FixedWidthBlock):
+        raise InvalidInputError("the items of a fixed-size list must have equal width")
+    return items.bits_per_value
+
+
+def _row_bits(block: FixedSizeListBlock) -> int:
+    items = block.items
+    of_item = _row_bits(items) if isinstance(items, FixedSizeListBlock) else _bits_per_value(items)
+    return block.dimension * (of_item + (block.validity is not None))
+
+
+def _scatter_rows(parts: list[tuple[pa.Buffer, int]], num_rows: int) -> FixedWidthBlock:
+    """Rows of the bits of all parts, each padded to a byte; a part is (bits of all rows, bits of a row)."""
+    widths = [(bits + 7) // 8 for _, bits in parts]
+    stride = sum(widths)
+    target = pa.allocate_buffer(num_rows * stride)
+    at = 0
+    for (data, bits), width in zip(parts, widths, strict=True):
+        slices = cut(data, bits, np.ones(num_rows, np.int64))
+        places = np.arange(num_rows, dtype=np.int64) * stride + at
+        scatter_slices(
+            slices.data.address,
+            address_of(slices.starts),
+            address_of(slices.sizes),
+            num_rows,
+            address_of(places),
+            target.address,
+        )
+        at += width
+    return FixedWidthBlock(target, stride * 8, num_rows)
 
 
 def _gather_bits(rows: FixedWidthBlock, at: int, bits_per_row: int) -> pa.Buffer:

@@ -15,15 +15,19 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import (
     BlockEncoding,
     CompressiveEncoding,
+    EncodedBlocks,
+    EncodedMiniBlocks,
+    EncodedValues,
     MiniBlockEncoding,
     PerValueEncoding,
 )
 from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
+from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
 from lance_spark.encodings.registry import register
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.bits import concatenate_bits
+from lance_spark.kernels.bits import concatenate_bits, split_bits
 from lance_spark.kernels.slices import concatenate
 
 if TYPE_CHECKING:
@@ -57,6 +61,22 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def num_buffers(self) -> int:
         return 1
 
+    @classmethod
+    def encode_mini_blocks(cls, block: FixedWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
+        """Views of the values, cut into chunks; a copy only where chunks of bits do not end on bytes."""
+        counts = equal_chunks(block.num_values, limits.values_per_chunk(block.bits_per_value))
+        return EncodedMiniBlocks(cls(block.bits_per_value), [cut(block.data, block.bits_per_value, counts)])
+
+    @classmethod
+    def encode_blocks(cls, block: FixedWidthBlock, counts: Int64Array) -> EncodedBlocks[Self]:
+        """Blocks of `counts[i]` values."""
+        return EncodedBlocks(cls(block.bits_per_value), cut(block.data, block.bits_per_value, counts))
+
+    @classmethod
+    def encode_values(cls, block: FixedWidthBlock) -> EncodedValues[Self]:
+        """The values as they are."""
+        return EncodedValues(cls(block.bits_per_value), block)
+
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])
 
@@ -78,6 +98,18 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value != self.bits_per_value:
             raise CorruptFileError(f"flat: the page does not hold values of {self.bits_per_value} bits")
         return block
+
+
+def cut(data: pa.Buffer, bits_per_value: int, counts: Int64Array) -> Chunks:
+    """Slices of `counts[i]` values; views of `data` where every slice begins on a byte."""
+    num_bits = counts * bits_per_value
+    bit_starts = starts_of(num_bits)
+    sizes = (num_bits + 7) >> 3
+    if not bool((bit_starts & 7).any()):
+        return Chunks(data, bit_starts >> 3, sizes, counts)
+    target = pa.allocate_buffer(int(sizes.sum()))
+    split_bits(data.address, address_of(num_bits), len(num_bits), target.address)
+    return Chunks(target, starts_of(sizes), sizes, counts)
 
 
 def _concatenated(chunks: Chunks, sizes: Int64Array, num_bytes: int) -> pa.Buffer:

@@ -6,18 +6,26 @@ its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.base import (
+    BlockEncoding,
+    CompressiveEncoding,
+    EncodedBlock,
+    EncodedMiniBlocks,
+    EncodedValues,
+    MiniBlockEncoding,
+    PerValueEncoding,
+)
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.buffer_compression import BufferCompression
 from lance_spark.encodings.registry import RoleT, parse, register
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,6 +51,35 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
             general=pb.General(compression=self.compression.to_proto(), values=self.values.to_proto())
         )
 
+    @classmethod
+    def encode_mini_blocks(
+        cls, values: EncodedMiniBlocks[MiniBlockEncoding], compression: BufferCompression
+    ) -> EncodedMiniBlocks[Self]:
+        """Buffer 0 of every chunk compressed."""
+        first = compression.compress(values.buffers[0])
+        return EncodedMiniBlocks(cls(compression, values.encoding), [first, *values.buffers[1:]])
+
+    @classmethod
+    def encode_block(cls, values: EncodedBlock[BlockEncoding], compression: BufferCompression) -> EncodedBlock[Self]:
+        """The block compressed."""
+        chunks = compression.compress(Chunks.single(values.data, values.num_values))
+        return EncodedBlock(cls(compression, values.encoding), chunks.data, values.num_values)
+
+    @classmethod
+    def encode_values(
+        cls, values: EncodedValues[PerValueEncoding], compression: BufferCompression
+    ) -> EncodedValues[Self]:
+        """Every value compressed on its own; they must have variable width.
+
+        Raises:
+            InvalidInputError: they have not.
+        """
+        block = values.block
+        if not isinstance(block, VariableWidthBlock):
+            raise InvalidInputError("only values of variable width can be compressed one by one")
+        compressed = compression.compress(_slices(block))
+        return EncodedValues(cls(compression, values.encoding), _joined(compressed, block.bits_per_offset))
+
     @property
     def num_buffers(self) -> int:
         return self._values_as(MiniBlockEncoding).num_buffers
@@ -59,16 +96,8 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> Block:
         if not isinstance(block, VariableWidthBlock):
             raise CorruptFileError("general: values of equal width cannot be compressed one by one")
-        offsets = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
-        offsets = offsets.astype(np.int64)
-        sizes = np.diff(offsets)
-        values = self.compression.decompress(Chunks(block.data, offsets[:-1], sizes, np.ones_like(sizes)))
-        ends = np.zeros(block.num_values + 1, np.int64)
-        np.cumsum(values.sizes, out=ends[1:])
-        whole = VariableWidthBlock(pa.py_buffer(ends), values.data, 64, block.num_values)
-        if block.bits_per_offset == 32 and values.data.size < 1 << 31:
-            whole = replace(whole, offsets=pa.py_buffer(ends.astype(np.int32)), bits_per_offset=32)
-        return self._values_as(PerValueEncoding).decode_values(whole)
+        values = self.compression.decompress(_slices(block))
+        return self._values_as(PerValueEncoding).decode_values(_joined(values, block.bits_per_offset))
 
     def _values_as(self, role: type[RoleT]) -> RoleT:
         if not isinstance(self.values, role):
@@ -80,3 +109,18 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         if any(limit is None for limit in limits):
             return None
         return np.array([min(limit or 0, 1 << 62) + _PADDING_BYTES for limit in limits], np.int64)
+
+
+def _slices(block: VariableWidthBlock) -> Chunks:
+    """Every value as a slice."""
+    offsets = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1).astype(np.int64)
+    sizes = np.diff(offsets)
+    return Chunks(block.data, offsets[:-1], sizes, np.ones_like(sizes))
+
+
+def _joined(chunks: Chunks, bits_per_offset: int) -> VariableWidthBlock:
+    """Slices that stand back to back as values; offsets become 64 bits wide where 32 do not reach."""
+    ends = np.zeros(len(chunks.sizes) + 1, np.int64)
+    np.cumsum(chunks.sizes, out=ends[1:])
+    bits = bits_per_offset if chunks.data.size < 1 << 31 else 64
+    return VariableWidthBlock(pa.py_buffer(ends.astype(f"<i{bits // 8}")), chunks.data, bits, len(chunks.sizes))

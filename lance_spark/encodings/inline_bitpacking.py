@@ -13,20 +13,34 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.base import (
+    BlockEncoding,
+    CompressiveEncoding,
+    EncodedBlock,
+    EncodedMiniBlocks,
+    MiniBlockEncoding,
+)
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
+from lance_spark.encodings.chunk_limits import equal_chunks, starts_of
 from lance_spark.encodings.registry import register
 from lance_spark.encodings.status import check
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_inline
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, block_widths, pack_inline, unpack_inline
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 WORD_BITS = (8, 16, 32, 64)
 """Widths of words that can be packed."""
+
+
+def measure_widths(block: FixedWidthBlock) -> Int64Array:
+    """The bits that the largest word of every 1024 (the last may be fewer) has; words of 8, 16, 32 or 64 bits."""
+    widths = np.zeros(-(-block.num_values // BLOCK_VALUES), np.int64)
+    block_widths(block.data.address, block.num_values, block.bits_per_value, address_of(widths))
+    return widths
 
 
 @register
@@ -55,6 +69,32 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
     @property
     def num_buffers(self) -> int:
         return 1
+
+    @classmethod
+    def encode_mini_blocks(cls, block: FixedWidthBlock, widths: Int64Array | None = None) -> EncodedMiniBlocks[Self]:
+        """Chunks of 1024 values.
+
+        Args:
+            widths: `measure_widths` of the block, if they are known.
+        """
+        word_bits = block.bits_per_value
+        widths = measure_widths(block) if widths is None else widths
+        sizes = widths * BLOCK_BYTES_PER_BIT + word_bits // 8
+        target = pa.allocate_buffer(int(sizes.sum()))
+        scratch = np.zeros(BLOCK_VALUES * word_bits // 8, np.uint8)
+        pack_inline(
+            block.data.address, block.num_values, word_bits, address_of(widths), address_of(scratch), target.address
+        )
+        counts = equal_chunks(block.num_values, BLOCK_VALUES)[: len(sizes)]
+        return EncodedMiniBlocks(cls(word_bits), [Chunks(target, starts_of(sizes), sizes, counts)])
+
+    @classmethod
+    def encode_block(cls, block: FixedWidthBlock) -> EncodedBlock[Self]:
+        """One block of up to 1024 values."""
+        encoded = cls.encode_mini_blocks(block)
+        if len(encoded.num_values) > 1:
+            raise InvalidInputError(f"{block.num_values} values do not fit into one block of inline bit packing")
+        return EncodedBlock(encoded.encoding, encoded.buffers[0].data, block.num_values)
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])

@@ -13,18 +13,26 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, EncodedBlocks
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
+from lance_spark.encodings.chunk_limits import starts_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import allocate_unbacked, check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_out_of_line
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, pack_out_of_line, unpack_out_of_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def packed_sizes(counts: Int64Array, word_bits: int, bit_width: int) -> Int64Array:
+    """Bytes of blocks of `counts[i]` values: tails are raw unless a packed set is smaller."""
+    tails = counts % BLOCK_VALUES
+    block_bytes = bit_width * BLOCK_BYTES_PER_BIT
+    return np.asarray(counts // BLOCK_VALUES * block_bytes + np.minimum(tails * (word_bits // 8), block_bytes))
 
 
 @register
@@ -53,6 +61,23 @@ class OutOfLineBitpacking(BlockEncoding):
 
     def max_encoded_bytes(self, num_values: int) -> int | None:
         return (num_values + BLOCK_VALUES) * self.uncompressed_bits_per_value // 8
+
+    @classmethod
+    def encode_blocks(cls, block: FixedWidthBlock, counts: Int64Array, bit_width: int) -> EncodedBlocks[Self]:
+        """Blocks of `counts[i]` values, none of which has more than `bit_width` bits."""
+        sizes = packed_sizes(counts, block.bits_per_value, bit_width)
+        target = pa.allocate_buffer(int(sizes.sum()))
+        scratch = np.zeros(BLOCK_VALUES * block.bits_per_value // 8, np.uint8)
+        pack_out_of_line(
+            block.data.address,
+            address_of(counts),
+            len(counts),
+            block.bits_per_value,
+            bit_width,
+            address_of(scratch),
+            target.address,
+        )
+        return EncodedBlocks(cls(block.bits_per_value, bit_width), Chunks(target, starts_of(sizes), sizes, counts))
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value

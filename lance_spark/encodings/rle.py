@@ -13,21 +13,55 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.base import (
+    BlockEncoding,
+    CompressiveEncoding,
+    EncodedBlocks,
+    EncodedMiniBlocks,
+    MiniBlockEncoding,
+)
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
+from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, decode_runs
+from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, bound_runs, decode_runs, encode_runs
+from lance_spark.kernels.slices import scatter_slices
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _HEADER_BYTES = 8
 _LENGTH_BITS = 8
+
+
+def measure_runs(block: FixedWidthBlock, counts: Int64Array) -> Int64Array:
+    """For chunks of `counts[i]` values a number of runs that is not exceeded; words of 8, 16, 32 or 64 bits."""
+    bounds = np.zeros(len(counts), np.int64)
+    bound_runs(block.data.address, address_of(counts), len(counts), block.bits_per_value // 8, address_of(bounds))
+    return bounds
+
+
+def _encoded_runs(block: FixedWidthBlock, counts: Int64Array, bounds: Int64Array) -> tuple[Chunks, Chunks]:
+    word_bytes = block.bits_per_value // 8
+    places = starts_of(bounds)
+    values = pa.allocate_buffer(int(bounds.sum()) * word_bytes)
+    lengths = pa.allocate_buffer(int(bounds.sum()))
+    runs = np.zeros(len(counts), np.int64)
+    encode_runs(
+        block.data.address,
+        address_of(counts),
+        len(counts),
+        word_bytes,
+        address_of(places),
+        values.address,
+        lengths.address,
+        address_of(runs),
+    )
+    return Chunks(values, places * word_bytes, runs * word_bytes, counts), Chunks(lengths, places, runs, counts)
 
 
 @register
@@ -56,6 +90,40 @@ class Rle(MiniBlockEncoding, BlockEncoding):
     @property
     def num_buffers(self) -> int:
         return 2
+
+    @classmethod
+    def encode_mini_blocks(cls, block: FixedWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
+        """Chunks of equal numbers of values, as many as fit where the runs are shortest."""
+        per_chunk = limits.max_values
+        while True:
+            counts = equal_chunks(block.num_values, per_chunk)
+            bounds = measure_runs(block, counts)
+            if per_chunk == 1 or int(bounds.max()) * (block.bits_per_value // 8) <= limits.max_bytes:
+                break
+            per_chunk //= 2
+        values, lengths = _encoded_runs(block, counts, bounds)
+        return EncodedMiniBlocks(cls(block.bits_per_value), [values, lengths])
+
+    @classmethod
+    def encode_blocks(cls, block: FixedWidthBlock, counts: Int64Array) -> EncodedBlocks[Self]:
+        """Blocks of `counts[i]` values."""
+        values, lengths = _encoded_runs(block, counts, measure_runs(block, counts))
+        sizes = _HEADER_BYTES + values.sizes + lengths.sizes
+        starts = starts_of(sizes)
+        target = pa.allocate_buffer(int(sizes.sum()))
+        joined = np.frombuffer(target, np.uint8)
+        heads = starts[:, None] + np.arange(_HEADER_BYTES)
+        joined[heads] = values.sizes.astype("<i8")[:, None].view(np.uint8)
+        for part, places in ((values, starts + _HEADER_BYTES), (lengths, starts + _HEADER_BYTES + values.sizes)):
+            scatter_slices(
+                part.data.address,
+                address_of(part.starts),
+                address_of(part.sizes),
+                len(counts),
+                address_of(places),
+                target.address,
+            )
+        return EncodedBlocks(cls(block.bits_per_value), Chunks(target, starts, sizes, counts))
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         values, lengths = buffers

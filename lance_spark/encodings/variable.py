@@ -15,19 +15,30 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.base import (
+    BlockEncoding,
+    CompressiveEncoding,
+    EncodedBlock,
+    EncodedMiniBlocks,
+    EncodedValues,
+    MiniBlockEncoding,
+    PerValueEncoding,
+)
 from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
+from lance_spark.encodings.chunk_limits import ChunkLimits, starts_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.offsets import concatenate_variable
+from lance_spark.kernels.offsets import concatenate_variable, plan_variable_chunks, write_variable_chunks
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_FILL = ord("H")
+"""Fills a chunk up to whole offsets; the reference reader refuses other lengths."""
 _MAX_INT32_BYTES = (1 << 31) - 1
 
 
@@ -53,6 +64,56 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     @property
     def num_buffers(self) -> int:
         return 1
+
+    @classmethod
+    def encode_mini_blocks(cls, block: VariableWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
+        """Chunks of up to `limits.max_bytes`, offsets included."""
+        codec = cls(block.bits_per_offset)
+        offset_bytes = block.bits_per_offset // 8
+        counts = np.zeros(max(block.num_values, 1), np.int64)
+        sizes = np.full_like(counts, offset_bytes)
+        num_chunks = plan_variable_chunks(
+            block.offsets.address,
+            offset_bytes,
+            block.num_values,
+            limits.max_values,
+            limits.max_bytes,
+            address_of(counts),
+            address_of(sizes),
+        )
+        counts, sizes = (table[: max(num_chunks, 1)].copy() for table in (counts, sizes))
+        target = pa.allocate_buffer(int(sizes.sum()))
+        write_variable_chunks(
+            block.offsets.address,
+            block.data.address,
+            offset_bytes,
+            address_of(counts),
+            address_of(sizes),
+            len(counts),
+            _FILL,
+            target.address,
+        )
+        return EncodedMiniBlocks(codec, [Chunks(target, starts_of(sizes), sizes, counts)])
+
+    @classmethod
+    def encode_block(cls, block: VariableWidthBlock) -> EncodedBlock[Self]:
+        """The words of the header, the offsets, the bytes."""
+        word = "I" if block.bits_per_offset == 32 else "Q"
+        offsets = block.offsets.slice(0, (block.num_values + 1) * block.bits_per_offset // 8)
+        header_bytes = block.bits_per_offset // 4
+        header = struct.pack(f"<2{word}", block.bits_per_offset, header_bytes + offsets.size)
+        last = int.from_bytes(offsets.slice(offsets.size - block.bits_per_offset // 8).to_pybytes(), "little")
+        target = pa.allocate_buffer(header_bytes + offsets.size + last)
+        view = memoryview(target)
+        view[:header_bytes] = header
+        view[header_bytes : header_bytes + offsets.size] = memoryview(offsets)
+        view[header_bytes + offsets.size :] = memoryview(block.data)[:last]
+        return EncodedBlock(cls(block.bits_per_offset), target, block.num_values)
+
+    @classmethod
+    def encode_values(cls, block: VariableWidthBlock) -> EncodedValues[Self]:
+        """The values as they are."""
+        return EncodedValues(cls(block.bits_per_offset), block)
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
         chunks = buffers[0]

@@ -44,3 +44,30 @@ def concatenate_bits(data, starts, num_bits, num_slices, target):
         filled += count[i]
         if filled & 7:
             out[last] = np.uint8(np.uint64(out[last]) & ((np.uint64(1) << np.uint64(filled & 7)) - np.uint64(1)))
+
+
+@kernel("void(int64, int64, int64, int64)")
+def split_bits(data, num_bits, num_slices, target):
+    """The inverse of `concatenate_bits`: slices of `num_bits[i]` bits, back to back in `data`, each get whole bytes.
+
+    Bits after the last one of a slice are zero.
+    """
+    count = pointer_i64(num_bits)
+    source = pointer_u8(data)
+    out = pointer_u8(target)
+    bit = np.int64(0)
+    filled = np.int64(0)
+    for i in range(np.uint64(num_slices)):
+        left = count[i]
+        while left > 0:
+            byte = bit >> 3
+            shift = bit & 7
+            value = np.int64(source[byte]) >> shift
+            if left > 8 - shift:
+                value |= np.int64(source[byte + 1]) << (8 - shift)
+            if left < 8:
+                value &= (1 << left) - 1
+            out[filled] = np.uint8(value & 0xFF)
+            filled += 1
+            bit += min(left, 8)
+            left -= 8

@@ -29,6 +29,16 @@ def concatenate(data, starts, lengths, num_slices, target):
         target += length[i]
 
 
+@kernel("void(int64, int64, int64, int64, int64, int64)")
+def scatter_slices(data, starts, lengths, num_slices, places, target):
+    """Copies `lengths[i]` bytes from `data + starts[i]` to `target + places[i]` for every i."""
+    start = pointer_i64(starts)
+    length = pointer_i64(lengths)
+    place = pointer_i64(places)
+    for i in range(np.uint64(num_slices)):
+        copy_bytes(target + place[i], data + start[i], length[i])
+
+
 @inlined
 def _copy_strided(source, source_stride, target, target_stride, length, num_rows):
     # A call of memcpy for each row costs more than the row where it is one word, so words have loops of their own.

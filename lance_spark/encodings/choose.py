@@ -1,0 +1,200 @@
+"""Which encoding a page's values, levels and dictionary get: the one that takes the fewest bytes.
+
+Keys of a field's metadata (`lance-encoding:...`) override that. File version 2.1 knows fewer encodings for blocks than
+2.2: neither run lengths nor general compression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lance_spark.encodings.base import (
+    EncodedBlock,
+    EncodedBlocks,
+    EncodedMiniBlocks,
+    EncodedValues,
+    MiniBlockEncoding,
+)
+from lance_spark.encodings.blocks import (
+    Block,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    Int64Array,
+    VariableWidthBlock,
+)
+from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
+from lance_spark.encodings.byte_stream_split import ByteStreamSplit
+from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
+from lance_spark.encodings.fixed_size_list import FixedSizeList
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.general import General
+from lance_spark.encodings.inline_bitpacking import WORD_BITS, InlineBitpacking, measure_widths
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking, packed_sizes
+from lance_spark.encodings.rle import Rle, measure_runs
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.kernels.bitpack import BLOCK_VALUES
+
+Metadata: TypeAlias = Mapping[str, bytes]
+
+_NO_METADATA: Metadata = MappingProxyType({})
+_LARGE_BLOCK_BYTES = 1024
+"""Smaller dictionaries are not worth compressing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionChoice:
+    """What a field's metadata asks for (`lance-encoding:compression`, `...-level`, `lance-encoding:bss`).
+
+    Attributes:
+        name: "", "none", "lz4", "zstd" or "fsst".
+        general: the compression for buffers, if one is asked for.
+        byte_stream_split: "off", "on" or "auto".
+    """
+
+    name: str
+    general: BufferCompression | None
+    byte_stream_split: str
+
+    @classmethod
+    def of(cls, metadata: Metadata) -> CompressionChoice:
+        """Raises `InvalidInputError` for values that mean nothing."""
+        name = metadata.get("lance-encoding:compression", b"").decode().lower()
+        if name not in ("", "none", "lz4", "zstd", "fsst"):
+            raise InvalidInputError(f"lance-encoding:compression is {name!r}; one of none, lz4, zstd, fsst")
+        level = _level(metadata, "lance-encoding:compression-level")
+        schemes = {"lz4": CompressionScheme.LZ4, "zstd": CompressionScheme.ZSTD}
+        general = BufferCompression(schemes[name], level) if name in schemes else None
+        return cls(name, general, metadata.get("lance-encoding:bss", b"auto").decode().lower())
+
+
+def _level(metadata: Metadata, key: str) -> int | None:
+    text = metadata.get(key)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInputError(f"{key} is {text!r}, not a number") from None
+
+
+def choose_mini_block(
+    block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA, limits: ChunkLimits | None = None
+) -> EncodedMiniBlocks[Any]:
+    """The values of a mini-block page, encoded into chunks."""
+    limits = limits or ChunkLimits()
+    choice = CompressionChoice.of(metadata)
+    encoded = _mini_block(block, choice, limits)
+    if choice.general is None:
+        return encoded
+    compressed = General.encode_mini_blocks(encoded, choice.general)
+    return compressed if _padded_bytes(compressed) < _padded_bytes(encoded) else encoded
+
+
+def _mini_block(block: Block, choice: CompressionChoice, limits: ChunkLimits) -> EncodedMiniBlocks[Any]:
+    if isinstance(block, VariableWidthBlock):
+        return Variable.encode_mini_blocks(block, limits)
+    if isinstance(block, FixedSizeListBlock):
+        return FixedSizeList.encode_mini_blocks(block, limits)
+    if isinstance(block, FixedWidthBlock):
+        return _fixed_width_mini_block(block, choice, limits)
+    raise UnsupportedFeatureError("a packed struct cannot be written", feature="packed_struct")
+
+
+def _fixed_width_mini_block(
+    block: FixedWidthBlock, choice: CompressionChoice, limits: ChunkLimits
+) -> EncodedMiniBlocks[Any]:
+    if choice.name == "none" or block.bits_per_value not in WORD_BITS or block.num_values == 0:
+        return Flat.encode_mini_blocks(block, limits)
+    if choice.byte_stream_split == "on" and choice.general is not None and block.bits_per_value in (32, 64):
+        return ByteStreamSplit.encode_mini_blocks(block, limits)
+    word_bytes = block.bits_per_value // 8
+    flat_bytes = block.num_values * word_bytes
+    widths = measure_widths(block)
+    packed_bytes = int(widths.sum()) * BLOCK_VALUES // 8 + len(widths) * word_bytes
+    if limits.max_values < BLOCK_VALUES:
+        packed_bytes = flat_bytes
+    counts = equal_chunks(block.num_values, limits.max_values)
+    run_bytes = int(measure_runs(block, counts).sum()) * (word_bytes + 1)
+    if run_bytes < min(flat_bytes, packed_bytes):
+        return Rle.encode_mini_blocks(block, limits)
+    if packed_bytes < flat_bytes:
+        return InlineBitpacking.encode_mini_blocks(block, widths)
+    return Flat.encode_mini_blocks(block, limits)
+
+
+def _padded_bytes(encoded: EncodedMiniBlocks[MiniBlockEncoding]) -> int:
+    """Bytes in the page: every buffer of a chunk is padded to 8."""
+    return sum(int(((chunks.sizes + 7) & ~7).sum()) for chunks in encoded.buffers)
+
+
+def choose_blocks(levels: FixedWidthBlock, num_levels: Int64Array, version: FileVersion) -> EncodedBlocks[Any]:
+    """The levels of all chunks of a page, `num_levels[i]` for chunk i, all encoded alike."""
+    largest = int(measure_widths(levels).max(initial=1))
+    sizes = {Flat.wire_name: int(num_levels.sum()) * levels.bits_per_value // 8}
+    sizes[OutOfLineBitpacking.wire_name] = int(packed_sizes(num_levels, levels.bits_per_value, max(largest, 1)).sum())
+    if version is not FileVersion.V2_1:
+        runs = measure_runs(levels, num_levels)
+        sizes[Rle.wire_name] = int(runs.sum()) * (levels.bits_per_value // 8 + 1) + 8 * len(runs)
+    best = min(sizes, key=lambda name: sizes[name])
+    if best == Rle.wire_name:
+        return Rle.encode_blocks(levels, num_levels)
+    if best == OutOfLineBitpacking.wire_name:
+        return OutOfLineBitpacking.encode_blocks(levels, num_levels, max(largest, 1))
+    return Flat.encode_blocks(levels, num_levels)
+
+
+def choose_block(block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA) -> EncodedBlock[Any]:
+    """The items of a dictionary, or levels, as one buffer."""
+    encoded = _block(block)
+    compression = _dictionary_compression(metadata)
+    if version is FileVersion.V2_1 or compression is None or encoded.data.size < _LARGE_BLOCK_BYTES:
+        return encoded
+    compressed = General.encode_block(encoded, compression)
+    return compressed if compressed.data.size < encoded.data.size else encoded
+
+
+def _dictionary_compression(metadata: Metadata) -> BufferCompression | None:
+    name = metadata.get("lance-encoding:dict-values-compression", b"lz4").decode().lower()
+    level = _level(metadata, "lance-encoding:dict-values-compression-level")
+    if name == "none":
+        return None
+    if name not in ("lz4", "zstd"):
+        raise InvalidInputError(f"lance-encoding:dict-values-compression is {name!r}; one of none, lz4, zstd")
+    return BufferCompression(CompressionScheme[name.upper()], level)
+
+
+def _block(block: Block) -> EncodedBlock[Any]:
+    if isinstance(block, VariableWidthBlock):
+        return Variable.encode_block(block)
+    if not isinstance(block, FixedWidthBlock):
+        raise InvalidInputError("a dictionary holds values of equal width or byte strings")
+    flat_bytes = (block.num_values * block.bits_per_value + 7) // 8
+    flat = EncodedBlock(Flat(block.bits_per_value), block.data.slice(0, flat_bytes), block.num_values)
+    if block.bits_per_value not in WORD_BITS or block.num_values == 0:
+        return flat
+    largest = int(measure_widths(block).max())
+    counts = np.array([block.num_values], np.int64)
+    if int(packed_sizes(counts, block.bits_per_value, max(largest, 1))[0]) >= flat_bytes:
+        return flat
+    blocks = OutOfLineBitpacking.encode_blocks(block, counts, max(largest, 1))
+    return EncodedBlock(blocks.encoding, blocks.chunks.data, block.num_values)
+
+
+def choose_values(block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA) -> EncodedValues[Any]:
+    """The values of a full-zip page, each on its own."""
+    choice = CompressionChoice.of(metadata)
+    if isinstance(block, FixedWidthBlock):
+        return Flat.encode_values(block)
+    if isinstance(block, FixedSizeListBlock):
+        return FixedSizeList.encode_values(block)
+    if not isinstance(block, VariableWidthBlock):
+        raise UnsupportedFeatureError("a packed struct cannot be written", feature="packed_struct")
+    encoded = Variable.encode_values(block)
+    return encoded if choice.general is None else General.encode_values(encoded, choice.general)

@@ -1,0 +1,41 @@
+"""How large the mini-block chunks that we write may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lance_spark.encodings.blocks import Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """Limits of one chunk.
+
+    Attributes:
+        max_values: values in a chunk at most, a power of two; the format allows 32768.
+        max_bytes: bytes of one value buffer of a chunk, unless a single value is larger.
+    """
+
+    max_values: int = 4096
+    max_bytes: int = 8192
+
+    def values_per_chunk(self, bits_per_value: int) -> int:
+        """The largest power of two of values that keeps to both limits, at least 1."""
+        fitting = max(1, self.max_bytes * 8 // max(bits_per_value, 1))
+        return min(self.max_values, 1 << (fitting.bit_length() - 1))
+
+
+def equal_chunks(num_values: int, values_per_chunk: int) -> Int64Array:
+    """Numbers of values of equal chunks, the last one shorter; one chunk without values for none."""
+    full, rest = divmod(num_values, values_per_chunk)
+    counts = np.full(full + (1 if rest or not full else 0), values_per_chunk, np.int64)
+    if rest or not full:
+        counts[-1] = rest
+    return counts
+
+
+def starts_of(sizes: Int64Array) -> Int64Array:
+    """Where slices of these sizes begin that stand back to back."""
+    return np.asarray(np.cumsum(sizes) - sizes, np.int64)
