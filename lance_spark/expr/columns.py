@@ -1,0 +1,81 @@
+"""Finding the columns of a filter in a schema, and their values in a batch.
+
+A name that is written exactly as in the schema wins; otherwise letters fold case, as Spark does by default, and two
+candidates are an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.expr.nodes import quote_name
+
+
+def resolve_path(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...]:
+    """The positions, level by level, of the field that `path` names.
+
+    Raises:
+        NotFoundError: no such column or field; the message tells similar names.
+        InvalidInputError: the name is ambiguous, or leads through something that is no struct.
+    """
+    positions: list[int] = []
+    names, fields = list(schema.names), list(schema)
+    for depth, name in enumerate(path):
+        position = _position(names, name, path[:depth])
+        positions.append(position)
+        if depth + 1 < len(path):
+            type_ = fields[position].type
+            if not pa.types.is_struct(type_):
+                raise InvalidInputError(
+                    f"{_text(path)}: {_text(path[: depth + 1])} is {type_}, only a struct has fields; "
+                    "a dot that belongs to a column's name stands between backticks"
+                )
+            fields = [type_.field(index) for index in range(type_.num_fields)]
+            names = [field.name for field in fields]
+    return tuple(positions)
+
+
+def resolve_names(schema: pa.Schema, path: Sequence[str]) -> tuple[str, ...]:
+    """`path` as the schema spells it. Raises as `resolve_path`."""
+    names: list[str] = []
+    level: pa.Schema | pa.StructType = schema
+    for position in resolve_path(schema, path):
+        field = level.field(position)
+        names.append(field.name)
+        level = field.type
+    return tuple(names)
+
+
+def column_values(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """The values at `path`: null where the field or any struct above it is null. Raises as `resolve_path`."""
+    top, *below = resolve_path(batch.schema, path)
+    values = batch.column(top)
+    return pc.struct_field(values, below) if below else values
+
+
+def _position(names: list[str], name: str, parents: Sequence[str]) -> int:
+    exact = [position for position, candidate in enumerate(names) if candidate == name]
+    found = exact or [position for position, candidate in enumerate(names) if candidate.lower() == name.lower()]
+    if len(found) == 1:
+        return found[0]
+    where = f" of struct {_text(parents)}" if parents else ""
+    kind = "field" if parents else "column"
+    if found:
+        raise InvalidInputError(f"{kind} {quote_name(name)}{where} is ambiguous: {_list(names[at] for at in found)}")
+    near = difflib.get_close_matches(name.lower(), [candidate.lower() for candidate in names], n=3)
+    likely = [candidate for candidate in names if candidate.lower() in near]
+    hint = f"did you mean {_list(likely)}?" if likely else f"there are: {_list(names[:20])}"
+    raise NotFoundError(f"no {kind} {quote_name(name)}{where}; {hint}")
+
+
+def _text(path: Sequence[str]) -> str:
+    return ".".join(quote_name(name) for name in path)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(quote_name(name) for name in names) or "none"

@@ -1,0 +1,254 @@
+"""A filter's value for every row of a batch, in SQL's three-valued logic.
+
+The meaning is Spark's in ANSI mode (docs/design/002-filter-semantics.md). Terms of AND and OR that can fail on a value
+(arithmetic, CAST) are evaluated only for the rows that the terms before them leave open, so `x <> 0 AND 10 / x > 1`
+never divides by zero.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr import arithmetic, casts, functions
+from lance_spark.expr.columns import column_values
+from lance_spark.expr.comparison import compare, same_type
+from lance_spark.expr.datetime_text import check_time_zone
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.membership import is_member
+from lance_spark.expr.nodes import (
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Comparison,
+    Expr,
+    Function,
+    FunctionName,
+    In,
+    IsNan,
+    IsNull,
+    Like,
+    Negate,
+    Not,
+    Or,
+    StringMatch,
+)
+from lance_spark.expr.text_match import like, match_text
+from lance_spark.expr.values import NUMBERS, Family, Operand, as_array, as_boolean, null_like, plain, required_family
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What an expression is evaluated on."""
+
+    batch: pa.RecordBatch
+    time_zone: str
+
+    def where(self, condition: pa.Array) -> Rows:
+        """The rows for which the condition is true."""
+        return Rows(self.batch.filter(condition), self.time_zone)
+
+
+def evaluate(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa.Array:
+    """The value of `expr` for each row.
+
+    Args:
+        expr: the expression.
+        batch: rows; only the referenced columns are needed.
+        time_zone: the session's zone, for timestamps that name none.
+
+    Raises:
+        NotFoundError: a column is not in the batch.
+        InvalidInputError: types that do not go together, or a value on which arithmetic or CAST fails.
+    """
+    check_time_zone(time_zone)
+    return as_array(_evaluate(expr, Rows(batch, time_zone)), batch.num_rows)
+
+
+def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa.BooleanArray:
+    """Which rows the filter keeps, without nulls: those for which it is TRUE. Arguments and errors as `evaluate`."""
+    truth = as_boolean(evaluate(expr, batch, time_zone=time_zone), f"filter {expr}")
+    return truth.fill_null(False) if truth.null_count else truth
+
+
+def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
+    """Nothing, if the filter fits the schema; otherwise the error that evaluating it would raise."""
+    evaluate_filter(expr, schema.empty_table().to_batches(max_chunksize=1)[0], time_zone=time_zone)
+
+
+def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:
+    """The value of an expression without columns; None if it has columns."""
+    if any(isinstance(node, Column) for node in expr.walk()):
+        return None
+    value = _evaluate(expr, Rows(pa.RecordBatch.from_pylist([{}], schema=pa.schema([])), time_zone))
+    return value if isinstance(value, pa.Scalar) else value[0]
+
+
+@functools.singledispatch
+def _evaluate(expr: Expr, rows: Rows) -> Operand:
+    raise InvalidInputError(f"{type(expr).__name__} is no part of a filter")
+
+
+@contextmanager
+def _named(expr: Expr) -> Iterator[None]:
+    """Adds the place to errors about the operands of `expr`."""
+    try:
+        yield
+    except InvalidInputError as error:
+        text = str(expr)
+        raise InvalidInputError(f"{error} (in: {text if len(text) <= 200 else text[:197] + '...'})") from error
+
+
+@_evaluate.register
+def _(expr: Column, rows: Rows) -> Operand:
+    return plain(column_values(rows.batch, expr.path))
+
+
+@_evaluate.register
+def _(expr: Literal, _rows: Rows) -> Operand:
+    return expr.scalar()
+
+
+@_evaluate.register
+def _(expr: Comparison, rows: Rows) -> Operand:
+    left, right = _evaluate(expr.left, rows), _evaluate(expr.right, rows)
+    with _named(expr):
+        return compare(expr.op, left, right, rows.time_zone)
+
+
+@_evaluate.register
+def _(expr: In, rows: Rows) -> Operand:
+    value, *options = (_evaluate(child, rows) for child in expr.children())
+    with _named(expr):
+        return is_member(value, options, rows.time_zone)
+
+
+@_evaluate.register
+def _(expr: IsNull, rows: Rows) -> Operand:
+    return pc.is_null(_evaluate(expr.value, rows))
+
+
+@_evaluate.register
+def _(expr: IsNan, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        family = required_family(value, "isnan")
+        if family not in (*NUMBERS, Family.NULL):
+            raise InvalidInputError(f"isnan is not defined for {value.type}")
+    if family is not Family.FLOAT:
+        return pa.scalar(False)
+    return pc.fill_null(pc.is_nan(value), False)
+
+
+@_evaluate.register
+def _(expr: Not, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        return pc.invert(as_boolean(value, "what NOT negates"))
+
+
+@_evaluate.register
+def _(expr: And, rows: Rows) -> Operand:
+    return _connected(expr, rows, pc.and_kleene, decisive=False)
+
+
+@_evaluate.register
+def _(expr: Or, rows: Rows) -> Operand:
+    return _connected(expr, rows, pc.or_kleene, decisive=True)
+
+
+def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Operand], *, decisive: bool) -> Operand:
+    """The terms joined; `decisive` is the truth value after which the remaining terms do not matter."""
+    truth: Operand = pa.scalar(not decisive)
+    for term in expr.terms:
+        decided = pc.fill_null(pc.equal(truth, decisive), False)
+        value = _where_open(term, rows, decided) if _can_fail(term) else _evaluate(term, rows)
+        with _named(term):
+            truth = join(truth, as_boolean(value, "a term of AND or OR"))
+    return truth
+
+
+def _can_fail(expr: Expr) -> bool:
+    """Whether evaluation may fail on a value, not just on a type."""
+    return any(
+        isinstance(node, (Arithmetic, Negate))
+        or (isinstance(node, Cast) and not node.is_try)
+        or (isinstance(node, Function) and node.name is FunctionName.ABS)
+        for node in expr.walk()
+    )
+
+
+def _where_open(expr: Expr, rows: Rows, decided: Operand) -> Operand:
+    """`expr` for the rows that are not decided yet, null for the others."""
+    if isinstance(decided, pa.Scalar):
+        return null_like(decided, pa.null()) if decided.as_py() else _evaluate(expr, rows)
+    open_rows = pc.invert(decided)
+    if open_rows.true_count == len(open_rows):
+        return _evaluate(expr, rows)
+    part = rows.where(open_rows)
+    values = as_array(_evaluate(expr, part), part.batch.num_rows)
+    # The k-th open row finds its value at k, the others find null.
+    places = pc.subtract(pc.cumulative_sum(open_rows.cast(pa.int64())), 1)
+    return values.take(pc.if_else(open_rows, places, pa.scalar(None, pa.int64())))
+
+
+@_evaluate.register
+def _(expr: StringMatch, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        return match_text(expr.op, value, expr.text)
+
+
+@_evaluate.register
+def _(expr: Like, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        return like(value, expr.pattern, expr.escape)
+
+
+@_evaluate.register
+def _(expr: Arithmetic, rows: Rows) -> Operand:
+    left, right = _evaluate(expr.left, rows), _evaluate(expr.right, rows)
+    with _named(expr):
+        return arithmetic.combine(expr.op, left, right)
+
+
+@_evaluate.register
+def _(expr: Negate, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        return arithmetic.negate(value)
+
+
+@_evaluate.register
+def _(expr: Cast, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        return casts.cast(value, expr.type, is_try=expr.is_try, time_zone=rows.time_zone)
+
+
+@_evaluate.register
+def _(expr: Function, rows: Rows) -> Operand:
+    if expr.name is FunctionName.COALESCE:
+        return _coalesce(expr, rows)
+    arguments = tuple(_evaluate(argument, rows) for argument in expr.arguments)
+    with _named(expr):
+        return functions.call(expr.name, arguments, rows.time_zone)
+
+
+def _coalesce(expr: Function, rows: Rows) -> Operand:
+    """The first argument that is not null; one that can fail is evaluated only where all before are null."""
+    value = _evaluate(expr.arguments[0], rows)
+    for argument in expr.arguments[1:]:
+        decided = pc.is_valid(value)
+        other = _where_open(argument, rows, decided) if _can_fail(argument) else _evaluate(argument, rows)
+        with _named(expr):
+            value = pc.coalesce(*same_type(value, other))
+    return value

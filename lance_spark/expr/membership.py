@@ -1,0 +1,66 @@
+"""`IN` with a list, through one hash look-up where the list allows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.expr.comparison import align, compare, scalar_as_double, to_double
+from lance_spark.expr.grid import EXACT_FAMILIES, grid_of, threshold
+from lance_spark.expr.nodes import ComparisonOp
+from lance_spark.expr.values import NUMBERS, Family, Operand, family_of, required_family
+
+
+def is_member(value: Operand, options: Sequence[Operand], time_zone: str) -> Operand:
+    """Truth of `value IN (options)`: null if the value is, or if nothing matches and an option is null.
+
+    Raises:
+        InvalidInputError: an option cannot be compared with the value.
+    """
+    required_family(value, "IN")
+    if any(family_of(option.type) is Family.FLOAT for option in options) and family_of(value.type) in NUMBERS:
+        # One option of floating point makes the whole list so (Spark coerces to one type).
+        options = [to_double(option) if family_of(option.type) in NUMBERS else option for option in options]
+    known = _value_set(value, options, time_zone) if isinstance(value, pa.Array) else None
+    if known is None:
+        matches = (compare(ComparisonOp.EQ, value, option, time_zone) for option in options)
+        return functools.reduce(pc.or_kleene, matches)
+    if family_of(value.type) is Family.FLOAT:
+        # The look-up tells -0.0 from 0.0; adding 0.0 makes them one. NaN finds NaN.
+        value = pc.add(value.cast(pa.float64()), 0.0)
+    found = pc.is_in(value, value_set=known)
+    null = pa.scalar(None, pa.bool_())
+    if any(not option.is_valid for option in options):
+        return pc.if_else(found, pa.scalar(True), null)
+    return pc.if_else(pc.is_valid(value), found, null) if value.null_count else found
+
+
+def _value_set(value: pa.Array, options: Sequence[Operand], time_zone: str) -> pa.Array | None:
+    """The options as an array of the value's type, without those no value equals; None if they make no such array."""
+    if not all(isinstance(option, pa.Scalar) for option in options):
+        return None
+    scalars = [option for option in options if option.is_valid]
+    family = family_of(value.type)
+    if family in EXACT_FAMILIES:
+        return _exact_set(value, scalars, time_zone)
+    if family is Family.FLOAT and all(family_of(scalar.type) in NUMBERS for scalar in scalars):
+        return pc.add(pa.array([scalar_as_double(scalar) for scalar in scalars], pa.float64()), 0.0)
+    if family in (Family.STRING, Family.BINARY) and all(family_of(scalar.type) is family for scalar in scalars):
+        return pa.array([scalar.as_py() for scalar in scalars], value.type)
+    return None
+
+
+def _exact_set(value: pa.Array, scalars: Sequence[pa.Scalar], time_zone: str) -> pa.Array | None:
+    grid = grid_of(value.type)
+    ticks = []
+    for scalar in scalars:
+        left, right = align(value, scalar, time_zone)
+        families = {family_of(left.type), family_of(right.type)}
+        if left is not value or not (len(families) == 1 or families == {Family.INTEGER, Family.DECIMAL}):
+            return None
+        limits = threshold(value.type, right)
+        ticks += [limits.upto] if limits.upto - limits.below == 1 and grid.contains(limits.upto) else []
+    return pa.array([grid.value(tick) for tick in ticks], value.type)

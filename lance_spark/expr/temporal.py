@@ -1,0 +1,60 @@
+"""Dates and timestamps as columns: between local clocks and instants, and from unit to unit."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.expr.datetime_text import NANOS_PER_UNIT, is_utc
+from lance_spark.expr.values import Operand
+
+
+def date_to_timestamp(dates: Operand) -> Operand:
+    """Midnight of each date, without a zone; in seconds, which hold every date."""
+    return dates.cast(pa.timestamp("s"))
+
+
+def to_instants(local: Operand, time_zone: str) -> Operand:
+    """The instants at which the zone's clock shows `local` timestamps, in the same unit, with zone UTC.
+
+    As in `java.time`: of two such instants the earlier one, and a time that the clock skips moved on by the gap.
+    """
+    type_ = pa.timestamp(local.type.unit, "UTC")
+    if is_utc(time_zone):
+        return local.cast(pa.int64()).cast(type_)
+    if isinstance(local, pa.Scalar):
+        return to_instants(pa.repeat(local, 1), time_zone)[0]
+    # An instant near by, on the right side of a gap, tells the offset that java.time uses.
+    near = pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="earliest")
+    offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
+    return pc.subtract_checked(local.cast(pa.int64()), offset).cast(type_)
+
+
+def to_local(instants: Operand, time_zone: str) -> Operand:
+    """What the zone's clock shows at each instant, as timestamps without a zone in the same unit."""
+    if is_utc(time_zone):
+        return instants.cast(pa.int64()).cast(pa.timestamp(instants.type.unit))
+    return pc.local_timestamp(instants.cast(pa.timestamp(instants.type.unit, time_zone)))
+
+
+def to_unit(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Timestamps, times or durations as `type_`, another unit of the same kind.
+
+    A coarser unit rounds towards the past (-1 ns is -1 us: the clock has not reached 0); null where 64 bits do not
+    hold a finer one.
+    """
+    source, target = NANOS_PER_UNIT[values.type.unit], NANOS_PER_UNIT[type_.unit]
+    ticks = values.cast(pa.int64() if values.type.bit_width == 64 else pa.int32()).cast(pa.int64())
+    if source >= target:
+        limit = (2**63 - 1) // (source // target)
+        fits = pc.and_(pc.greater_equal(ticks, -limit), pc.less_equal(ticks, limit))
+        ticks = pc.multiply(pc.if_else(fits, ticks, pa.scalar(None, pa.int64())), source // target)
+    else:
+        ticks = _floor_divide(ticks, target // source)
+    return ticks.cast(pa.int64() if type_.bit_width == 64 else pa.int32()).cast(type_)
+
+
+def _floor_divide(values: pa.Array, divisor: int) -> pa.Array:
+    quotient = pc.divide(values, divisor)
+    too_high = pc.greater(pc.multiply(quotient, divisor), values)
+    return pc.subtract(quotient, too_high.cast(pa.int64()))
