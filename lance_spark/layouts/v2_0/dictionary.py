@@ -58,7 +58,17 @@ def _dictionary_array(codes: pa.Array, values: pa.Array, arrow_type: pa.DataType
     low, high = used["min"].as_py(), used["max"].as_py()
     if low is not None and not 0 <= low <= high < len(values):
         raise CorruptFileError(f"dictionary: codes {low}..{high} for {len(values)} values")
+    if values.null_count:
+        codes, values = _without_null_values(codes, values)
     return pa.DictionaryArray.from_arrays(codes, values, ordered=arrow_type.ordered, safe=False)
+
+
+def _without_null_values(codes: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The same with the nulls among the codes: Arrow cannot put dictionaries together that hold a null."""
+    valid = values.is_valid()
+    kept = valid.to_numpy(zero_copy_only=False)
+    renumbered = pa.array(np.cumsum(kept) - 1, mask=~kept).cast(codes.type)
+    return renumbered.take(codes), values.filter(valid)
 
 
 def _strings(codes: pa.UInt8Array, values: pa.StringArray) -> pa.StringArray:
