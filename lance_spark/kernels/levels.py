@@ -53,7 +53,10 @@ def validity_bitmap(levels, num_items, limit, max_level, bitmap):
 
 @kernel("int64(int64, int64, int64, int64)")
 def visible_levels(definition, num_items, max_visible, output):
-    """Copies the definition levels that are at most `max_visible` to `output` (room for `num_items`); returns how many."""
+    """Copies the definition levels that are at most `max_visible` to `output`; returns how many.
+
+    There is room for `num_items`.
+    """
     levels = pointer_u16(definition)
     out = pointer_u16(output)
     count = np.int64(0)

@@ -17,15 +17,17 @@ buffers and blobs that lie anywhere are then one kind of request.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.path import LeafPath
 from lance_spark.schema.field import Field, FieldId
 
 RequestT = TypeVar("RequestT")
@@ -33,7 +35,7 @@ ResultT = TypeVar("ResultT")
 
 
 class BufferSlice(NamedTuple):
-    """`length` bytes from byte `start` of the page's buffer number `buffer`; checked against that buffer's size later."""
+    """`length` bytes from byte `start` of the page's buffer `buffer`; `EncodedPage.locate` checks them."""
 
     buffer: int
     start: int
@@ -51,12 +53,45 @@ class Page:
     Attributes:
         buffer_sizes: bytes of each of the page's buffers.
         num_rows: `Page.length` of the wire.
-        path: the fields from the top-level field to the leaf of this column, the leaf last.
+        path: the way from the top-level field to the leaf of this column.
     """
 
     buffer_sizes: tuple[int, ...]
     num_rows: int
-    path: tuple[Field, ...]
+    path: LeafPath
+
+    def whole(self, buffer: int) -> BufferSlice:
+        """All of a buffer; `EncodedPage.locate` complains if there is no such buffer."""
+        return BufferSlice(buffer, 0, self.buffer_sizes[buffer] if buffer < len(self.buffer_sizes) else 0)
+
+
+class PageLayout(ABC):
+    """One `PageLayout` message. Subclasses are frozen, slotted dataclasses named after the wire message."""
+
+    wire_name: ClassVar[str]
+    """Name of the member of the `layout` oneof, such as ``"mini_block_layout"``."""
+
+    @classmethod
+    @abstractmethod
+    def from_proto(cls, message: Any) -> PageLayout:
+        """From the member message (not the enclosing oneof).
+
+        Raises:
+            CorruptFileError: the message contradicts itself.
+            UnsupportedFeatureError: it holds an encoding that this release does not know.
+        """
+
+    @abstractmethod
+    def to_proto(self) -> Any:
+        """The whole `PageLayout` message, oneof included."""
+
+    @abstractmethod
+    def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
+        """The path array of `rows` of the page: ``rows.num_rows`` long.
+
+        Raises:
+            CorruptFileError: the bytes contradict the layout.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +190,7 @@ class EncodedColumn:
     Attributes:
         index: number of the column in the file.
         pages: the pages, consecutive in row order.
+        num_rows: rows of the file, which the pages have to make up.
         type_url: what the column's encoding is, `"/lance.encodings.ColumnEncoding"`.
         message: that encoding, serialized.
         buffers: the column's own buffers (`ColumnMetadata.buffer_offsets`).
@@ -163,6 +199,7 @@ class EncodedColumn:
 
     index: int
     pages: tuple[EncodedPage, ...]
+    num_rows: int
     type_url: str = ""
     message: bytes = b""
     buffers: tuple[EncodedBuffer, ...] = ()

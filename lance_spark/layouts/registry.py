@@ -1,29 +1,81 @@
-"""Which code reads the fields of which file version.
+"""From a `lance.encodings21.PageLayout` message to the layout that it describes.
 
-Page encodings of a version are an `Any` whose type URL must be the version's own: `lance.encodings.ArrayEncoding` in
-2.0, `lance.encodings21.PageLayout` in 2.1 and 2.2. Pre-release 2.1 files carry others and are refused.
+Layouts enter themselves with `register`; `lance_spark.layouts` imports them all.
 """
 
 from __future__ import annotations
 
-from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import FieldReader
+from functools import lru_cache
+from typing import Any, TypeVar
 
-FIELD_READERS: dict[FileVersion, FieldReader] = {}
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.base import BlockEncoding
+from lance_spark.encodings.registry import parse as parse_encoding
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.base import PageLayout
+
+PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
+"""Type URL of the pages of versions 2.1 and 2.2."""
+
+LayoutT = TypeVar("LayoutT", bound=type[PageLayout])
+
+_LAYOUTS: dict[str, type[PageLayout]] = {}
 
 
-def field_reader(version: FileVersion) -> FieldReader:
-    """The reader of top-level fields of files of `version`.
+def register(layout: LayoutT) -> LayoutT:
+    """Class decorator: `parse` knows the layout by its `wire_name` from now on."""
+    _LAYOUTS[layout.wire_name] = layout
+    return layout
+
+
+def parse(message: Any) -> PageLayout:
+    """The layout of a `PageLayout` message.
 
     Raises:
-        UnsupportedFeatureError: files of this version are not read.
+        CorruptFileError: the message is empty or contradicts itself.
+        UnsupportedFeatureError: a layout that this release does not know.
     """
-    reader = FIELD_READERS.get(version)
-    if reader is None:
+    name = message.WhichOneof("layout")
+    if name is None:
+        raise CorruptFileError("a page layout is missing")
+    layout = _LAYOUTS.get(name)
+    if layout is None:
+        raise UnsupportedFeatureError(f"the page layout {name!r} is not supported", feature=name)
+    return layout.from_proto(getattr(message, name))
+
+
+@lru_cache(maxsize=256)
+def parse_page(type_url: str, message: bytes) -> PageLayout:
+    """The layout of a page; the small pages of a list column often say the same, so the last ones are kept.
+
+    Raises:
+        CorruptFileError: the message does not parse or contradicts itself.
+        UnsupportedFeatureError: a page of another version, among them the pre-releases of 2.1.
+    """
+    if type_url != PAGE_LAYOUT_URL:
         raise UnsupportedFeatureError(
-            f"Lance files of version {version.value} are not supported; rewrite the table as version 2.2",
-            feature="file version",
-            version=version.value,
+            f"pages of type {type_url!r} are not supported: the file is of an unstable or pre-release version; rewrite "
+            "it with a released version of its writer",
+            feature="page encoding",
         )
-    return reader
+    layout = pb.PageLayout()
+    try:
+        layout.ParseFromString(message)
+    except DecodeError as error:
+        raise CorruptFileError(f"a page layout does not parse: {error}") from error
+    return parse(layout)
+
+
+def optional_block(message: Any, name: str) -> BlockEncoding | None:
+    """The block encoding in a member of a layout message, None if it is not set."""
+    if not message.HasField(name):
+        return None
+    return parse_encoding(getattr(message, name), BlockEncoding)
+
+
+def set_optional_block(message: Any, name: str, encoding: BlockEncoding | None) -> None:
+    """The opposite of `optional_block`."""
+    if encoding is not None:
+        getattr(message, name).CopyFrom(encoding.to_proto())

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from lance_spark.errors import CorruptFileError
 
@@ -105,3 +106,8 @@ def layers_from_wire(numbers: Iterable[int]) -> tuple[RepDefLayer, ...]:
     if not layers:
         raise CorruptFileError("a page layout has no layers")
     return layers
+
+
+def layers_to_wire(layers: tuple[RepDefLayer, ...]) -> list[Any]:
+    """The numbers of `layers`, as a layout message takes them."""
+    return [int(layer) for layer in layers]

@@ -1,0 +1,91 @@
+"""The last bytes of a file, and the two tables before them (Lance file format specification, container).
+
+::
+
+    A  column metadata, one message a column
+    B  column metadata offsets: u64 position, u64 size for each column
+    C  global buffer offsets:   u64 position, u64 size for each global buffer
+       footer: u64 A, u64 B, u64 C, u32 global buffers, u32 columns, u16 major, u16 minor, "LANC"
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.base import EncodedBuffer
+from lance_spark.storage.base import ByteRange
+
+MAGIC = b"LANC"
+FOOTER_BYTES = 40
+_FOOTER = struct.Struct("<QQQIIHH4s")
+_ENTRY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The footer of a file of `file_size` bytes; positions are checked to lie inside of it."""
+
+    column_metadata_position: int
+    column_offsets_position: int
+    buffer_offsets_position: int
+    num_global_buffers: int
+    num_columns: int
+    version: FileVersion
+    file_size: int
+
+    @classmethod
+    def parse(cls, tail: pa.Buffer, file_size: int) -> Footer:
+        """From the end of a file; `tail` ends where the file does.
+
+        Raises:
+            CorruptFileError: these are not the last bytes of a Lance file.
+        """
+        if tail.size < 8 or tail.slice(tail.size - 4).to_pybytes() != MAGIC:
+            raise CorruptFileError(
+                f"this is no Lance file, or one that was not finished: it does not end with {MAGIC.decode()}"
+            )
+        version = FileVersion.from_numbers(*struct.unpack("<HH", tail.slice(tail.size - 8, 4)))
+        if version is FileVersion.V0_1:
+            return cls(0, 0, 0, 0, 0, version, file_size)
+        if tail.size < FOOTER_BYTES:
+            raise CorruptFileError(f"a Lance file of {file_size} bytes is shorter than its footer")
+        first, offsets, buffers, num_buffers, num_columns, *_ = _FOOTER.unpack(tail.slice(tail.size - FOOTER_BYTES))
+        footer = cls(first, offsets, buffers, num_buffers, num_columns, version, file_size)
+        for table in (footer.column_offsets, footer.buffer_offsets):
+            if table.stop > file_size - FOOTER_BYTES:
+                raise CorruptFileError(
+                    f"the footer puts a table at bytes {table.start}..{table.stop} of a file of {file_size} bytes"
+                )
+        if num_buffers == 0:
+            raise CorruptFileError("the file has no global buffer, and so no schema")
+        return footer
+
+    @property
+    def column_offsets(self) -> ByteRange:
+        """Where the table of the column metadata lies."""
+        return ByteRange(self.column_offsets_position, self.num_columns * _ENTRY_BYTES)
+
+    @property
+    def buffer_offsets(self) -> ByteRange:
+        """Where the table of the global buffers lies."""
+        return ByteRange(self.buffer_offsets_position, self.num_global_buffers * _ENTRY_BYTES)
+
+
+def parse_offsets(table: pa.Buffer, file_size: int, what: str) -> tuple[EncodedBuffer, ...]:
+    """The (position, size) pairs of one of the two tables.
+
+    Raises:
+        CorruptFileError: a pair leaves the file.
+    """
+    pairs = np.frombuffer(table, "<u8").reshape(-1, 2)
+    outside = (pairs[:, 0] > file_size) | (pairs[:, 1] > file_size - np.minimum(pairs[:, 0], file_size))
+    if outside.any():
+        position, size = pairs[int(np.argmax(outside))].tolist()
+        raise CorruptFileError(f"{what} at {position} with {size} bytes leaves the file of {file_size} bytes")
+    return tuple(EncodedBuffer(position, size) for position, size in pairs.tolist())

@@ -1,0 +1,124 @@
+"""Column metadata: which pages a column has and where their buffers lie (`lance.file.v2.ColumnMetadata`).
+
+An encoding is either in the message (`direct`) or elsewhere in the file (`indirect`). Either way it is a
+`google.protobuf.Any`, whose type URL names the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError, Message
+
+from lance_spark._proto import file2_pb2, file_pb2
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.wire import schema_from_proto
+
+MAX_ROWS = 1 << 40
+"""More rows than any file holds; what claims more is corrupt."""
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def parse_message(kind: type[MessageT], data: pa.Buffer | bytes, what: str) -> MessageT:
+    """A message of type `kind`.
+
+    Raises:
+        CorruptFileError: the bytes are no such message.
+    """
+    message = kind()
+    try:
+        message.ParseFromString(data if isinstance(data, bytes) else data.to_pybytes())
+    except DecodeError as error:
+        raise CorruptFileError(f"{what} does not parse: {error}") from error
+    return message
+
+
+def parse_file_descriptor(data: pa.Buffer) -> tuple[LanceSchema, int]:
+    """(schema, number of rows) of a file, from its global buffer 0 (`lance.file.FileDescriptor`).
+
+    Raises:
+        CorruptFileError: it does not parse, or the schema contradicts itself.
+    """
+    descriptor = parse_message(file_pb2.FileDescriptor, data, "the file's schema")
+    if descriptor.length > MAX_ROWS:
+        raise CorruptFileError(f"the file claims {descriptor.length} rows")
+    return schema_from_proto(descriptor.schema), descriptor.length
+
+
+def parse_column(
+    data: pa.Buffer,
+    index: int,
+    num_rows: int,
+    file_size: int,
+    file_buffers: tuple[EncodedBuffer, ...],
+    read: Callable[[EncodedBuffer], pa.Buffer],
+) -> EncodedColumn:
+    """A column of a file of `num_rows` rows and `file_size` bytes.
+
+    Args:
+        data: the `ColumnMetadata` message.
+        index: number of the column.
+        file_buffers: the file's global buffers.
+        read: fetches an indirect encoding.
+
+    Raises:
+        CorruptFileError: the message does not parse, or a buffer is not inside of the file.
+        UnsupportedFeatureError: an experimental file without encodings.
+    """
+    try:
+        message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata")
+        type_url, value = _encoding(message.encoding, file_size, read)
+        pages = [_page(page, number, file_size, read) for number, page in enumerate(message.pages)]
+        buffers = _buffers(message.buffer_offsets, message.buffer_sizes, file_size)
+    except CorruptFileError as error:
+        error.at(column=index)
+        raise
+    return EncodedColumn(index, tuple(pages), num_rows, type_url, value, buffers, file_buffers)
+
+
+def _page(
+    page: file2_pb2.ColumnMetadata.Page, number: int, file_size: int, read: Callable[[EncodedBuffer], pa.Buffer]
+) -> EncodedPage:
+    try:
+        if page.length > MAX_ROWS:
+            raise CorruptFileError(f"a page claims {page.length} rows")
+        buffers = _buffers(page.buffer_offsets, page.buffer_sizes, file_size)
+        type_url, value = _encoding(page.encoding, file_size, read)
+    except CorruptFileError as error:
+        error.at(page=number)
+        raise
+    return EncodedPage(buffers, page.length, page.priority, type_url, value)
+
+
+def _buffers(positions: Sequence[int], sizes: Sequence[int], file_size: int) -> tuple[EncodedBuffer, ...]:
+    if len(positions) != len(sizes):
+        raise CorruptFileError(f"{len(positions)} buffer positions with {len(sizes)} sizes")
+    buffers = tuple(map(EncodedBuffer, positions, sizes))
+    for position, size in buffers:
+        if position + size > file_size:
+            raise CorruptFileError(
+                f"a buffer leaves the file of {file_size} bytes", start=position, length=size
+            )  # fmt: skip
+    return buffers
+
+
+def _encoding(message: Any, file_size: int, read: Callable[[EncodedBuffer], pa.Buffer]) -> tuple[str, bytes]:
+    """(type URL, message) of a page's or column's encoding."""
+    location = message.WhichOneof("location")
+    if location == "direct":
+        data = message.direct.encoding
+    elif location == "indirect":
+        place = (message.indirect.buffer_location, message.indirect.buffer_length)
+        data = read(_buffers([place[0]], [place[1]], file_size)[0])
+    else:
+        raise UnsupportedFeatureError(
+            "a column without an encoding: the file comes from an experimental release", feature="column encoding"
+        )
+    described = parse_message(AnyMessage, data, "an encoding")
+    return described.type_url, described.value

@@ -1,0 +1,40 @@
+"""Row ranges and fields as a read needs them; nothing here does I/O."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+
+
+def merged_ranges(rows: RowRanges) -> RowRanges:
+    """The same rows, without empty ranges and with ranges that touch each other joined."""
+    keep = rows.stops > rows.starts
+    starts, stops = rows.starts[keep], rows.stops[keep]
+    if len(starts) < 2:
+        return RowRanges(starts, stops)
+    opens = np.ones(len(starts), np.bool_)
+    opens[1:] = starts[1:] > stops[:-1]
+    closes = np.append(opens[1:], True)
+    return RowRanges(starts[opens], stops[closes])
+
+
+def described_blobs(field: Field, file_schema: LanceSchema) -> Field:
+    """`field` with blob fields as the file holds them.
+
+    Since 2.2 the files of tables hold a struct that describes where a blob is (kind, position, size, id, URI), while
+    the table's schema has the type of the blob itself. Files of older versions hold the values.
+    """
+    if is_blob(field):
+        held = _find(file_schema, field.id)
+        if held is None or not held.children:
+            return field
+        return Field(field.name, field.id, "struct", field.nullable, held.children, held.metadata)
+    children = tuple(described_blobs(child, file_schema) for child in field.children)
+    return field if children == field.children else field.with_children(children)
+
+
+def _find(schema: LanceSchema, field_id: FieldId) -> Field | None:
+    return next((node for node in schema.walk() if node.id == field_id), None)

@@ -1,0 +1,126 @@
+"""Blocks of decoded values to Arrow arrays.
+
+What Arrow takes for granted is checked here once: sizes, the type's width, UTF-8, and for the few types whose values
+have a range (decimals, times, `date64`) that range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import (
+    Block,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    PackedStructBlock,
+    VariableWidthBlock,
+)
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.utf8 import has_only_ascii
+
+
+def block_to_array(block: Block, data_type: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
+    """An array of `data_type` with the values of `block`; a view wherever Arrow has the same bytes.
+
+    Args:
+        block: the values, one for every slot of the array, nulls included.
+        data_type: any type but a dictionary.
+        validity: bitmap of the array, None if all are valid.
+
+    Raises:
+        CorruptFileError: the block does not hold values of this type.
+    """
+    array = _BUILDERS[type(block)](block, data_type, validity)
+    if _has_range(data_type):
+        _validate(array)
+    return array
+
+
+def _fixed_width(block: FixedWidthBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
+    try:
+        bits = data_type.bit_width
+    except ValueError:
+        raise CorruptFileError(f"a page holds values of {block.bits_per_value} bits for type {data_type}") from None
+    if bits != block.bits_per_value or pa.types.is_nested(data_type):
+        raise CorruptFileError(f"a page holds values of {block.bits_per_value} bits for type {data_type}")
+    _check_size(block.data, (block.num_values * bits + 7) // 8)
+    return pa.Array.from_buffers(data_type, block.num_values, [validity, block.data])
+
+
+def _variable_width(block: VariableWidthBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
+    bits = _OFFSET_BITS.get(data_type.id)
+    if bits is None:
+        raise CorruptFileError(f"a page holds byte strings for type {data_type}")
+    _check_size(block.offsets, (block.num_values + 1) * block.bits_per_offset // 8)
+    offsets = _offsets(block, bits)
+    array = pa.Array.from_buffers(data_type, block.num_values, [validity, offsets, block.data])
+    if _is_text(data_type) and not has_only_ascii(block.data.address, block.data.size):
+        # Also what nulls hide has to be valid, but no reader ever sees it.
+        _validate(array)
+    return array
+
+
+def _offsets(block: VariableWidthBlock, bits: int) -> pa.Buffer:
+    if bits == block.bits_per_offset:
+        return block.offsets
+    offsets = np.frombuffer(block.offsets, np.int64 if block.bits_per_offset == 64 else np.int32, block.num_values + 1)
+    if bits == 32 and int(offsets[-1]) > 2**31 - 1:
+        raise CorruptFileError(f"{int(offsets[-1])} bytes of values in a page of a type with 32-bit offsets")
+    return pa.py_buffer(offsets.astype(np.int64 if bits == 64 else np.int32))
+
+
+def _fixed_size_list(block: FixedSizeListBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
+    if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != block.dimension:
+        raise CorruptFileError(f"a page holds lists of {block.dimension} items for type {data_type}")
+    num_items = block.num_values * block.dimension
+    if block.validity is not None:
+        _check_size(block.validity, (num_items + 7) // 8)
+    items = block_to_array(block.items, data_type.value_type, block.validity)
+    if len(items) != num_items:
+        raise CorruptFileError(f"a page holds {len(items)} items for lists of {num_items}")
+    return pa.Array.from_buffers(data_type, block.num_values, [validity], children=[items])
+
+
+def _packed_struct(block: PackedStructBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
+    if not pa.types.is_struct(data_type) or data_type.num_fields != len(block.children):
+        raise CorruptFileError(f"a page holds a packed struct of {len(block.children)} children for type {data_type}")
+    children = [
+        block_to_array(child, data_type.field(number).type) for number, child in enumerate(block.children)
+    ]  # fmt: skip
+    if any(len(child) != block.num_values for child in children):
+        raise CorruptFileError("the children of a packed struct differ in length")
+    return pa.Array.from_buffers(data_type, block.num_values, [validity], children=children)
+
+
+_BUILDERS: dict[type[Any], Callable[[Any, pa.DataType, pa.Buffer | None], pa.Array]] = {
+    FixedWidthBlock: _fixed_width,
+    VariableWidthBlock: _variable_width,
+    FixedSizeListBlock: _fixed_size_list,
+    PackedStructBlock: _packed_struct,
+}
+
+_OFFSET_BITS = {pa.string().id: 32, pa.binary().id: 32, pa.large_string().id: 64, pa.large_binary().id: 64}
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
+
+
+def _has_range(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(data_type) or pa.types.is_time(data_type) or pa.types.is_date64(data_type))
+
+
+def _check_size(buffer: pa.Buffer, num_bytes: int) -> None:
+    if buffer.size < num_bytes:
+        raise CorruptFileError(f"a page holds {buffer.size} bytes of values where {num_bytes} are needed")
+
+
+def _validate(array: pa.Array) -> None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(f"a page holds values that its type does not allow: {error}") from error

@@ -1,0 +1,107 @@
+"""Decoded leaf values that wait for their validity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.base import BlockEncoding
+from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.arrow_values import block_to_array
+
+Leaf: TypeAlias = Callable[[pa.Buffer | None, int], pa.Array]
+"""From the validity (None: all valid) and the number of values that the levels ask for to the leaf's array."""
+
+_INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
+
+
+def block_leaf(block: Block, data_type: pa.DataType) -> Leaf:
+    """Values as they were decoded."""
+
+    def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
+        check_count(block.num_values, num_values)
+        return block_to_array(block, data_type, validity)
+
+    return build
+
+
+def check_count(held: int, wanted: int) -> None:
+    """Compares the values of a page with what its levels say.
+
+    Raises:
+        CorruptFileError: they differ.
+    """
+    if held != wanted:
+        raise CorruptFileError(f"a page holds {held} values, but its levels say {wanted}")
+
+
+@dataclass(frozen=True, slots=True)
+class PageDictionary:
+    """The dictionary of a page.
+
+    Attributes:
+        values: the values, decoded once a page.
+        data_type: type of the leaf: the values' own, or an Arrow dictionary of it.
+    """
+
+    values: pa.Array
+    data_type: pa.DataType
+
+    @classmethod
+    def decode(
+        cls, encoding: BlockEncoding, num_values: int, data: pa.Buffer, data_type: pa.DataType
+    ) -> PageDictionary:
+        """From the dictionary buffer of a page.
+
+        Raises:
+            CorruptFileError: the bytes contradict the encoding or the type.
+        """
+        value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+        block = encoding.decode_blocks(Chunks.single(data, num_values))
+        check_count(block.num_values, num_values)
+        return cls(block_to_array(block, value_type), data_type)
+
+    def leaf(self, indices: Block) -> Leaf:
+        """Values given by their places in the dictionary. What is under a null has to be a place too.
+
+        Raises:
+            CorruptFileError: (when called) an index outside of the dictionary.
+        """
+
+        def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
+            check_count(indices.num_values, num_values)
+            places = self._places(indices)
+            if pa.types.is_dictionary(self.data_type):
+                return self._dictionary_array(places, validity)
+            positions = pa.Array.from_buffers(
+                _INDEX_TYPES[places.itemsize * 8], len(places), [validity, pa.py_buffer(places)]
+            )
+            return pc.take(self.values, positions, boundscheck=False)
+
+        return build
+
+    def _places(self, indices: Block) -> npt.NDArray[np.unsignedinteger[npt.NBitBase]]:
+        bits = indices.bits_per_value if isinstance(indices, FixedWidthBlock) else 0
+        if bits not in _INDEX_TYPES:
+            raise CorruptFileError(f"dictionary indices of {bits} bits")
+        assert isinstance(indices, FixedWidthBlock)
+        places = np.frombuffer(indices.data, f"<u{bits // 8}", indices.num_values)
+        if len(places) and int(places.max()) >= len(self.values):
+            raise CorruptFileError(f"index {places.max()} in a dictionary of {len(self.values)} values")
+        return places
+
+    def _dictionary_array(
+        self, places: npt.NDArray[np.unsignedinteger[npt.NBitBase]], validity: pa.Buffer | None
+    ) -> pa.Array:
+        index_type = self.data_type.index_type
+        if len(self.values) > np.iinfo(index_type.to_pandas_dtype()).max:
+            raise CorruptFileError(f"a dictionary of {len(self.values)} values for indices of type {index_type}")
+        data = pa.py_buffer(places.astype(index_type.to_pandas_dtype()))
+        return pa.DictionaryArray.from_buffers(self.data_type, len(places), [validity, data], self.values)

@@ -1,0 +1,85 @@
+"""The way from a top-level field to one of its leaves, and the Arrow types along it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.schema import logical_type as lt
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import Field
+
+
+class NodeKind(Enum):
+    """What a field on a path is to the levels of a page."""
+
+    LEAF = "leaf"
+    STRUCT = "struct"
+    LIST = "list"
+    LARGE_LIST = "large list"
+    FIXED_SIZE_LIST = "fixed-size list of structs"
+
+
+@dataclass(frozen=True, slots=True)
+class PathNode:
+    """A field on the path.
+
+    Attributes:
+        field: the field.
+        kind: what it is to the levels.
+        data_type: type of the path array from here down to the leaf; a map is a list of its entries.
+        dimension: items of a fixed-size list of structs.
+    """
+
+    field: Field
+    kind: NodeKind
+    data_type: pa.DataType
+    dimension: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPath:
+    """The fields from a leaf (first) to its top-level field (last)."""
+
+    nodes: tuple[PathNode, ...]
+
+    @classmethod
+    def of(cls, fields: tuple[Field, ...]) -> LeafPath:
+        """The path along `fields`, the top-level field first and the leaf last."""
+        leaf = fields[-1]
+        nodes = [PathNode(leaf, NodeKind.LEAF, to_arrow_type(leaf))]
+        for field in reversed(fields[:-1]):
+            nodes.append(_parent(field, nodes[-1]))
+        return cls(tuple(nodes))
+
+    @property
+    def data_type(self) -> pa.DataType:
+        """Type of the path array."""
+        return self.nodes[-1].data_type
+
+    @property
+    def slots_per_row(self) -> int:
+        """Pages count the items of fixed-size lists of structs as rows: so many make a row."""
+        slots = 1
+        for node in self.nodes:
+            slots *= node.dimension
+        return slots
+
+
+def _parent(field: Field, child: PathNode) -> PathNode:
+    metadata = {key.encode(): value for key, value in child.field.metadata.items()}
+    child_field = pa.field(child.field.name, child.data_type, child.field.nullable, metadata=metadata or None)
+    logical = field.logical_type
+    if logical == "struct":
+        return PathNode(field, NodeKind.STRUCT, pa.struct([child_field]))
+    if logical in lt.LIST_TYPES or logical == "map":
+        return PathNode(field, NodeKind.LIST, pa.list_(child_field))
+    if logical in lt.LARGE_LIST_TYPES:
+        return PathNode(field, NodeKind.LARGE_LIST, pa.large_list(child_field))
+    if lt.is_fixed_size_list(logical):
+        dimension = to_arrow_type(field).list_size
+        return PathNode(field, NodeKind.FIXED_SIZE_LIST, pa.list_(child_field, dimension), dimension)
+    raise CorruptFileError(f"field {field.name!r} of type {logical!r} has columns below it")
