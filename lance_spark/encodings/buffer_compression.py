@@ -147,9 +147,9 @@ def _decompress_zstd(chunks: Chunks, limits: Int64Array | None) -> Chunks:
     if len(parts) == 1 and frames[0][1]:
         return Chunks(parts[0], starts, sizes, chunks.num_values)
     target = pa.allocate_buffer(int(sizes.sum()))
-    view = memoryview(target)
+    view = np.frombuffer(target, np.uint8)
     for part, start, size in zip(parts, starts.tolist(), sizes.tolist(), strict=True):
-        view[start : start + size] = memoryview(part)
+        view[start : start + size] = np.frombuffer(part, np.uint8)
     return Chunks(target, starts, sizes, chunks.num_values)
 
 

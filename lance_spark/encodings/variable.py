@@ -104,10 +104,10 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         header = struct.pack(f"<2{word}", block.bits_per_offset, header_bytes + offsets.size)
         last = int.from_bytes(offsets.slice(offsets.size - block.bits_per_offset // 8).to_pybytes(), "little")
         target = pa.allocate_buffer(header_bytes + offsets.size + last)
-        view = memoryview(target)
-        view[:header_bytes] = header
-        view[header_bytes : header_bytes + offsets.size] = memoryview(offsets)
-        view[header_bytes + offsets.size :] = memoryview(block.data)[:last]
+        view = np.frombuffer(target, np.uint8)
+        view[:header_bytes] = np.frombuffer(header, np.uint8)
+        view[header_bytes : header_bytes + offsets.size] = np.frombuffer(offsets, np.uint8)
+        view[header_bytes + offsets.size :] = np.frombuffer(block.data, np.uint8, last)
         return EncodedBlock(cls(block.bits_per_offset), target, block.num_values)
 
     @classmethod
