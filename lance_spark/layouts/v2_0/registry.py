@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -34,20 +35,19 @@ def parse(message: Any) -> ArrayEncoding:
 
     Raises:
         CorruptFileError: the message is empty or contradicts itself.
-        UnsupportedFeatureError: an encoding that no 2.0 file holds (pre-release 2.1 files did).
+        UnsupportedFeatureError: an encoding of later files (previews of 2.1 shared the message).
     """
     name = message.WhichOneof("array_encoding")
-    if name is None:
+    if name is None and len(UnknownFieldSet(message)) == 0:
         raise CorruptFileError("an array encoding is missing")
-    encoding = _ENCODINGS.get(name)
-    if encoding is None:
+    if name not in _ENCODINGS:
         raise UnsupportedFeatureError(
-            f"the array encoding {name!r} was only used by pre-release 2.1 files; "
-            "rewrite the file with the release that wrote it",
-            feature=name,
+            "a page uses an array encoding that no release of 2.0 wrote, only previews of 2.1; "
+            "write the table again with the release that wrote it",
+            feature="array encoding",
             version="2.0",
         )
-    return encoding.from_proto(getattr(message, name))
+    return _ENCODINGS[name].from_proto(getattr(message, name))
 
 
 @lru_cache(maxsize=1024)

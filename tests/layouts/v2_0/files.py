@@ -14,7 +14,7 @@ from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, RowRanges
+from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, FieldReads, RowRanges
 from lance_spark.layouts.v2_0.field_reader import read_field
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.columns import column_fields
@@ -64,16 +64,20 @@ class OpenFile:
         self.rounds = []
         [top] = [top for top in self.schema.fields if top.name == name]
         reads = read_field(top, self.columns, rows)
+        values = self._run(reads)
+        assert len(values) == rows.num_rows
+        values.validate(full=True)
+        return values
+
+    def _run(self, reads: FieldReads) -> pa.ChunkedArray:
         answer = None
-        try:
-            while True:
+        while True:
+            try:
                 requests = reads.send(answer)
-                self.rounds.append([tuple(request) for request in requests])
-                answer = [self._bytes(*request) for request in requests]
-        except StopIteration as stop:
-            assert len(stop.value) == rows.num_rows
-            stop.value.validate(full=True)
-            return stop.value
+            except StopIteration as stop:
+                return stop.value
+            self.rounds.append([tuple(request) for request in requests])
+            answer = [self._bytes(*request) for request in requests]
 
     def _bytes(self, start: int, length: int) -> pa.Buffer:
         if not 0 <= start <= start + length <= self.data.size:

@@ -105,7 +105,9 @@ def test_agrees_with_the_reference_reader(tmp_path: Path) -> None:
 def test_compressed_strings(tmp_path: Path, scheme: str, dtype: pa.DataType) -> None:
     if scheme == "fsst" and dtype in (pa.large_string(), pa.large_binary()):
         pytest.skip("the reference library cannot write FSST with 64-bit offsets in 2.0")
-    words = [None if i % 7 == 0 else "" if i % 11 == 0 else f"a string {i % 800} of no great length" for i in range(9000)]
+    words = [
+        None if i % 7 == 0 else "" if i % 11 == 0 else f"a string {i % 800} of no great length" for i in range(9000)
+    ]
     values = pa.array(words, pa.string()).cast(dtype)
     file = write_column(tmp_path / "t.lance", values, {"lance-encoding:compression": scheme})
     for ranges in [RowRanges.of(0, len(values)), *some_ranges(len(values))]:
