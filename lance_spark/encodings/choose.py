@@ -32,6 +32,8 @@ from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.general import General
 from lance_spark.encodings.inline_bitpacking import WORD_BITS, InlineBitpacking, measure_widths
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking, packed_sizes
@@ -44,6 +46,8 @@ from lance_spark.kernels.bitpack import BLOCK_VALUES
 Metadata: TypeAlias = Mapping[str, bytes]
 
 _NO_METADATA: Metadata = MappingProxyType({})
+_MIN_FSST_BYTES = 1 << 15
+"""The symbol table takes 2312 bytes a page."""
 _LARGE_BLOCK_BYTES = 1024
 """Smaller dictionaries are not worth compressing."""
 
@@ -99,12 +103,24 @@ def choose_mini_block(
 
 def _mini_block(block: Block, choice: CompressionChoice, limits: ChunkLimits) -> EncodedMiniBlocks[Any]:
     if isinstance(block, VariableWidthBlock):
-        return Variable.encode_mini_blocks(block, limits)
+        matcher = _matcher(block, choice)
+        if matcher is None:
+            return Variable.encode_mini_blocks(block, limits)
+        return Fsst.encode_mini_blocks(block, limits, matcher)
     if isinstance(block, FixedSizeListBlock):
         return FixedSizeList.encode_mini_blocks(block, limits)
     if isinstance(block, FixedWidthBlock):
         return _fixed_width_mini_block(block, choice, limits)
     raise UnsupportedFeatureError("a packed struct cannot be written", feature="packed_struct")
+
+
+def _matcher(block: VariableWidthBlock, choice: CompressionChoice) -> Matcher | None:
+    """Symbols for FSST, if the metadata ask for it, or leave the choice and it pays."""
+    if block.num_values == 0 or choice.name not in ("", "fsst"):
+        return None
+    if choice.name == "fsst":
+        return Matcher.train(Sample.of(block, 0.0))
+    return Matcher.if_it_pays(block) if block.data.size >= _MIN_FSST_BYTES else None
 
 
 def _fixed_width_mini_block(
@@ -197,4 +213,7 @@ def choose_values(block: Block, version: FileVersion, metadata: Metadata = _NO_M
     if not isinstance(block, VariableWidthBlock):
         raise UnsupportedFeatureError("a packed struct cannot be written", feature="packed_struct")
     encoded = Variable.encode_values(block)
-    return encoded if choice.general is None else General.encode_values(encoded, choice.general)
+    if choice.general is not None:
+        return General.encode_values(encoded, choice.general)
+    matcher = _matcher(block, choice)
+    return encoded if matcher is None else Fsst.encode_values(block, matcher)

@@ -13,8 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.base import (
+    CompressiveEncoding,
+    EncodedMiniBlocks,
+    EncodedValues,
+    MiniBlockEncoding,
+    PerValueEncoding,
+)
 from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
@@ -28,6 +36,7 @@ _MAGIC = 0x46535354
 _COMPRESSED_BIT = 1 << 24
 _MAX_SYMBOLS = 255
 _HEADER_BYTES = 8
+_TABLE_BYTES = _HEADER_BYTES + 256 * (MAX_SYMBOL_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,21 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
 
     def to_proto(self) -> Any:
         return pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=self.symbol_table, values=self.values.to_proto()))
+
+    @classmethod
+    def encode_mini_blocks(
+        cls, block: VariableWidthBlock, limits: ChunkLimits, matcher: Matcher | None = None
+    ) -> EncodedMiniBlocks[Self]:
+        """Every value compressed on its own, with symbols chosen from a sample unless `matcher` has them."""
+        matcher = matcher or Matcher.train(Sample.of(block, 0.0))
+        values = Variable.encode_mini_blocks(matcher.encode(block), limits)
+        return EncodedMiniBlocks(cls(_table(matcher), values.encoding), values.buffers)
+
+    @classmethod
+    def encode_values(cls, block: VariableWidthBlock, matcher: Matcher | None = None) -> EncodedValues[Self]:
+        """Every value compressed on its own."""
+        matcher = matcher or Matcher.train(Sample.of(block, 0.0))
+        return EncodedValues(cls(_table(matcher), Variable(block.bits_per_offset)), matcher.encode(block))
 
     @property
     def num_buffers(self) -> int:
@@ -123,6 +147,14 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         return _narrowed(
             VariableWidthBlock(offsets, data.slice(0, int(ends[-1])), offset_bytes * 8, block.num_values), block
         )
+
+
+def _table(matcher: Matcher) -> bytes:
+    """The symbol table of the wire. Bits 8 to 23 of the header help only those who search for symbols."""
+    count = len(matcher.symbols)
+    header = _MAGIC << 32 | _COMPRESSED_BIT | count
+    table = header.to_bytes(8, "little") + matcher.symbols.tobytes() + matcher.lengths.astype(np.uint8).tobytes()
+    return table.ljust(_TABLE_BYTES, b"\0")
 
 
 def _grown(block: VariableWidthBlock, done: int, size: int) -> int:

@@ -1,0 +1,137 @@
+"""FSST compression: counts for the choice of symbols, and the replacement of byte strings by codes.
+
+A *matcher* finds the longest symbol at a place by three tables:
+
+* ``heads``: u64[`HEAD_SLOTS`, 2], for symbols of 3 to 8 bytes, at the hash of their first 3 bytes: the symbol, and
+  ``length << 16 | code``; 0 where there is none. Of symbols that share a slot only one is there.
+* ``pairs``: u32[65536], the same for two bytes: a symbol of 2 bytes, else what ``singles`` says of the first.
+* ``singles``: u32[256], the same for one byte; code 256 + byte if it has no symbol.
+
+(Boncz, Neumann, Leis: FSST, VLDB 2020, sections 4 and 5.) Addresses, lengths and counts are int64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import inlined, kernel, pointer_i64, pointer_u8, pointer_u32, pointer_u64
+
+HEAD_SLOTS = 4096
+LITERAL = 256
+"""Codes from here on are single bytes without a symbol."""
+
+
+@inlined
+def head_slot(word):
+    """Where a symbol that begins with the low 3 bytes of `word` lies in `heads`."""
+    head = np.uint64(word) & np.uint64(0xFFFFFF)
+    return (head * np.uint64(2971215073) >> np.uint64(15)) & np.uint64(4095)
+
+
+@inlined
+def _offset_at(address, offset_bytes, index):
+    if offset_bytes == 4:
+        return np.int64(pointer_u32(address)[index])
+    return pointer_i64(address)[index]
+
+
+@inlined
+def _word_at(address, data_stop):
+    """The 8 bytes at `address`; zeros stand for those after the end of the data."""
+    if address + 8 <= data_stop:
+        return pointer_u64(address)[0]
+    word = np.uint64(0)
+    for i in range(data_stop - address):
+        word |= np.uint64(pointer_u8(address)[i]) << np.uint64(8 * i)
+    return word
+
+
+@inlined
+def _longest(word, left, heads, pairs, singles):
+    """``length << 16 | code`` of the longest symbol that `word` begins with and that is not longer than `left`."""
+    if left >= 3:
+        slot = head_slot(word)
+        entry = pointer_u64(heads)[2 * slot + np.uint64(1)]
+        length = np.int64(entry >> np.uint64(16))
+        if length != 0 and length <= left:
+            mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - 8 * length)
+            if (word & mask) == pointer_u64(heads)[2 * slot]:
+                return np.int64(entry)
+    if left >= 2:
+        return np.int64(pointer_u32(pairs)[word & np.uint64(0xFFFF)])
+    return np.int64(pointer_u32(singles)[word & np.uint64(0xFF)])
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def count_codes(offsets, num_values, data, heads, pairs, singles, code_counts, pair_counts):
+    """Counts the codes of the values, and which two stand together; returns the bytes of the codes.
+
+    Args:
+        offsets: int64[num_values + 1].
+        code_counts: int64[512], added to.
+        pair_counts: int64[512, 512], added to.
+    """
+    offset = pointer_i64(offsets)
+    counts = pointer_i64(code_counts)
+    together = pointer_i64(pair_counts)
+    data_stop = data + offset[num_values]
+    total = np.int64(0)
+    for i in range(num_values):
+        at = data + offset[i]
+        stop = data + offset[i + 1]
+        before = np.int64(-1)
+        while at < stop:
+            word = _word_at(at, data_stop)
+            entry = _longest(word, stop - at, heads, pairs, singles)
+            code = entry & 0xFFFF
+            length = entry >> 16
+            counts[code] += 1
+            total += 1
+            if code >= LITERAL:
+                total += 1
+            if before >= 0:
+                together[before * 512 + code] += 1
+                if length > 1:
+                    together[before * 512 + LITERAL + np.int64(word & np.uint64(0xFF))] += 1
+            if length > 1:
+                counts[LITERAL + np.int64(word & np.uint64(0xFF))] += 1
+            before = code
+            at += length
+    return total
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def encode_symbols(offsets, offset_bytes, num_values, data, heads, pairs, singles, target_offsets, target):
+    """Replaces every value by its codes; returns the bytes written, at most twice the bytes read.
+
+    Args:
+        offsets: num_values + 1 offsets of 4 or 8 bytes.
+        target_offsets: as many offsets of the same width.
+    """
+    data_stop = data + _offset_at(offsets, offset_bytes, num_values)
+    out = pointer_u8(target)
+    filled = np.int64(0)
+    for i in range(num_values):
+        at = data + _offset_at(offsets, offset_bytes, i)
+        stop = data + _offset_at(offsets, offset_bytes, i + 1)
+        if offset_bytes == 4:
+            pointer_u32(target_offsets)[i] = np.uint32(filled)
+        else:
+            pointer_i64(target_offsets)[i] = filled
+        while at < stop:
+            word = _word_at(at, data_stop)
+            entry = _longest(word, stop - at, heads, pairs, singles)
+            code = entry & 0xFFFF
+            if code >= LITERAL:
+                out[filled] = np.uint8(255)
+                out[filled + 1] = np.uint8(code - LITERAL)
+                filled += 2
+            else:
+                out[filled] = np.uint8(code)
+                filled += 1
+            at += entry >> 16
+    if offset_bytes == 4:
+        pointer_u32(target_offsets)[num_values] = np.uint32(filled)
+    else:
+        pointer_i64(target_offsets)[num_values] = filled
+    return filled
