@@ -43,17 +43,20 @@ def modules(root: Path) -> dict[str, bytes]:
 
 
 def main() -> None:
-    if "--check" not in sys.argv[1:]:
-        for name in modules(TARGET):
-            (TARGET / PACKAGE / name).unlink()
-        generate(TARGET)
-        return
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
         fresh, present = modules(Path(folder)), modules(TARGET)
     differing = sorted(name for name in fresh.keys() | present.keys() if fresh.get(name) != present.get(name))
-    if differing:
-        raise SystemExit(f"out of date, run `make proto`: {', '.join(differing)}")
+    if "--check" in sys.argv[1:]:
+        if differing:
+            raise SystemExit(f"out of date, run `make proto`: {', '.join(differing)}")
+        return
+    for name in differing:
+        path = TARGET / PACKAGE / name
+        if name in fresh:
+            path.write_bytes(fresh[name])
+        else:
+            path.unlink()
 
 
 if __name__ == "__main__":

@@ -160,6 +160,8 @@ class Field(google.protobuf.message.Message):
     EXTENSION_NAME_FIELD_NUMBER: builtins.int
     METADATA_FIELD_NUMBER: builtins.int
     UNENFORCED_PRIMARY_KEY_FIELD_NUMBER: builtins.int
+    UNENFORCED_PRIMARY_KEY_POSITION_FIELD_NUMBER: builtins.int
+    UNENFORCED_CLUSTERING_KEY_POSITION_FIELD_NUMBER: builtins.int
     type: Global___Field.Type.ValueType
     """Always PARENT in files of current writers: the kind of a field follows from `logical_type`."""
     name: builtins.str
@@ -171,6 +173,10 @@ class Field(google.protobuf.message.Message):
     encoding: Global___Encoding.ValueType
     extension_name: builtins.str
     unenforced_primary_key: builtins.bool
+    unenforced_primary_key_position: builtins.int
+    """From 1; 0 puts the field of the key in the order of ids."""
+    unenforced_clustering_key_position: builtins.int
+    """From 1; 0 is a field outside of the clustering key."""
     @property
     def dictionary(self) -> Global___Dictionary: ...
     @property
@@ -189,9 +195,11 @@ class Field(google.protobuf.message.Message):
         extension_name: builtins.str = ...,
         metadata: collections.abc.Mapping[builtins.str, builtins.bytes] | None = ...,
         unenforced_primary_key: builtins.bool = ...,
+        unenforced_primary_key_position: builtins.int = ...,
+        unenforced_clustering_key_position: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["dictionary", b"dictionary"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["dictionary", b"dictionary", "encoding", b"encoding", "extension_name", b"extension_name", "id", b"id", "logical_type", b"logical_type", "metadata", b"metadata", "name", b"name", "nullable", b"nullable", "parent_id", b"parent_id", "type", b"type", "unenforced_primary_key", b"unenforced_primary_key"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["dictionary", b"dictionary", "encoding", b"encoding", "extension_name", b"extension_name", "id", b"id", "logical_type", b"logical_type", "metadata", b"metadata", "name", b"name", "nullable", b"nullable", "parent_id", b"parent_id", "type", b"type", "unenforced_clustering_key_position", b"unenforced_clustering_key_position", "unenforced_primary_key", b"unenforced_primary_key", "unenforced_primary_key_position", b"unenforced_primary_key_position"]) -> None: ...
 
 Global___Field: typing_extensions.TypeAlias = Field
 

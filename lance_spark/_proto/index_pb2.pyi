@@ -7,6 +7,7 @@ these messages tell its kind by their type URL, and what is needed to use it.
 
 import builtins
 import google.protobuf.descriptor
+import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
 import sys
 import typing
@@ -59,28 +60,150 @@ class NGramIndexDetails(google.protobuf.message.Message):
 Global___NGramIndexDetails: typing_extensions.TypeAlias = NGramIndexDetails
 
 @typing.final
-class InvertedIndexDetails(google.protobuf.message.Message):
-    """Members of the tokenizer are kept as they came."""
-
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-
-Global___InvertedIndexDetails: typing_extensions.TypeAlias = InvertedIndexDetails
-
-@typing.final
 class ZoneMapIndexDetails(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     ROWS_PER_ZONE_FIELD_NUMBER: builtins.int
+    USE_SEEDS_FIELD_NUMBER: builtins.int
+    HAS_NULL_BITMAP_FIELD_NUMBER: builtins.int
     rows_per_zone: builtins.int
+    use_seeds: builtins.bool
+    has_null_bitmap: builtins.bool
+    """The index holds the addresses of all null rows."""
     def __init__(
         self,
         *,
-        rows_per_zone: builtins.int = ...,
+        rows_per_zone: builtins.int | None = ...,
+        use_seeds: builtins.bool | None = ...,
+        has_null_bitmap: builtins.bool | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["rows_per_zone", b"rows_per_zone"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_has_null_bitmap", b"_has_null_bitmap", "_rows_per_zone", b"_rows_per_zone", "_use_seeds", b"_use_seeds", "has_null_bitmap", b"has_null_bitmap", "rows_per_zone", b"rows_per_zone", "use_seeds", b"use_seeds"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_has_null_bitmap", b"_has_null_bitmap", "_rows_per_zone", b"_rows_per_zone", "_use_seeds", b"_use_seeds", "has_null_bitmap", b"has_null_bitmap", "rows_per_zone", b"rows_per_zone", "use_seeds", b"use_seeds"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_has_null_bitmap", b"_has_null_bitmap"]) -> typing.Literal["has_null_bitmap"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_rows_per_zone", b"_rows_per_zone"]) -> typing.Literal["rows_per_zone"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_use_seeds", b"_use_seeds"]) -> typing.Literal["use_seeds"] | None: ...
 
 Global___ZoneMapIndexDetails: typing_extensions.TypeAlias = ZoneMapIndexDetails
+
+@typing.final
+class InvertedIndexDetails(google.protobuf.message.Message):
+    """How text was split into terms when the index was built; queries are split the same way."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    class _DocumentGranularity:
+        ValueType = typing.NewType("ValueType", builtins.int)
+        V: typing_extensions.TypeAlias = ValueType
+
+    class _DocumentGranularityEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[InvertedIndexDetails._DocumentGranularity.ValueType], builtins.type):
+        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+        ROW: InvertedIndexDetails._DocumentGranularity.ValueType  # 0
+        LIST_ELEMENT: InvertedIndexDetails._DocumentGranularity.ValueType  # 1
+
+    class DocumentGranularity(_DocumentGranularity, metaclass=_DocumentGranularityEnumTypeWrapper): ...
+    ROW: InvertedIndexDetails.DocumentGranularity.ValueType  # 0
+    LIST_ELEMENT: InvertedIndexDetails.DocumentGranularity.ValueType  # 1
+
+    @typing.final
+    class CodeTokenizerConfig(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        SPLIT_IDENTIFIERS_FIELD_NUMBER: builtins.int
+        SPLIT_ON_NUMERICS_FIELD_NUMBER: builtins.int
+        PRESERVE_ORIGINAL_FIELD_NUMBER: builtins.int
+        INDEX_OPERATORS_FIELD_NUMBER: builtins.int
+        split_identifiers: builtins.bool
+        split_on_numerics: builtins.bool
+        preserve_original: builtins.bool
+        index_operators: builtins.bool
+        def __init__(
+            self,
+            *,
+            split_identifiers: builtins.bool = ...,
+            split_on_numerics: builtins.bool | None = ...,
+            preserve_original: builtins.bool | None = ...,
+            index_operators: builtins.bool = ...,
+        ) -> None: ...
+        def HasField(self, field_name: typing.Literal["_preserve_original", b"_preserve_original", "_split_on_numerics", b"_split_on_numerics", "preserve_original", b"preserve_original", "split_on_numerics", b"split_on_numerics"]) -> builtins.bool: ...
+        def ClearField(self, field_name: typing.Literal["_preserve_original", b"_preserve_original", "_split_on_numerics", b"_split_on_numerics", "index_operators", b"index_operators", "preserve_original", b"preserve_original", "split_identifiers", b"split_identifiers", "split_on_numerics", b"split_on_numerics"]) -> None: ...
+        @typing.overload
+        def WhichOneof(self, oneof_group: typing.Literal["_preserve_original", b"_preserve_original"]) -> typing.Literal["preserve_original"] | None: ...
+        @typing.overload
+        def WhichOneof(self, oneof_group: typing.Literal["_split_on_numerics", b"_split_on_numerics"]) -> typing.Literal["split_on_numerics"] | None: ...
+
+    BASE_TOKENIZER_FIELD_NUMBER: builtins.int
+    LANGUAGE_FIELD_NUMBER: builtins.int
+    WITH_POSITION_FIELD_NUMBER: builtins.int
+    MAX_TOKEN_LENGTH_FIELD_NUMBER: builtins.int
+    LOWER_CASE_FIELD_NUMBER: builtins.int
+    STEM_FIELD_NUMBER: builtins.int
+    REMOVE_STOP_WORDS_FIELD_NUMBER: builtins.int
+    ASCII_FOLDING_FIELD_NUMBER: builtins.int
+    MIN_NGRAM_LENGTH_FIELD_NUMBER: builtins.int
+    MAX_NGRAM_LENGTH_FIELD_NUMBER: builtins.int
+    PREFIX_ONLY_FIELD_NUMBER: builtins.int
+    BLOCK_SIZE_FIELD_NUMBER: builtins.int
+    CODE_CONFIG_FIELD_NUMBER: builtins.int
+    DOCUMENT_GRANULARITY_FIELD_NUMBER: builtins.int
+    POSTING_FORMAT_VERSION_FIELD_NUMBER: builtins.int
+    JSON_TOKENIZER_MODE_FIELD_NUMBER: builtins.int
+    DISABLE_CROSS_ARRAY_UNNEST_FIELD_NUMBER: builtins.int
+    base_tokenizer: builtins.str
+    """Absent in the details of old indices, which say nothing about the tokenizer."""
+    language: builtins.str
+    """A JSON string, quotes included."""
+    with_position: builtins.bool
+    max_token_length: builtins.int
+    lower_case: builtins.bool
+    stem: builtins.bool
+    remove_stop_words: builtins.bool
+    ascii_folding: builtins.bool
+    min_ngram_length: builtins.int
+    max_ngram_length: builtins.int
+    prefix_only: builtins.bool
+    block_size: builtins.int
+    """Absent means 128."""
+    document_granularity: Global___InvertedIndexDetails.DocumentGranularity.ValueType
+    posting_format_version: builtins.int
+    json_tokenizer_mode: builtins.str
+    disable_cross_array_unnest: builtins.bool
+    @property
+    def code_config(self) -> Global___InvertedIndexDetails.CodeTokenizerConfig: ...
+    def __init__(
+        self,
+        *,
+        base_tokenizer: builtins.str | None = ...,
+        language: builtins.str = ...,
+        with_position: builtins.bool = ...,
+        max_token_length: builtins.int | None = ...,
+        lower_case: builtins.bool = ...,
+        stem: builtins.bool = ...,
+        remove_stop_words: builtins.bool = ...,
+        ascii_folding: builtins.bool = ...,
+        min_ngram_length: builtins.int = ...,
+        max_ngram_length: builtins.int = ...,
+        prefix_only: builtins.bool = ...,
+        block_size: builtins.int | None = ...,
+        code_config: Global___InvertedIndexDetails.CodeTokenizerConfig | None = ...,
+        document_granularity: Global___InvertedIndexDetails.DocumentGranularity.ValueType = ...,
+        posting_format_version: builtins.int | None = ...,
+        json_tokenizer_mode: builtins.str | None = ...,
+        disable_cross_array_unnest: builtins.bool = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_base_tokenizer", b"_base_tokenizer", "_block_size", b"_block_size", "_json_tokenizer_mode", b"_json_tokenizer_mode", "_max_token_length", b"_max_token_length", "_posting_format_version", b"_posting_format_version", "base_tokenizer", b"base_tokenizer", "block_size", b"block_size", "code_config", b"code_config", "json_tokenizer_mode", b"json_tokenizer_mode", "max_token_length", b"max_token_length", "posting_format_version", b"posting_format_version"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_base_tokenizer", b"_base_tokenizer", "_block_size", b"_block_size", "_json_tokenizer_mode", b"_json_tokenizer_mode", "_max_token_length", b"_max_token_length", "_posting_format_version", b"_posting_format_version", "ascii_folding", b"ascii_folding", "base_tokenizer", b"base_tokenizer", "block_size", b"block_size", "code_config", b"code_config", "disable_cross_array_unnest", b"disable_cross_array_unnest", "document_granularity", b"document_granularity", "json_tokenizer_mode", b"json_tokenizer_mode", "language", b"language", "lower_case", b"lower_case", "max_ngram_length", b"max_ngram_length", "max_token_length", b"max_token_length", "min_ngram_length", b"min_ngram_length", "posting_format_version", b"posting_format_version", "prefix_only", b"prefix_only", "remove_stop_words", b"remove_stop_words", "stem", b"stem", "with_position", b"with_position"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_base_tokenizer", b"_base_tokenizer"]) -> typing.Literal["base_tokenizer"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_block_size", b"_block_size"]) -> typing.Literal["block_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_json_tokenizer_mode", b"_json_tokenizer_mode"]) -> typing.Literal["json_tokenizer_mode"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_token_length", b"_max_token_length"]) -> typing.Literal["max_token_length"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_posting_format_version", b"_posting_format_version"]) -> typing.Literal["posting_format_version"] | None: ...
+
+Global___InvertedIndexDetails: typing_extensions.TypeAlias = InvertedIndexDetails

@@ -440,6 +440,9 @@ class DataFragment(google.protobuf.message.Message):
     EXTERNAL_CREATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
     PHYSICAL_ROWS_FIELD_NUMBER: builtins.int
     OVERLAYS_FIELD_NUMBER: builtins.int
+    COLUMN_ROW_IDS_FIELD_NUMBER: builtins.int
+    COLUMN_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
+    COLUMN_CREATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
     id: builtins.int
     inline_row_ids: builtins.bytes
     inline_last_updated_at_versions: builtins.bytes
@@ -458,6 +461,14 @@ class DataFragment(google.protobuf.message.Message):
     def external_created_at_versions(self) -> Global___ExternalFile: ...
     @property
     def overlays(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___DataOverlayFile]: ...
+    @property
+    def column_row_ids(self) -> Global___RowLineageColumn:
+        """Marks of row ids and versions that lie in hidden columns of the data files."""
+
+    @property
+    def column_last_updated_at_versions(self) -> Global___RowLineageColumn: ...
+    @property
+    def column_created_at_versions(self) -> Global___RowLineageColumn: ...
     def __init__(
         self,
         *,
@@ -472,9 +483,12 @@ class DataFragment(google.protobuf.message.Message):
         external_created_at_versions: Global___ExternalFile | None = ...,
         physical_rows: builtins.int = ...,
         overlays: collections.abc.Iterable[Global___DataOverlayFile] | None = ...,
+        column_row_ids: Global___RowLineageColumn | None = ...,
+        column_last_updated_at_versions: Global___RowLineageColumn | None = ...,
+        column_created_at_versions: Global___RowLineageColumn | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "row_id_sequence", b"row_id_sequence"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "files", b"files", "id", b"id", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "overlays", b"overlays", "physical_rows", b"physical_rows", "row_id_sequence", b"row_id_sequence"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["column_created_at_versions", b"column_created_at_versions", "column_last_updated_at_versions", b"column_last_updated_at_versions", "column_row_ids", b"column_row_ids", "created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "row_id_sequence", b"row_id_sequence"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["column_created_at_versions", b"column_created_at_versions", "column_last_updated_at_versions", b"column_last_updated_at_versions", "column_row_ids", b"column_row_ids", "created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "files", b"files", "id", b"id", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "overlays", b"overlays", "physical_rows", b"physical_rows", "row_id_sequence", b"row_id_sequence"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["created_at_version_sequence", b"created_at_version_sequence"]) -> typing.Literal["inline_created_at_versions", "external_created_at_versions"] | None: ...
     @typing.overload
@@ -483,6 +497,16 @@ class DataFragment(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["row_id_sequence", b"row_id_sequence"]) -> typing.Literal["inline_row_ids", "external_row_ids"] | None: ...
 
 Global___DataFragment: typing_extensions.TypeAlias = DataFragment
+
+@typing.final
+class RowLineageColumn(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+Global___RowLineageColumn: typing_extensions.TypeAlias = RowLineageColumn
 
 @typing.final
 class DataOverlayFile(google.protobuf.message.Message):

@@ -303,6 +303,20 @@ class Transaction(google.protobuf.message.Message):
         def ClearField(self, field_name: typing.Literal["num_fragments", b"num_fragments"]) -> None: ...
 
     @typing.final
+    class UInt32List(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        VALUES_FIELD_NUMBER: builtins.int
+        @property
+        def values(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+        def __init__(
+            self,
+            *,
+            values: collections.abc.Iterable[builtins.int] | None = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["values", b"values"]) -> None: ...
+
+    @typing.final
     class Update(google.protobuf.message.Message):
         DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -318,6 +332,24 @@ class Transaction(google.protobuf.message.Message):
         class UpdateMode(_UpdateMode, metaclass=_UpdateModeEnumTypeWrapper): ...
         REWRITE_ROWS: Transaction.Update.UpdateMode.ValueType  # 0
         REWRITE_COLUMNS: Transaction.Update.UpdateMode.ValueType  # 1
+
+        @typing.final
+        class UpdatedFragmentOffsetsEntry(google.protobuf.message.Message):
+            DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+            KEY_FIELD_NUMBER: builtins.int
+            VALUE_FIELD_NUMBER: builtins.int
+            key: builtins.int
+            @property
+            def value(self) -> Global___Transaction.UInt32List: ...
+            def __init__(
+                self,
+                *,
+                key: builtins.int = ...,
+                value: Global___Transaction.UInt32List | None = ...,
+            ) -> None: ...
+            def HasField(self, field_name: typing.Literal["value", b"value"]) -> builtins.bool: ...
+            def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
 
         @typing.final
         class UpdatedFragmentOffsetBitmapsEntry(google.protobuf.message.Message):
@@ -343,6 +375,7 @@ class Transaction(google.protobuf.message.Message):
         FIELDS_FOR_PRESERVING_FRAG_BITMAP_FIELD_NUMBER: builtins.int
         UPDATE_MODE_FIELD_NUMBER: builtins.int
         INSERTED_ROWS_FIELD_NUMBER: builtins.int
+        UPDATED_FRAGMENT_OFFSETS_FIELD_NUMBER: builtins.int
         UPDATED_FRAGMENT_OFFSET_BITMAPS_FIELD_NUMBER: builtins.int
         update_mode: Global___Transaction.Update.UpdateMode.ValueType
         @property
@@ -360,7 +393,13 @@ class Transaction(google.protobuf.message.Message):
         @property
         def inserted_rows(self) -> Global___KeyExistenceFilter: ...
         @property
-        def updated_fragment_offset_bitmaps(self) -> google.protobuf.internal.containers.ScalarMap[builtins.int, builtins.bytes]: ...
+        def updated_fragment_offsets(self) -> google.protobuf.internal.containers.MessageMap[builtins.int, Global___Transaction.UInt32List]:
+            """Superseded by `updated_fragment_offset_bitmaps`."""
+
+        @property
+        def updated_fragment_offset_bitmaps(self) -> google.protobuf.internal.containers.ScalarMap[builtins.int, builtins.bytes]:
+            """Portable Roaring bitmaps of row offsets by fragment id."""
+
         def __init__(
             self,
             *,
@@ -372,10 +411,11 @@ class Transaction(google.protobuf.message.Message):
             fields_for_preserving_frag_bitmap: collections.abc.Iterable[builtins.int] | None = ...,
             update_mode: Global___Transaction.Update.UpdateMode.ValueType = ...,
             inserted_rows: Global___KeyExistenceFilter | None = ...,
+            updated_fragment_offsets: collections.abc.Mapping[builtins.int, Global___Transaction.UInt32List] | None = ...,
             updated_fragment_offset_bitmaps: collections.abc.Mapping[builtins.int, builtins.bytes] | None = ...,
         ) -> None: ...
         def HasField(self, field_name: typing.Literal["_inserted_rows", b"_inserted_rows", "inserted_rows", b"inserted_rows"]) -> builtins.bool: ...
-        def ClearField(self, field_name: typing.Literal["_inserted_rows", b"_inserted_rows", "compacted_sstables", b"compacted_sstables", "fields_for_preserving_frag_bitmap", b"fields_for_preserving_frag_bitmap", "fields_modified", b"fields_modified", "inserted_rows", b"inserted_rows", "new_fragments", b"new_fragments", "removed_fragment_ids", b"removed_fragment_ids", "update_mode", b"update_mode", "updated_fragment_offset_bitmaps", b"updated_fragment_offset_bitmaps", "updated_fragments", b"updated_fragments"]) -> None: ...
+        def ClearField(self, field_name: typing.Literal["_inserted_rows", b"_inserted_rows", "compacted_sstables", b"compacted_sstables", "fields_for_preserving_frag_bitmap", b"fields_for_preserving_frag_bitmap", "fields_modified", b"fields_modified", "inserted_rows", b"inserted_rows", "new_fragments", b"new_fragments", "removed_fragment_ids", b"removed_fragment_ids", "update_mode", b"update_mode", "updated_fragment_offset_bitmaps", b"updated_fragment_offset_bitmaps", "updated_fragment_offsets", b"updated_fragment_offsets", "updated_fragments", b"updated_fragments"]) -> None: ...
         def WhichOneof(self, oneof_group: typing.Literal["_inserted_rows", b"_inserted_rows"]) -> typing.Literal["inserted_rows"] | None: ...
 
     @typing.final
@@ -467,6 +507,54 @@ class Transaction(google.protobuf.message.Message):
             def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
 
         @typing.final
+        class FieldMetadataUpdate(google.protobuf.message.Message):
+            DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+            @typing.final
+            class MetadataEntry(google.protobuf.message.Message):
+                DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+                KEY_FIELD_NUMBER: builtins.int
+                VALUE_FIELD_NUMBER: builtins.int
+                key: builtins.str
+                value: builtins.str
+                def __init__(
+                    self,
+                    *,
+                    key: builtins.str = ...,
+                    value: builtins.str = ...,
+                ) -> None: ...
+                def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+            METADATA_FIELD_NUMBER: builtins.int
+            @property
+            def metadata(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
+            def __init__(
+                self,
+                *,
+                metadata: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+            ) -> None: ...
+            def ClearField(self, field_name: typing.Literal["metadata", b"metadata"]) -> None: ...
+
+        @typing.final
+        class FieldMetadataEntry(google.protobuf.message.Message):
+            DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+            KEY_FIELD_NUMBER: builtins.int
+            VALUE_FIELD_NUMBER: builtins.int
+            key: builtins.int
+            @property
+            def value(self) -> Global___Transaction.UpdateConfig.FieldMetadataUpdate: ...
+            def __init__(
+                self,
+                *,
+                key: builtins.int = ...,
+                value: Global___Transaction.UpdateConfig.FieldMetadataUpdate | None = ...,
+            ) -> None: ...
+            def HasField(self, field_name: typing.Literal["value", b"value"]) -> builtins.bool: ...
+            def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+        @typing.final
         class FieldMetadataUpdatesEntry(google.protobuf.message.Message):
             DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -487,6 +575,7 @@ class Transaction(google.protobuf.message.Message):
         UPSERT_VALUES_FIELD_NUMBER: builtins.int
         DELETE_KEYS_FIELD_NUMBER: builtins.int
         SCHEMA_METADATA_FIELD_NUMBER: builtins.int
+        FIELD_METADATA_FIELD_NUMBER: builtins.int
         CONFIG_UPDATES_FIELD_NUMBER: builtins.int
         TABLE_METADATA_UPDATES_FIELD_NUMBER: builtins.int
         SCHEMA_METADATA_UPDATES_FIELD_NUMBER: builtins.int
@@ -498,7 +587,11 @@ class Transaction(google.protobuf.message.Message):
         @property
         def schema_metadata(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
         @property
-        def config_updates(self) -> Global___Transaction.UpdateMap: ...
+        def field_metadata(self) -> google.protobuf.internal.containers.MessageMap[builtins.int, Global___Transaction.UpdateConfig.FieldMetadataUpdate]: ...
+        @property
+        def config_updates(self) -> Global___Transaction.UpdateMap:
+            """An absent member leaves its map as it is; members 1 to 4 are how old releases said the same."""
+
         @property
         def table_metadata_updates(self) -> Global___Transaction.UpdateMap: ...
         @property
@@ -511,13 +604,14 @@ class Transaction(google.protobuf.message.Message):
             upsert_values: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
             delete_keys: collections.abc.Iterable[builtins.str] | None = ...,
             schema_metadata: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+            field_metadata: collections.abc.Mapping[builtins.int, Global___Transaction.UpdateConfig.FieldMetadataUpdate] | None = ...,
             config_updates: Global___Transaction.UpdateMap | None = ...,
             table_metadata_updates: Global___Transaction.UpdateMap | None = ...,
             schema_metadata_updates: Global___Transaction.UpdateMap | None = ...,
             field_metadata_updates: collections.abc.Mapping[builtins.int, Global___Transaction.UpdateMap] | None = ...,
         ) -> None: ...
         def HasField(self, field_name: typing.Literal["config_updates", b"config_updates", "schema_metadata_updates", b"schema_metadata_updates", "table_metadata_updates", b"table_metadata_updates"]) -> builtins.bool: ...
-        def ClearField(self, field_name: typing.Literal["config_updates", b"config_updates", "delete_keys", b"delete_keys", "field_metadata_updates", b"field_metadata_updates", "schema_metadata", b"schema_metadata", "schema_metadata_updates", b"schema_metadata_updates", "table_metadata_updates", b"table_metadata_updates", "upsert_values", b"upsert_values"]) -> None: ...
+        def ClearField(self, field_name: typing.Literal["config_updates", b"config_updates", "delete_keys", b"delete_keys", "field_metadata", b"field_metadata", "field_metadata_updates", b"field_metadata_updates", "schema_metadata", b"schema_metadata", "schema_metadata_updates", b"schema_metadata_updates", "table_metadata_updates", b"table_metadata_updates", "upsert_values", b"upsert_values"]) -> None: ...
 
     @typing.final
     class DataReplacementGroup(google.protobuf.message.Message):
