@@ -1,0 +1,52 @@
+"""Lance tables for Python and Apache Spark.
+
+>>> import lance_spark, pyarrow as pa
+>>> dataset = lance_spark.write(pa.table({"a": [1, 2, 3]}), "memory://docs/numbers")
+>>> dataset.to_table(filter="a > 1").to_pydict()
+{'a': [2, 3]}
+>>> lance_spark.write(pa.table({"a": [4]}), "memory://docs/numbers", mode="append").version
+2
+>>> lance_spark.open("memory://docs/numbers", version=1).count_rows()
+3
+"""
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as _distribution_version
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptFileError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.dataset import open_dataset as open
+from lance_spark.table.dataset import write_dataset as write
+
+try:
+    __version__ = _distribution_version("lance-spark")
+except PackageNotFoundError:
+    __version__ = "0.0.0"
+
+__all__ = [
+    "CommitConflictError",
+    "CommitStateUnknownError",
+    "CorruptFileError",
+    "Dataset",
+    "IncompatibleConflictError",
+    "InvalidInputError",
+    "LanceError",
+    "NotFoundError",
+    "RetryableConflictError",
+    "StorageError",
+    "UnsupportedFeatureError",
+    "__version__",
+    "open",
+    "write",
+]

@@ -23,6 +23,7 @@ def test_the_public_names() -> None:
 
     assert set(lance_spark.__all__) == {
         "CommitConflictError",
+        "CommitStateUnknownError",
         "CorruptFileError",
         "Dataset",
         "IncompatibleConflictError",

@@ -6,8 +6,8 @@
 4. If the name is taken, or the store does not answer, what is there is read: with our transaction's UUID it is our own
    commit whose reply was lost; with another one, back to 2.
 
-A name is never given up for the next one before it is known to belong to somebody else: otherwise a request that arrives
-late could publish one transaction twice.
+A name is never given up for the next one before it is known to belong to somebody else: otherwise a request that
+arrives late could publish one transaction twice.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Commit:
                 delete_quietly(self._store, naming.path(manifest.version))
             self._policy.wait(attempt)
         raise RetryableConflictError(
-            f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try again later",
+            f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try later",
             ours=self._operation.kind.value,
             table_version=None if self._current is None else self._current.version,
         )

@@ -1,8 +1,8 @@
 """Which committed operation stands against one of ours (Lance transaction specification, "Conflict resolution").
 
-`RULES` is the whole table: for each operation that this release commits, every kind of operation that another writer may
-have committed in between. A pair that is not understood conflicts. What is here was measured with the reference library;
-where ours is stricter, the rule says why.
+`RULES` is the whole table: for each operation that this release commits, every kind of operation that another writer
+may have committed in between. A pair that is not understood conflicts. What is here was measured with the reference
+library; where ours is stricter, the rule says why.
 """
 
 from __future__ import annotations

@@ -72,11 +72,9 @@ def check_readable(reader_flags: int, writer_flags: int, path: str) -> None:
         CorruptFileError: a feature that needs both words is in one.
     """
     _check(reader_flags, _READABLE, "read", path)
-    if (reader_flags ^ writer_flags) & _PAIRED:
-        raise CorruptFileError(
-            f"feature flags {_names((reader_flags ^ writer_flags) & _PAIRED)} must be set for readers and writers alike",
-            path=path,
-        )
+    halves = (reader_flags ^ writer_flags) & _PAIRED
+    if halves:
+        raise CorruptFileError(f"feature flags set for readers or writers alone: {_names(halves)}", path=path)
 
 
 def check_writable(writer_flags: int, path: str) -> None:

@@ -183,15 +183,19 @@ class DataFragment:
         )
 
     def to_proto(self) -> table_pb2.DataFragment:
-        return table_pb2.DataFragment(
+        message = table_pb2.DataFragment(
             id=self.id,
             files=[file.to_proto() for file in self.files],
             deletion_file=self.deletion_file.to_proto() if self.deletion_file is not None else None,
             physical_rows=self.physical_rows or 0,
-            inline_row_ids=self.row_ids,
-            inline_created_at_versions=self.created_at_versions,
-            inline_last_updated_at_versions=self.last_updated_at_versions,
         )
+        if self.row_ids is not None:
+            message.inline_row_ids = self.row_ids
+        if self.created_at_versions is not None:
+            message.inline_created_at_versions = self.created_at_versions
+        if self.last_updated_at_versions is not None:
+            message.inline_last_updated_at_versions = self.last_updated_at_versions
+        return message
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DataFragment:
@@ -225,7 +229,7 @@ def _refuse_unsupported(message: table_pb2.DataFragment) -> None:
     if message.overlays:
         raise UnsupportedFeatureError(f"fragment {message.id} has data overlay files", feature="data overlay files")
     for name in ("external_row_ids", "external_created_at_versions", "external_last_updated_at_versions"):
-        if message.HasField(name):  # type: ignore[arg-type]
+        if message.HasField(name):
             raise UnsupportedFeatureError(
                 f"fragment {message.id} keeps its {name.removeprefix('external_')} in a file of their own",
                 feature=name,

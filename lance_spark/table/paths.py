@@ -122,7 +122,7 @@ def checked_ref_name(name: str) -> str:
 
 
 def new_data_file_name() -> str:
-    """A new unique name inside `data/`: 24 binary digits, so that names spread over an object store, then 26 hex digits."""
+    """A new unique name inside `data/`: 24 binary digits, to spread names over an object store, then 26 hex digits."""
     random = uuid.UUID(bytes=secrets.token_bytes(16), version=4).bytes
     return "".join(f"{byte:08b}" for byte in random[:3]) + random[3:].hex() + ".lance"
 

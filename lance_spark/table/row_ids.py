@@ -55,7 +55,7 @@ class Range(U64Segment):
         return self.end - self.start
 
     def at(self, ranks: Int64Array) -> UInt64Array:
-        return ranks.astype(np.uint64) + np.uint64(self.start)
+        return _plus(ranks.astype(np.uint64), self.start)
 
     def to_proto(self) -> rowids_pb2.U64Segment:
         return rowids_pb2.U64Segment(range=rowids_pb2.U64Segment.Range(start=self.start, end=self.end))
@@ -80,7 +80,7 @@ class RangeWithHoles(U64Segment):
     def at(self, ranks: Int64Array) -> UInt64Array:
         present_before = (self.holes - np.uint64(self.start)).astype(np.int64) - np.arange(len(self.holes))
         places = ranks + np.searchsorted(present_before, ranks, side="right")
-        return places.astype(np.uint64) + np.uint64(self.start)
+        return _plus(places.astype(np.uint64), self.start)
 
     def to_proto(self) -> rowids_pb2.U64Segment:
         return rowids_pb2.U64Segment(
@@ -112,7 +112,7 @@ class RangeWithBitmap(U64Segment):
         return int(np.count_nonzero(self._present()))
 
     def at(self, ranks: Int64Array) -> UInt64Array:
-        return np.flatnonzero(self._present())[ranks].astype(np.uint64) + np.uint64(self.start)
+        return _plus(np.flatnonzero(self._present())[ranks].astype(np.uint64), self.start)
 
     def _present(self) -> np.typing.NDArray[np.uint8]:
         slots = self.end - self.start
@@ -267,7 +267,7 @@ def decode_array(message: rowids_pb2.EncodedU64Array) -> UInt64Array:
     offsets = _little_endian(narrow.offsets, 2 if member == "u16_array" else 4)
     if len(offsets) and narrow.base + int(offsets.max()) > _MAX_U64:
         raise CorruptFileError(f"row ids from base {narrow.base} need more than 64 bits")
-    return offsets + np.uint64(narrow.base)
+    return _plus(offsets, narrow.base)
 
 
 def encode_array(values: UInt64Array) -> rowids_pb2.EncodedU64Array:
@@ -283,6 +283,11 @@ def encode_array(values: UInt64Array) -> rowids_pb2.EncodedU64Array:
         return rowids_pb2.EncodedU64Array(u32_array=middle)
     wide = rowids_pb2.EncodedU64Array.U64Array(values=values.astype("<u8").tobytes())
     return rowids_pb2.EncodedU64Array(u64_array=wide)
+
+
+def _plus(values: UInt64Array, base: int) -> UInt64Array:
+    total: UInt64Array = values + np.uint64(base)
+    return total
 
 
 def _little_endian(data: bytes, width: int) -> UInt64Array:

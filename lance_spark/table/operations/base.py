@@ -1,7 +1,7 @@
 """What a transaction does to a table (the `operation` member of `lance.table.Transaction`).
 
-An operation that this release commits is a class of its own; it knows how the next manifest follows from the one before.
-Any other operation of the wire is `OtherOperation`: its kind is enough to judge whether it stands against ours.
+An operation that this release commits is a class of its own; it knows how the next manifest follows from the one
+before. Any other operation of the wire is `OtherOperation`: its kind is enough to judge whether it stands against ours.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Operation(ABC):
 
 
 class CommittableOperation(Operation):
-    """An operation that this release commits. Subclasses are frozen, slotted dataclasses named after the wire message."""
+    """An operation that this release commits. Subclasses are frozen, slotted and named after the wire message."""
 
     __slots__ = ()
 

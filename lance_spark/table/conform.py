@@ -1,0 +1,164 @@
+"""Rows of an append in the columns of the table: by name, in the table's types (Lance table format, "Append").
+
+Column order is free, and nullable columns may be missing. Types must be the same but for what holds the same values:
+string and large string, binary and large binary, list and large list, views of them, and a column without a type
+(all null). Everything else is refused, because a cast that loses something must be the user's own decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema.arrow import to_arrow_field
+from lance_spark.schema.field import Field, LanceSchema
+
+_TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
+_BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
+_LISTS = (pt.is_list, pt.is_large_list)
+
+
+class Conformer:
+    """Brings batches of one schema into the columns of a table.
+
+    Args:
+        table: the table's schema.
+        given: the schema of the batches.
+
+    Raises:
+        InvalidInputError: a column that the table has not, a column of another type, or a missing one that is not
+            nullable.
+    """
+
+    def __init__(self, table: LanceSchema, given: pa.Schema) -> None:
+        _check_names(table.names(), given.names, "")
+        fields = {field.name: field for field in table.fields}
+        present = set(given.names)
+        for field in table.fields:
+            if field.name not in present and not field.nullable:
+                raise InvalidInputError(f"column {field.name!r} is missing, and the table does not let it be null")
+        for column in given:
+            _check_type(column.type, to_arrow_field(fields[column.name]), column.name)
+        self.schema = LanceSchema(tuple(field for field in table.fields if field.name in present), dict(table.metadata))
+        """The part of the table's schema that the batches have."""
+        self._given = given
+        self._targets = [to_arrow_field(field) for field in self.schema.fields]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the table's types, columns in the table's order.
+
+        Raises:
+            InvalidInputError: the batch has another schema than the first one.
+        """
+        if not batch.schema.equals(self._given):
+            raise InvalidInputError("the batches to write differ in their schemas")
+        arrays = [_convert(batch.column(target.name), target.type) for target in self._targets]
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._targets))
+
+
+def same_columns(left: LanceSchema, right: LanceSchema) -> bool:
+    """True if data files written for the one mean the same in the other: ids, names, types and nullability agree."""
+
+    def meaning(field: Field) -> tuple[object, ...]:
+        return (
+            field.id,
+            field.name,
+            field.logical_type,
+            field.nullable,
+            tuple(meaning(child) for child in field.children),
+        )
+
+    return [meaning(field) for field in left.fields] == [meaning(field) for field in right.fields]
+
+
+def _check_names(known: tuple[str, ...] | list[str], given: list[str], where: str) -> None:
+    if len(set(given)) != len(given):
+        raise InvalidInputError(f"a column name stands twice in the data{where}")
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InvalidInputError(
+            f"the table has no column {', '.join(map(repr, unknown))}{where}; it has {', '.join(map(repr, known))}"
+        )
+
+
+def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
+    given = _storage(given)
+    wanted = target.type
+    if given == wanted or pt.is_null(given) or _same_kind(given, wanted, _TEXT) or _same_kind(given, wanted, _BYTES):
+        return
+    if pt.is_struct(given) and pt.is_struct(wanted):
+        names = [given.field(number).name for number in range(given.num_fields)]
+        _check_names([field.name for field in wanted], names, f" inside of {path!r}")
+        for field in wanted:
+            number = given.get_field_index(field.name)
+            if number >= 0:
+                _check_type(given.field(number).type, field, f"{path}.{field.name}")
+            elif not field.nullable:
+                raise InvalidInputError(f"column {path}.{field.name} is missing, and the table does not let it be null")
+        return
+    if _same_kind(given, wanted, _LISTS) or (
+        pt.is_fixed_size_list(given) and pt.is_fixed_size_list(wanted) and given.list_size == wanted.list_size
+    ):
+        _check_type(given.value_type, wanted.value_field, f"{path}.{wanted.value_field.name}")
+        return
+    if pt.is_map(given) and pt.is_map(wanted):
+        _check_type(given.key_type, wanted.key_field, f"{path}.key")
+        _check_type(given.item_type, wanted.item_field, f"{path}.value")
+        return
+    raise InvalidInputError(f"column {path!r} has type {given}, the table has {wanted}; cast it first")
+
+
+def _same_kind(given: pa.DataType, wanted: pa.DataType, kinds: tuple[Callable[[pa.DataType], bool], ...]) -> bool:
+    return any(kind(given) for kind in kinds) and any(kind(wanted) for kind in kinds)
+
+
+def _storage(dtype: pa.DataType) -> pa.DataType:
+    while isinstance(dtype, pa.BaseExtensionType):
+        dtype = dtype.storage_type
+    return dtype
+
+
+def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """`array` as `wanted`; the types have been checked."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if array.type == wanted:
+        return array
+    if pt.is_null(array.type):
+        return pa.nulls(len(array), wanted)
+    if pt.is_struct(wanted):
+        return _convert_struct(array, wanted)
+    if pt.is_list(wanted) or pt.is_large_list(wanted):
+        return _convert_list(array, wanted)
+    if pt.is_fixed_size_list(wanted):
+        items = _convert(array.values, wanted.value_type)
+        return pa.Array.from_buffers(wanted, len(array), array.buffers()[:1], offset=array.offset, children=[items])
+    if pt.is_map(wanted):
+        entries = pa.struct([wanted.key_field, wanted.item_field])
+        keys, items = _convert(array.keys, wanted.key_type), _convert(array.items, wanted.item_type)
+        children = [pa.StructArray.from_arrays([keys, items], fields=list(entries))]
+        return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=children)
+    return array.cast(wanted)
+
+
+def _convert_struct(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
+    children = []
+    for field in wanted:
+        number = array.type.get_field_index(field.name)
+        child = pa.nulls(len(array), field.type) if number < 0 else _convert(array.field(number), field.type)
+        children.append(child)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+
+
+def _convert_list(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pt.is_list(array.type) != pt.is_list(wanted):
+        flavour = pa.list_ if pt.is_list(wanted) else pa.large_list
+        array = array.cast(flavour(array.type.value_field))
+    items = _convert(array.values, wanted.value_type)
+    return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=[items])

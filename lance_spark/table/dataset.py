@@ -1,0 +1,283 @@
+"""A version of a table, pinned: everything that can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.expr.nodes import Expr
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.blob_columns import shown
+from lance_spark.table.fragment import FragmentList
+from lance_spark.table.limit import limited
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.refs import Branch, Tag
+from lance_spark.table.row_source import RowSource
+from lance_spark.table.save import CREATE, CommitOptions, save
+from lance_spark.table.scan import Scan
+from lance_spark.table.take import take
+from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """One entry of a table's history."""
+
+    version: int
+    timestamp: datetime
+
+
+class Dataset:
+    """One version of a table. It never changes; open the table again to see what others have committed.
+
+    Attributes:
+        location: where the table is.
+        manifest: the version.
+    """
+
+    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
+        self.location = location
+        self.manifest = manifest
+        self._shown = shown(manifest.schema, data_format(manifest))
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.uri!r}, version={self.version})"
+
+    @property
+    def uri(self) -> str:
+        """The root of the table's main branch."""
+        return self.location.uri
+
+    @property
+    def branch(self) -> str | None:
+        """The branch, None for the main one."""
+        return self.location.branch
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed."""
+        return self.manifest.timestamp
+
+    @property
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+        return self.manifest.schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in Arrow's types."""
+        return to_arrow_schema(self._shown)
+
+    @property
+    def fragments(self) -> FragmentList:
+        """The horizontal pieces of the table, in scan order."""
+        return self.manifest.fragments
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The table's config."""
+        return self.manifest.config
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The table's metadata."""
+        return self.manifest.table_metadata
+
+    def versions(self) -> list[TableVersion]:
+        """All versions of the branch, oldest first."""
+        numbers = sorted(location.version for location in self.location.history.locations())
+        found = []
+        for number in numbers:
+            try:
+                manifest = self.location.history.load(number).manifest
+            except NotFoundError:
+                continue  # Cleaned up since the listing.
+            found.append(TableVersion(number, manifest.timestamp))
+        return found
+
+    def tags(self) -> dict[str, Tag]:
+        """The table's tags by name."""
+        return self.location.refs.tags()
+
+    def branches(self) -> dict[str, Branch]:
+        """The table's branches but the main one, by name."""
+        return self.location.refs.branches()
+
+    def plan(self, **options: Any) -> Scan:
+        """A plan that reads this version, see `Scan.of`; for those who read fragment by fragment."""
+        bases = self.location.bases(self.manifest)
+        return Scan.of(self._shown, bases, stable_row_ids=self.manifest.has_stable_row_ids, **options)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as batches, in the order of the table.
+
+        Args:
+            columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns.
+            filter: a condition as after WHERE; only rows for which it is true are returned.
+            limit: at most so many rows.
+            offset: after leaving out so many of them.
+            batch_size: rows of a batch at most.
+            with_row_id: adds ``_rowid``.
+            with_row_address: adds ``_rowaddr``.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: an argument makes no sense, or the filter fails on a value.
+        """
+        plan = self.plan(
+            columns=columns,
+            filter=filter,
+            batch_rows=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        return limited(plan, self.fragments, limit=limit, offset=offset)
+
+    def to_table(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """The rows in memory; arguments and errors as `scan`."""
+        plan = self.plan(
+            columns=columns,
+            filter=filter,
+            batch_rows=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        batches = list(limited(plan, self.fragments, limit=limit, offset=offset))
+        if not plan.output and batches:
+            # pyarrow loses the number of rows of tables without columns when it is given a schema.
+            return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(batches, schema=plan.arrow_schema)
+
+    def count_rows(self, filter: str | Expr | None = None) -> int:
+        """The number of rows; without a filter from metadata alone, if that has the numbers."""
+        plan = self.plan(columns=[], filter=filter)
+        return sum(plan.count(fragment) for fragment in self.fragments)
+
+    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at some positions of the table, deleted rows not counted, in the order asked for, twice if asked twice.
+
+        Raises:
+            InvalidInputError: a position that the table does not have.
+            NotFoundError: no such column.
+        """
+        return take(self.plan(columns=columns), self.fragments, indices)
+
+
+def open_dataset(
+    uri: str,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+    timestamp: datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Dataset:
+    """A version of the table at `uri`, the newest one if none is named.
+
+    Args:
+        version: its number.
+        tag: a tag; it knows its branch.
+        branch: the branch that has the version; None is the main one.
+        timestamp: the newest version that was committed then or before.
+
+    Raises:
+        NotFoundError: no such table, version, tag or branch.
+        InvalidInputError: more than one of version, tag and timestamp, or a branch beside a tag of another one.
+        CorruptFileError: the manifest contradicts the format.
+        UnsupportedFeatureError: the table needs a feature that this release does not read.
+    """
+    if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
+        raise InvalidInputError("give one of version, tag and timestamp")
+    location = TableLocation(uri, storage_options, branch=branch)
+    if tag is not None:
+        named = location.refs.tag(tag)
+        if branch is not None and named.branch != location.branch:
+            raise InvalidInputError(f"tag {tag!r} names a version of branch {named.branch or 'main'!r}, not {branch!r}")
+        location = location.on_branch(named.branch)
+        version = named.version
+    if version is not None:
+        return Dataset(location, location.at(version).manifest)
+    if timestamp is not None:
+        return Dataset(location, location.as_of(timestamp).manifest)
+    return Dataset(location, location.history.load_latest().manifest)
+
+
+def write_dataset(
+    data: Any,
+    uri: str,
+    *,
+    mode: str = CREATE,
+    schema: pa.Schema | None = None,
+    file_format_version: str | None = None,
+    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE,
+    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+) -> Dataset:
+    """Writes rows into the table at `uri` and commits them as one version.
+
+    Args:
+        data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an Arrow
+            stream, or an iterable of RecordBatches.
+        mode: "create" (the table must not exist), "append" or "overwrite" (both create it if need be).
+        schema: for an iterable that may be empty.
+        file_format_version: "2.1" or "2.2"; None keeps that of the table, and is 2.2 for a new one.
+        max_rows_per_file, max_bytes_per_file: when a new data file, and fragment, is begun.
+        branch: the branch to write to; None is the main one.
+        enable_stable_row_ids: gives the rows of a new table ids that survive updates and compaction.
+        commit_message: kept with the version.
+        transaction_properties: kept with the version.
+
+    Raises:
+        InvalidInputError: the table exists (mode "create"), or the rows do not fit it. Nothing was changed.
+        CommitConflictError: another writer committed something that does not go together with this. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+        UnsupportedFeatureError: the table, or the columns, need something that this release does not write.
+    """
+    location = TableLocation(uri, storage_options, branch=branch)
+    options = CommitOptions(
+        message=commit_message, properties=transaction_properties, stable_row_ids=enable_stable_row_ids
+    )
+    manifest = save(
+        location,
+        RowSource.of(data, schema),
+        mode=mode,
+        file_format_version=file_format_version,
+        limits=FileLimits(max_rows_per_file, max_bytes_per_file),
+        options=options,
+    )
+    return Dataset(location, manifest)

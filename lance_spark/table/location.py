@@ -1,0 +1,84 @@
+"""Where a table is: its main root, the root of the branch in question, and the versions there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.storage import open_store
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.bases import Bases
+from lance_spark.table.history import History
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.paths import branch_root
+from lance_spark.table.refs import MAIN, Refs
+
+
+class TableLocation:
+    """A branch of a table.
+
+    Args:
+        uri: the root of the main branch.
+        branch: None or "main" is the main branch.
+
+    Raises:
+        NotFoundError: there is no such branch.
+        InvalidInputError: the URI makes no sense, or no branch can have this name.
+    """
+
+    def __init__(
+        self, uri: str, storage_options: Mapping[str, str] | None = None, *, branch: str | None = None
+    ) -> None:
+        self._storage_options = dict(storage_options) if storage_options else None
+        main_root = open_store(uri, self._storage_options)
+        self.uri = main_root.uri
+        self.refs = Refs(main_root)
+        self.branch = None if branch in (None, MAIN) else branch
+        self.store: ObjectStore = main_root
+        if self.branch is not None:
+            self.refs.branch(self.branch)
+            self.store = open_store(f"{self.uri}/{branch_root(self.branch)}", self._storage_options)
+        self.history = History(self.store)
+
+    def on_branch(self, branch: str | None) -> TableLocation:
+        """The same table's other branch."""
+        return TableLocation(self.uri, self._storage_options, branch=branch)
+
+    def bases(self, manifest: Manifest) -> Bases:
+        """The stores that hold the files of a version."""
+        return Bases(self.store, manifest.base_paths, self._storage_options)
+
+    def latest(self) -> Manifest | None:
+        """The newest version, None if there is no table."""
+        if self.history.latest_location() is None:
+            return None
+        return self.history.load_latest().manifest
+
+    def at(self, version: int) -> ManifestFile:
+        """The version with this number.
+
+        Raises:
+            NotFoundError: there is no such version.
+        """
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1 or version >= 1 << 64:
+            raise InvalidInputError(f"{version!r} is no version; versions are counted from 1")
+        return self.history.load(version)
+
+    def as_of(self, moment: datetime) -> ManifestFile:
+        """The newest version that was committed at `moment` or before; a time without a zone is local time.
+
+        Raises:
+            NotFoundError: the table began later.
+        """
+        wanted = moment.astimezone(timezone.utc)
+        versions = sorted((location.version for location in self.history.locations()), reverse=True)
+        for version in versions:
+            try:
+                file = self.history.load(version)
+            except NotFoundError:
+                continue  # Cleaned up since the listing.
+            if file.manifest.timestamp <= wanted:
+                return file
+        raise NotFoundError(f"{self.uri} has no version from {wanted.isoformat()} or before")

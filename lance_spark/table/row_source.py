@@ -1,0 +1,88 @@
+"""Rows from Python: whatever holds Arrow data, as a schema and a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+
+_PANDAS_METADATA = b"pandas"
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """Rows to write; `batches` can be gone through once."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+    @classmethod
+    def of(cls, data: Any, schema: pa.Schema | None = None) -> RowSource:
+        """The rows of `data`.
+
+        Args:
+            data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an
+                Arrow stream (``__arrow_c_stream__``), or an iterable of RecordBatches.
+            schema: needed for an iterable that may be empty; else what the batches must have.
+
+        Raises:
+            InvalidInputError: nothing of that kind, or the schema is missing.
+        """
+        if isinstance(data, pa.RecordBatch):
+            return cls._checked(data.schema, iter([data]), schema)
+        if isinstance(data, pa.Table):
+            return cls._checked(data.schema, iter(data.to_batches()), schema)
+        if type(data).__module__.partition(".")[0] == "pandas":
+            return cls.of(_from_pandas(data, schema), schema)
+        if isinstance(data, pa.RecordBatchReader):
+            return cls._checked(data.schema, iter(data), schema)
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(data)
+            return cls._checked(reader.schema, iter(reader), schema)
+        if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
+            return cls._from_iterable(data, schema)
+        raise InvalidInputError(
+            f"cannot write a {type(data).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, a pandas "
+            "DataFrame, or an iterable of RecordBatches"
+        )
+
+    @classmethod
+    def _from_iterable(cls, data: Iterable[Any], schema: pa.Schema | None) -> RowSource:
+        batches = _only_batches(data)
+        if schema is None:
+            first = next(batches, None)
+            if first is None:
+                raise InvalidInputError("an iterable without batches has no schema; give one")
+            batches = chain([first], batches)
+            schema = first.schema
+        return cls(schema, batches)
+
+    @classmethod
+    def _checked(cls, own: pa.Schema, batches: Iterator[pa.RecordBatch], schema: pa.Schema | None) -> RowSource:
+        if schema is not None and not own.equals(schema):
+            raise InvalidInputError("the data has another schema than the one given; cast it first")
+        return cls(own, batches)
+
+
+def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.Table:
+    try:
+        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidInputError(f"the DataFrame has no Arrow form: {error}") from error
+    metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != _PANDAS_METADATA}
+    return table.replace_schema_metadata(metadata or None)
+
+
+def _only_batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for item in data:
+        if isinstance(item, pa.Table):
+            yield from item.to_batches()
+        elif isinstance(item, pa.RecordBatch):
+            yield item
+        else:
+            raise InvalidInputError(f"an iterable of batches has a {type(item).__name__} in it")

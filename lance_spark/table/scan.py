@@ -1,0 +1,257 @@
+"""Reading the rows of a version: which columns, which rows, in which order.
+
+A `Scan` is a plan. It knows the schema, the bases and the filter, but neither the manifest nor a fragment, so it can be
+pickled to a task that gets its fragments one by one. Rows come in the order of the fragments and, inside of a fragment,
+in the order in which they were written; deleted ones are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.evaluate import check_filter, evaluate_filter
+from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.expr.sql import parse
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import project, prune
+from lance_spark.table.bases import Bases
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.nested import narrowed
+from lance_spark.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
+
+DEFAULT_BATCH_ROWS = 8192
+DEFAULT_WINDOW_BYTES = 32 << 20
+"""About how many bytes of Arrow data a scan decodes at a time."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read.
+
+    Attributes:
+        schema: the table's schema.
+        bases: where the files are.
+        output: names of the columns of a batch, in order: top-level fields of `projection` and system columns.
+        projection: the data columns to return, nested fields that are not asked for left out.
+        filter: returns only rows for which it is true; its columns need not be in `output`.
+        stable_row_ids: whether the table has them.
+        batch_rows: rows of a batch at most.
+        window_bytes: about how much is decoded at a time.
+        time_zone: the zone of timestamps in the filter that name none.
+    """
+
+    schema: LanceSchema
+    bases: Bases
+    output: tuple[str, ...]
+    projection: LanceSchema
+    filter: Expr | None = None
+    stable_row_ids: bool = False
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    window_bytes: int = DEFAULT_WINDOW_BYTES
+    time_zone: str = "UTC"
+
+    @classmethod
+    def of(
+        cls,
+        schema: LanceSchema,
+        bases: Bases,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        stable_row_ids: bool = False,
+        batch_rows: int | None = None,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+        time_zone: str = "UTC",
+    ) -> Scan:
+        """A plan from what a user asks for.
+
+        Args:
+            columns: names, dotted paths into structs, and system columns; None for all data columns.
+            filter: a tree, or SQL text.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the filter or an argument makes no sense.
+        """
+        if batch_rows is not None and batch_rows < 1:
+            raise InvalidInputError(f"a batch cannot have {batch_rows} rows")
+        names = set(schema.names())
+        asked = list(columns) if columns is not None else list(schema.names())
+        system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
+        projection = project(schema, [name for name in asked if name not in system])
+        output = _output(schema, asked, system)
+        output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
+        scan = cls(
+            schema=schema,
+            bases=bases,
+            output=tuple(dict.fromkeys(output)),
+            projection=projection,
+            filter=parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter,
+            stable_row_ids=stable_row_ids,
+            batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
+            window_bytes=window_bytes,
+            time_zone=time_zone,
+        )
+        if scan.filter is not None:
+            check_filter(scan.filter, _filterable(schema), time_zone=time_zone)
+        return scan
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        fields = {field.name: to_arrow_field(field) for field in self.projection.fields}
+        metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
+        return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
+
+    def read_fragment(
+        self, fragment: DataFragment, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a fragment, or of its part [start, stop), counted with the deleted rows.
+
+        Raises:
+            CorruptFileError: a file contradicts the format.
+            InvalidInputError: the filter fails on a value.
+        """
+        reader = FragmentReader(fragment, self.bases)
+        lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
+        end = reader.num_rows if stop is None else min(stop, reader.num_rows)
+        for first, last in self._windows(reader, start, end):
+            rows = reader.deletions.live_rows(first, last)
+            if rows.num_rows:
+                yield from self._batches(self._columns(reader, lineage, rows), rows.num_rows)
+
+    def count(self, fragment: DataFragment) -> int:
+        """The rows of a fragment that the scan returns; without a filter the manifest's counts are taken, if it has any."""
+        if self.filter is None:
+            known = fragment.num_rows
+            return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
+        return sum(batch.num_rows for batch in self.read_fragment(fragment))
+
+    def read_rows(self, fragment: DataFragment, positions: np.typing.NDArray[np.int64]) -> pa.Table:
+        """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside."""
+        reader = FragmentReader(fragment, self.bases)
+        lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
+        rows = row_ranges(reader.deletions.offsets_of_live(positions))
+        fields = self.projection.fields
+        columns = dict(zip((field.name for field in fields), reader.read(fields, rows), strict=True))
+        return self._table(self._with_system(columns, lineage, rows, self.output), rows.num_rows)
+
+    @cached_property
+    def _first_fields(self) -> tuple[Field, ...]:
+        """The fields that the filter needs, each with what the output wants of it too."""
+        if self.filter is None:
+            return ()
+        known = _filterable(self.schema)
+        paths = [resolve_names(known, path) for path in referenced_columns(self.filter)]
+        filtered = project(self.schema, [path for path in paths if not self._is_system(path[0])]).fields
+        names = {field.name for field in filtered}
+        ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
+        return prune([field for field in self.schema.fields if field.name in names], ids)
+
+    @cached_property
+    def _later_fields(self) -> tuple[Field, ...]:
+        first = {field.name for field in self._first_fields}
+        return tuple(field for field in self.projection.fields if field.name not in first)
+
+    def _is_system(self, name: str) -> bool:
+        return name in SYSTEM_FIELDS and name not in self.schema.names()
+
+    def _windows(self, reader: FragmentReader, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Ranges of rows that decode to about `window_bytes`, whole batches if possible."""
+        if start >= stop:
+            return
+        width = max(reader.bytes_per_row([*self._first_fields, *self._later_fields]), 1.0)
+        rows = max(1, int(self.window_bytes / width))
+        if rows > self.batch_rows:
+            rows -= rows % self.batch_rows
+        for first in range(start, stop, rows):
+            yield first, min(first + rows, stop)
+
+    def _columns(self, reader: FragmentReader, lineage: RowLineage, rows: RowRanges) -> pa.Table:
+        """The output columns for those of `rows` that the filter keeps."""
+        columns: dict[str, pa.ChunkedArray] = {}
+        if self.filter is not None:
+            columns = _named(self._first_fields, reader.read(self._first_fields, rows))
+            keep = self._matches(columns, lineage, rows)
+            kept = rows.indices()[keep.to_numpy(zero_copy_only=False)]
+            if len(kept) < rows.num_rows:
+                rows = row_ranges(kept)
+                columns = {name: column.filter(keep) for name, column in columns.items()}
+        columns |= _named(self._later_fields, reader.read(self._later_fields, rows))
+        return self._table(self._with_system(columns, lineage, rows, self.output), rows.num_rows)
+
+    def _matches(self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges) -> pa.BooleanArray:
+        assert self.filter is not None
+        known = _filterable(self.schema)
+        tops = {resolve_names(known, path)[0] for path in referenced_columns(self.filter)}
+        whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
+        arrays = [_joined(column) for column in whole.values()]
+        if not arrays:
+            batch = _no_columns(rows.num_rows)
+        else:
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(whole))
+        return evaluate_filter(self.filter, batch, time_zone=self.time_zone)
+
+    def _with_system(
+        self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges, names: Sequence[str]
+    ) -> dict[str, pa.ChunkedArray]:
+        missing = [name for name in names if name not in columns]
+        if not missing:
+            return columns
+        offsets = rows.indices()
+        return columns | {name: pa.chunked_array([lineage.column(name, offsets)]) for name in missing}
+
+    def _table(self, columns: dict[str, pa.ChunkedArray], num_rows: int) -> pa.Table:
+        """The output columns in order and in their types."""
+        if not self.output:
+            return pa.Table.from_batches([_no_columns(num_rows)]).replace_schema_metadata(self.arrow_schema.metadata)
+        arrays = [narrowed(columns[field.name], field.type) for field in self.arrow_schema]
+        return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
+
+    def _batches(self, table: pa.Table, num_rows: int) -> Iterator[pa.RecordBatch]:
+        if not num_rows:
+            return
+        for start in range(0, table.num_rows, self.batch_rows):
+            piece = table.slice(start, self.batch_rows).combine_chunks()
+            yield from piece.to_batches()
+
+
+def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
+    """Names of the top-level output columns, each where it is first asked for."""
+    tops = set(schema.names()) | set(system)
+    return [name if name in tops else project(schema, [name]).fields[0].name for name in asked]
+
+
+def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    return {field.name: column for field, column in zip(fields, columns, strict=True)}
+
+
+def _ids(fields: Iterable[Field]) -> set[FieldId]:
+    return {node.id for field in fields for node in field.walk()}
+
+
+def _filterable(schema: LanceSchema) -> pa.Schema:
+    """What a filter may name: data columns, and system columns that they do not hide."""
+    data = to_arrow_schema(schema)
+    return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _no_columns(num_rows: int) -> pa.RecordBatch:
+    """A batch that has rows but no columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), num_rows, [None]))

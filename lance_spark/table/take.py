@@ -1,0 +1,54 @@
+"""Rows by position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.scan import Scan
+
+
+def take(scan: Scan, fragments: Sequence[DataFragment], indices: Sequence[int]) -> pa.Table:
+    """The rows at `indices` of what `scan` returns without its filter, in that order, twice if asked twice.
+
+    Raises:
+        InvalidInputError: no such row.
+    """
+    positions = _positions(indices)
+    counts = np.array([scan.count(fragment) for fragment in fragments], np.int64)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    outside = positions[(positions < 0) | (positions >= total)]
+    if len(outside):
+        raise InvalidInputError(f"there is no row {int(outside[0])}; the table has {total} rows, counted from 0")
+    wanted, places = np.unique(positions, return_inverse=True)
+    parts = []
+    owners = np.searchsorted(ends, wanted, side="right")
+    for owner in np.unique(owners).tolist():
+        inside = wanted[owners == owner] - (int(ends[owner]) - int(counts[owner]))
+        parts.append(scan.read_rows(fragments[owner], inside))
+    if not parts:
+        return scan.arrow_schema.empty_table()
+    rows = pa.concat_tables(parts)
+    if len(wanted) == len(positions) and bool((wanted == positions).all()):
+        return rows
+    return rows.take(pa.array(places))
+
+
+def _positions(indices: Sequence[int]) -> Int64Array:
+    try:
+        positions = np.asarray(indices)
+        if positions.size == 0:
+            return np.empty(0, np.int64)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise InvalidInputError("row positions are whole numbers")
+        if positions.dtype.kind == "u" and int(positions.max()) >= 1 << 63:
+            raise InvalidInputError(f"there is no row {int(positions.max())}")
+        return positions.astype(np.int64)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise InvalidInputError(f"row positions are whole numbers: {error}") from error

@@ -1,0 +1,166 @@
+"""Writing rows into new fragments.
+
+A fragment of ours is one data file. What is written here is invisible until a commit names it, so it can run in any
+number of tasks; `DataFragment.to_bytes` carries the result to the one place that commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.file.writer import FileWriter, WrittenFile
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.fragment import DataFile, DataFragment, FragmentId
+from lance_spark.table.paths import DATA, new_data_file_name
+
+DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
+DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
+
+# A batch is handed to the file writer in pieces, so that the limit of bytes is looked at often enough.
+_PIECE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """When a data file is full. Bytes are looked at between batches, so a file can get somewhat larger."""
+
+    max_rows: int = DEFAULT_MAX_ROWS_PER_FILE
+    max_bytes: int = DEFAULT_MAX_BYTES_PER_FILE
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 1 or self.max_bytes < 1:
+            raise InvalidInputError("a data file needs room for at least one row and one byte")
+        if self.max_rows >= 1 << 32:
+            raise InvalidInputError("a data file cannot hold 2**32 rows or more")
+
+
+class FragmentWriter:
+    """Writes rows into as many new fragments as the limits ask for.
+
+    Use it as a context manager: an error inside removes everything that was written.
+
+    Args:
+        store: the table's root.
+        schema: the columns that are written, with the table's field ids.
+        file_version: version of the data files.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: LanceSchema,
+        *,
+        file_version: FileVersion = FileVersion.V2_2,
+        limits: FileLimits | None = None,
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._file_version = file_version
+        self._limits = limits or FileLimits()
+        self._writer: FileWriter | None = None
+        self._fragments: list[DataFragment] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends rows.
+
+        Raises:
+            InvalidInputError: the batch does not fit the schema.
+        """
+        start = 0
+        piece_rows = max(1, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
+        while start < batch.num_rows:
+            writer = self._writer or self._open()
+            length = min(piece_rows, self._limits.max_rows - writer.num_rows, batch.num_rows - start)
+            writer.write(batch.slice(start, length))
+            start += length
+            if writer.num_rows >= self._limits.max_rows or writer.tell() >= self._limits.max_bytes:
+                self._finish()
+
+    def close(self) -> list[DataFragment]:
+        """Finishes the last file; the new fragments in row order, without ids."""
+        self._finish()
+        return list(self._fragments)
+
+    def abort(self) -> None:
+        """Removes everything that was written."""
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+        remove_fragments(self._store, self._fragments)
+        self._fragments = []
+
+    def __enter__(self) -> FragmentWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        if kind is not None:
+            self.abort()
+
+    def _open(self) -> FileWriter:
+        path = f"{DATA}/{new_data_file_name()}"
+        self._writer = FileWriter(self._store, path, self._schema, version=self._file_version)
+        return self._writer
+
+    def _finish(self) -> None:
+        if self._writer is not None:
+            written = self._writer.close()
+            self._writer = None
+            self._fragments.append(_fragment(written))
+
+
+def write_fragments(
+    batches: Iterable[pa.RecordBatch],
+    store: ObjectStore,
+    schema: LanceSchema,
+    *,
+    file_version: FileVersion = FileVersion.V2_2,
+    limits: FileLimits | None = None,
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+) -> list[DataFragment]:
+    """New fragments with the rows of `batches`, not yet part of the table. On an error nothing is left behind.
+
+    Args:
+        batches: rows in the columns of `schema`, after `convert` if that is given.
+        store: the table's root.
+        schema: the columns that are written, with the table's field ids.
+        file_version: version of the data files.
+
+    Raises:
+        InvalidInputError: a batch does not fit the schema.
+        UnsupportedFeatureError: files of this version cannot hold the schema.
+        StorageError: the store failed.
+    """
+    with FragmentWriter(store, schema, file_version=file_version, limits=limits) as writer:
+        for batch in batches:
+            writer.write(batch if convert is None else convert(batch))
+        return writer.close()
+
+
+def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment]) -> None:
+    """Removes the data files of fragments that no version names; what the store keeps, a clean-up finds later."""
+    for path in _paths(fragments):
+        try:
+            store.delete(path)
+        except LanceError:
+            continue
+
+
+def _paths(fragments: Iterable[DataFragment]) -> Iterator[str]:
+    return (f"{DATA}/{file.path}" for fragment in fragments for file in fragment.files if file.base_id is None)
+
+
+def _fragment(written: WrittenFile) -> DataFragment:
+    file = DataFile(
+        path=written.path.removeprefix(f"{DATA}/"),
+        fields=written.field_ids,
+        column_indices=written.column_indices,
+        version=written.version,
+        size_bytes=written.size_bytes,
+    )
+    return DataFragment(id=FragmentId(0), files=(file,), physical_rows=written.num_rows)
