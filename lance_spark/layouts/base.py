@@ -1,9 +1,9 @@
 """Pages without I/O.
 
 A page knows its buffers only by size. Reading one is a coroutine (`Reads`): it yields the slices of the page's
-buffers that it needs next, is sent the bytes, and returns an Arrow array. The file layer runs the coroutines of all
-columns and pages of a request side by side, so each round of requests is one batch of coalesced, overlapped reads,
-and a full scan needs a single round.
+buffers that it needs next (for blobs also ranges of the file), is sent the bytes, and returns an Arrow array. The file
+layer runs the coroutines of all columns and pages of a request side by side, so each round of requests is one batch of
+coalesced, overlapped reads, and a full scan needs a single round.
 
 A leaf column decodes to a *path array*: an Arrow array whose type holds the one path of the schema from the
 top-level field down to this leaf. For ``s: struct<a: int32, l: list<string>>`` column 0 gives ``struct<a: int32>``
@@ -42,8 +42,17 @@ class BufferSlice(NamedTuple):
     length: int
 
 
-Reads: TypeAlias = Generator[list[BufferSlice], list[pa.Buffer], ResultT]
-"""Yields what it needs, is sent one buffer a slice, returns its result."""
+class FileRange(NamedTuple):
+    """`length` bytes of the file from its byte `start`. The file layer checks it against the file's size."""
+
+    start: int
+    length: int
+
+
+PageRequest: TypeAlias = BufferSlice | FileRange
+
+Reads: TypeAlias = Generator[list[PageRequest], list[pa.Buffer], ResultT]
+"""Yields what it needs, is sent one buffer a request, returns its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +139,6 @@ class RowRanges:
         return numbers
 
 
-class FileRange(NamedTuple):
-    """`length` bytes of the file from its byte `start`. The file layer checks it against the file's size."""
-
-    start: int
-    length: int
-
-
 class EncodedBuffer(NamedTuple):
     """Where a buffer lies in the file: `size` bytes from `position`."""
 
@@ -172,12 +174,14 @@ class EncodedPage:
     type_url: str
     message: bytes
 
-    def locate(self, piece: BufferSlice) -> FileRange:
-        """Where a slice of this page's buffers lies in the file.
+    def locate(self, piece: PageRequest) -> FileRange:
+        """Where a slice of this page's buffers lies in the file; a range of the file is where it says.
 
         Raises:
             CorruptFileError: no such buffer, or the slice is not inside it.
         """
+        if isinstance(piece, FileRange):
+            return piece
         if not 0 <= piece.buffer < len(self.buffers):
             raise CorruptFileError(f"buffer {piece.buffer} is missing, the page has {len(self.buffers)}")
         return self.buffers[piece.buffer].slice(piece.start, piece.length)

@@ -10,12 +10,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
+from lance_spark.encodings.blocks import VariableWidthBlock
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.base import FileRange, Page, PageLayout, PageRequest, Reads, RowRanges
+from lance_spark.layouts.leaf_arrays import Leaf, block_leaf, check_count
+from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.read_spans import joined
 from lance_spark.layouts.registry import parse, register
-from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.unravel import SlotLevels, unravel
+from lance_spark.schema.field import Field, FieldId
+
+MAX_POSITION = 1 << 50
+MAX_VALUE_BYTES = 1 << 40
+"""No file is as large; what says so is corrupt."""
+
+_DESCRIPTION = Field(
+    "description",
+    FieldId(-1),
+    "struct",
+    nullable=False,
+    children=(
+        Field("position", FieldId(-1), "uint64", nullable=False),
+        Field("size", FieldId(-1), "uint64", nullable=False),
+    ),
+)
+_DESCRIPTION_PATH = LeafPath.of((_DESCRIPTION,))
 
 
 @register
@@ -36,5 +61,48 @@ class BlobLayout(PageLayout):
         return pb.PageLayout(blob_layout=message)
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-        raise NotImplementedError
-        yield []
+        """See `PageLayout.read`. The array has the values, or the descriptions if the leaf is a struct."""
+        scheme = LevelScheme.of(self.layers)
+        if scheme.max_rep or page.path.slots_per_row > 1:
+            raise UnsupportedFeatureError("blobs in lists are not supported", feature="list of blobs")
+        inner = Page(page.buffer_sizes, page.num_rows, _DESCRIPTION_PATH)
+        described = yield from self.inner_layout.read(inner, rows)
+        position, size = (described.field(number).to_numpy(zero_copy_only=False) for number in range(2))
+        missing = (size == 0) & (position != 0)
+        definition = None
+        if scheme.max_def:
+            if int(position[missing].max(initial=0)) > scheme.max_def << 16:
+                raise CorruptFileError("blob: the levels of a missing value are out of bounds")
+            definition = np.where(missing, position >> np.uint64(16), np.uint64(0)).astype(np.uint16)
+        elif missing.any():
+            raise CorruptFileError("blob: a value is missing, but the layers of the page have no nulls")
+        leaf_type = page.path.nodes[0].data_type
+        if pa.types.is_struct(leaf_type):
+            leaf = _description_leaf(described, leaf_type)
+        else:
+            leaf = yield from _read_values(position, size, leaf_type)
+        return unravel(page.path, scheme, SlotLevels(None, definition, len(described)), leaf)
+
+
+def _description_leaf(described: pa.StructArray, leaf_type: pa.DataType) -> Leaf:
+    if leaf_type.num_fields != 2:
+        raise CorruptFileError(f"blob: a description is a position and a size, not {leaf_type}")
+
+    def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
+        check_count(len(described), num_values)
+        return pa.Array.from_buffers(leaf_type, num_values, [validity], children=described.flatten())
+
+    return build
+
+
+def _read_values(position: npt.NDArray[np.uint64], size: npt.NDArray[np.uint64], leaf_type: pa.DataType) -> Reads[Leaf]:
+    """The bytes of the values, wherever they lie in the file."""
+    filled = np.flatnonzero(size)
+    if int(size.max(initial=0)) > MAX_VALUE_BYTES or int(position[filled].max(initial=0)) > MAX_POSITION:
+        raise CorruptFileError("blob: a value lies beyond the end of any file")
+    ranges = list(map(FileRange, position[filled].tolist(), size[filled].tolist()))
+    pieces = (yield list[PageRequest](ranges)) if ranges else []
+    offsets = np.zeros(len(size) + 1, np.int64)
+    np.cumsum(size.astype(np.int64), out=offsets[1:])
+    block = VariableWidthBlock(pa.py_buffer(offsets), joined(pieces or [pa.py_buffer(b"")]), 64, len(size))
+    return block_leaf(block, leaf_type)

@@ -25,13 +25,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding
+from lance_spark.encodings.blocks import Chunks
+from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
+from lance_spark.layouts.constant_values import (
+    buffer_scalar,
+    inline_scalar,
+    is_valid_without_value,
+    null_leaf,
+    repeated_leaf,
+)
+from lance_spark.layouts.leaf_arrays import Leaf
 from lance_spark.layouts.registry import optional_block, register, set_optional_block
-from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
+from lance_spark.layouts.unravel import LevelArray, SlotLevels, decode_levels, slot_levels, unravel
 
 
 @register
@@ -70,5 +83,50 @@ class ConstantLayout(PageLayout):
         return pb.PageLayout(constant_layout=message)
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-        raise NotImplementedError
-        yield []
+        """See `PageLayout.read`. All buffers are read: a value and, if there are any, levels."""
+        scheme = LevelScheme.of(self.layers)
+        num_buffers = len(page.buffer_sizes)
+        if num_buffers > 3 or (self.inline_value is not None and num_buffers % 2):
+            raise CorruptFileError(f"constant: {num_buffers} buffers, inline value {self.inline_value is not None}")
+        buffers = (yield [page.whole(number) for number in range(num_buffers)]) if num_buffers else []
+        leaf_type = page.path.nodes[0].data_type
+        value = None
+        if self.inline_value is not None:
+            value = inline_scalar(self.inline_value, leaf_type)
+        elif num_buffers % 2:
+            value = buffer_scalar(buffers[0], leaf_type)
+        if value is None and scheme.max_def == 0 and not is_valid_without_value(leaf_type):
+            raise CorruptFileError("constant: all slots are valid, but the page has no value")
+        leaf = null_leaf(leaf_type) if value is None else repeated_leaf(value)
+        if num_buffers < 2:
+            return self._without_levels(page, scheme, rows, leaf, is_null=value is None)
+        repetition = _levels(buffers[-2], self.rep_compression, self.num_rep_values)
+        definition = _levels(buffers[-1], self.def_compression, self.num_def_values)
+        levels = slot_levels(repetition, definition, page.num_rows * page.path.slots_per_row)
+        if scheme.max_rep == 0:
+            array = unravel(page.path, scheme, levels, leaf)
+            return array if rows.is_all(page.num_rows) else take_values(array, rows.indices())
+        if rows.is_all(page.num_rows):
+            return unravel(page.path, scheme, levels, leaf)
+        return pick_rows(page, scheme, levels, leaf, RowRuns.page(), rows)
+
+    def _without_levels(
+        self, page: Page, scheme: LevelScheme, rows: RowRanges, leaf: Leaf, *, is_null: bool
+    ) -> pa.Array:
+        """All slots alike: valid, or null at the innermost layer that can be null."""
+        num_slots = rows.num_rows * page.path.slots_per_row
+        definition = None
+        if is_null and scheme.max_def > 0:
+            definition = np.ones(num_slots, np.uint16)
+        return unravel(page.path, scheme, SlotLevels(None, definition, num_slots), leaf)
+
+
+def _levels(buffer: pa.Buffer, encoding: BlockEncoding | None, num_values: int) -> LevelArray | None:
+    """The levels in a buffer, None if it is empty: bare, or as a block of `num_values` values."""
+    if buffer.size == 0:
+        return None
+    if encoding is not None:
+        return decode_levels(encoding, Chunks.single(buffer, num_values))
+    if buffer.size % 2:
+        raise CorruptFileError(f"constant: {buffer.size} bytes of 16-bit levels")
+    return np.frombuffer(buffer, np.uint16)

@@ -25,6 +25,7 @@ from lance_spark.encodings.base import PerValueEncoding
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
+from lance_spark.layouts.full_zip_read import read_full_zip
 from lance_spark.layouts.registry import register
 from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
 
@@ -87,5 +88,4 @@ class FullZipLayout(PageLayout):
         return 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-        raise NotImplementedError
-        yield []
+        return read_full_zip(self, page, rows)

@@ -16,9 +16,6 @@ from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.addresses import address_of
 from lance_spark.layouts.base import RowRanges
 
-MAX_GAP_BYTES = 16 * 1024
-"""Chunks that are not wanted are read along if they take no more than this between two that are."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
@@ -103,40 +100,6 @@ def _union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:
     change = np.bincount(first, minlength=num_chunks + 1)[: num_chunks + 1]
     change -= np.bincount(last + 1, minlength=num_chunks + 1)[: num_chunks + 1]
     return np.flatnonzero(np.cumsum(change[:num_chunks]) > 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSpans:
-    """Stretches of the chunk data that hold the chosen chunks.
-
-    Attributes:
-        starts: int64[m], first byte of each stretch in the chunk data.
-        lengths: int64[m], bytes of each stretch.
-        chunk_starts: int64[n], where each chosen chunk begins once the stretches are joined.
-    """
-
-    starts: Int64Array
-    lengths: Int64Array
-    chunk_starts: Int64Array
-
-    @classmethod
-    def plan(cls, table: ChunkTable, chosen: Int64Array) -> ReadSpans:
-        """The stretches for the `chosen` chunks (at least one), over gaps of at most `MAX_GAP_BYTES`."""
-        starts = table.starts[chosen]
-        stops = starts + table.sizes[chosen]
-        opens = np.ones(len(chosen), np.bool_)
-        opens[1:] = starts[1:] - stops[:-1] > MAX_GAP_BYTES
-        first = np.flatnonzero(opens)
-        last = np.append(first[1:], len(chosen)) - 1
-        span_starts = starts[first]
-        lengths = stops[last] - span_starts
-        joined = np.cumsum(lengths) - lengths
-        span_of = np.cumsum(opens) - 1
-        return cls(span_starts, lengths, starts - span_starts[span_of] + joined[span_of])
-
-    def ranges(self) -> list[tuple[int, int]]:
-        """(start, length) of each stretch."""
-        return list(zip(self.starts.tolist(), self.lengths.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

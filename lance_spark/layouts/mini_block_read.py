@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.base import BlockEncoding
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import BufferSlice, Page, Reads, RowRanges
+from lance_spark.layouts.base import Page, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
-from lance_spark.layouts.mini_block_chunks import ChunkParts, ChunkTable, ReadSpans, RowIndex, touched_by_values
+from lance_spark.layouts.mini_block_chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
+from lance_spark.layouts.read_spans import ReadSpans, joined
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
-from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel
+from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
 
 if TYPE_CHECKING:
     from lance_spark.layouts.mini_block import MiniBlockLayout
@@ -57,19 +57,15 @@ def read_mini_blocks(layout: MiniBlockLayout, page: Page, rows: RowRanges) -> Re
     chosen = touched_by_values(table.num_values, rows) if index is None else index.touched(rows)
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
         raise CorruptFileError(f"mini-block: the chunks do not hold all of {page.num_rows} rows")
-    spans = ReadSpans.plan(table, chosen)
-    pieces = yield [BufferSlice(1, start, length) for start, length in spans.ranges()]
-    moved = ChunkTable(spans.chunk_starts, table.sizes[chosen], table.num_values[chosen])
+    starts = table.starts[chosen]
+    spans = ReadSpans.plan(starts, starts + table.sizes[chosen])
+    pieces = yield spans.slices(1)
+    moved = ChunkTable(spans.places, table.sizes[chosen], table.num_values[chosen])
     decoded = decoder.decode(moved, chosen, joined(pieces))
     if index is not None:
         return decoded.pick(rows, index)
     first_values = np.cumsum(table.num_values) - table.num_values
     return decoded.pick_values(rows, first_values[chosen])
-
-
-def joined(pieces: list[pa.Buffer]) -> pa.Buffer:
-    """The pieces in one buffer; a single one as it is."""
-    return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +101,6 @@ class _Decoder:
         leaf = block_leaf(values, leaf_type) if self.dictionary is None else self.dictionary.leaf(values)
         levels = SlotLevels(repetition, definition, int(num_levels.sum()))
         return _Decoded(self.page, self.scheme, levels, leaf, table, chosen, num_levels)
-
-
-def decode_levels(encoding: BlockEncoding, chunks: Chunks) -> LevelArray:
-    """The levels of chunks, one after the other.
-
-    Raises:
-        CorruptFileError: the bytes contradict the encoding, or are no levels.
-    """
-    block = encoding.decode_blocks(chunks)
-    if not isinstance(block, FixedWidthBlock) or block.bits_per_value != 16 or block.num_values != chunks.total_values:
-        raise CorruptFileError("levels are not encoded as 16-bit values")
-    if block.data.size < 2 * block.num_values:
-        raise CorruptFileError("levels end too early")
-    return np.frombuffer(block.data, np.uint16, block.num_values)
 
 
 @dataclass(frozen=True, slots=True)

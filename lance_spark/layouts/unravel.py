@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.encodings.base import BlockEncoding
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels import levels as kernels
 from lance_spark.kernels.addresses import address_of
@@ -33,6 +35,32 @@ class SlotLevels:
     repetition: LevelArray | None
     definition: LevelArray | None
     num_slots: int
+
+
+def decode_levels(encoding: BlockEncoding, chunks: Chunks) -> LevelArray:
+    """The levels of chunks, one after the other.
+
+    Raises:
+        CorruptFileError: the bytes contradict the encoding, or are no levels.
+    """
+    block = encoding.decode_blocks(chunks)
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value != 16 or block.num_values != chunks.total_values:
+        raise CorruptFileError("levels are not encoded as 16-bit values")
+    if block.data.size < 2 * block.num_values:
+        raise CorruptFileError("levels end too early")
+    return np.frombuffer(block.data, np.uint16, block.num_values)
+
+
+def slot_levels(repetition: LevelArray | None, definition: LevelArray | None, num_slots: int) -> SlotLevels:
+    """Levels that belong together; `num_slots` is the number of slots if there are none of either kind.
+
+    Raises:
+        CorruptFileError: the two kinds differ in number.
+    """
+    lengths = {len(levels) for levels in (repetition, definition) if levels is not None}
+    if len(lengths) > 1:
+        raise CorruptFileError(f"{lengths.pop()} and {lengths.pop()} levels of the two kinds in one page")
+    return SlotLevels(repetition, definition, lengths.pop() if lengths else num_slots)
 
 
 def unravel(

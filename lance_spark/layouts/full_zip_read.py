@@ -1,0 +1,134 @@
+"""Reads full-zip pages, whole or just the slots of some rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels import full_zip as kernels
+from lance_spark.kernels.addresses import address_of
+from lance_spark.layouts.base import BufferSlice, Page, Reads, RowRanges
+from lance_spark.layouts.leaf_arrays import block_leaf
+from lance_spark.layouts.read_spans import ReadSpans, joined
+from lance_spark.layouts.repdef import LevelScheme
+from lance_spark.layouts.unravel import SlotLevels, unravel
+
+if TYPE_CHECKING:
+    from lance_spark.layouts.full_zip import FullZipLayout
+
+_MAX_NARROW_OFFSET = 2**31 - 1
+
+
+def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[pa.Array]:
+    """See `PageLayout.read`.
+
+    The whole page is read in one round. Rows that all have the same size are found by counting, others through the row
+    index, which takes a round of its own.
+    """
+    scheme = LevelScheme.of(layout.layers)
+    if rows.is_all(page.num_rows):
+        pieces = yield [page.whole(0)]
+    else:
+        # A page of fixed-size lists of structs counts their items as rows.
+        slots = RowRanges(rows.starts * page.path.slots_per_row, rows.stops * page.path.slots_per_row)
+        if layout.bits_per_value is not None and scheme.max_rep == 0:
+            stride = layout.control_bytes + layout.bits_per_value // 8
+            starts, stops = slots.starts * stride, slots.stops * stride
+        else:
+            starts, stops = yield from _read_row_index(page, slots)
+        pairs = zip(starts.tolist(), (stops - starts).tolist(), strict=True)
+        pieces = yield [BufferSlice(0, start, length) for start, length in pairs]
+    data = joined(pieces) if pieces else pa.py_buffer(b"")
+    num_slots = rows.num_rows * page.path.slots_per_row
+    if layout.control_bytes == 0 and layout.bits_per_value is not None:
+        return _flat(layout, page, scheme, data, num_slots)
+    return _unzip(layout, page, scheme, data)
+
+
+def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int64Array]]:
+    """(start, stop) of each range of rows in the zipped data."""
+    entries = page.num_rows * page.path.slots_per_row + 1
+    size = page.whole(1).length
+    width = size // entries
+    if width not in (1, 2, 4, 8) or width * entries != size:
+        raise CorruptFileError(f"full-zip: a row index of {size} bytes for {entries - 1} rows")
+    if len(rows.starts) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    # The stop of a range is the entry after its last row.
+    spans = ReadSpans.plan(rows.starts * width, (rows.stops + 1) * width)
+    pieces = yield spans.slices(1)
+    index = np.frombuffer(joined(pieces), f"<u{width}")
+    first = spans.places // width
+    starts, stops = index[first], index[first + rows.stops - rows.starts]
+    if int(stops.max()) > page.buffer_sizes[0] or bool((starts > stops).any()):
+        raise CorruptFileError("full-zip: the row index leaves the page or falls")
+    return starts.astype(np.int64), stops.astype(np.int64)
+
+
+def _flat(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer, num_slots: int) -> pa.Array:
+    """Values of fixed width without levels are in the page as they are in Arrow."""
+    assert layout.bits_per_value is not None
+    if data.size != num_slots * layout.bits_per_value // 8:
+        raise CorruptFileError(f"full-zip: {data.size} bytes for {num_slots} values of {layout.bits_per_value} bits")
+    values = layout.value_compression.decode_values(FixedWidthBlock(data, layout.bits_per_value, num_slots))
+    leaf = block_leaf(values, page.path.nodes[0].data_type)
+    return unravel(page.path, scheme, SlotLevels(None, None, num_slots), leaf)
+
+
+def _unzip(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer) -> pa.Array:
+    """Takes control words, lengths and values apart."""
+    num_slots, num_values, num_bytes = _scan(layout, scheme, data)
+    repetition = np.empty(num_slots, np.uint16) if scheme.max_rep else None
+    definition = np.empty(num_slots, np.uint16) if scheme.max_def else None
+    addresses = (
+        0 if repetition is None else address_of(repetition),
+        0 if definition is None else address_of(definition),
+    )
+    target = pa.allocate_buffer(num_bytes)
+    control = (layout.control_bytes, layout.bits_def, scheme.max_visible_def)
+    block: FixedWidthBlock | VariableWidthBlock
+    if layout.bits_per_value is not None:
+        kernels.unzip_fixed(
+            data.address, num_slots, *control, layout.bits_per_value // 8, *addresses, target.address
+        )  # fmt: skip
+        block = FixedWidthBlock(target, layout.bits_per_value, num_values)
+    else:
+        assert layout.bits_per_offset is not None
+        wide = layout.bits_per_offset == 64 or num_bytes > _MAX_NARROW_OFFSET
+        bits = 64 if wide else 32
+        offsets = pa.allocate_buffer((num_values + 1) * bits // 8)
+        length_bytes = layout.bits_per_offset // 8
+        kernels.unzip_variable(
+            data.address, num_slots, *control, length_bytes, *addresses, wide, offsets.address, target.address
+        )
+        block = VariableWidthBlock(offsets, target, bits, num_values)
+    values = layout.value_compression.decode_values(block)
+    leaf = block_leaf(values, page.path.nodes[0].data_type)
+    return unravel(page.path, scheme, SlotLevels(repetition, definition, num_slots), leaf)
+
+
+def _scan(layout: FullZipLayout, scheme: LevelScheme, data: pa.Buffer) -> tuple[int, int, int]:
+    """(slots, values, bytes of values) in `data`."""
+    value_bytes = 0 if layout.bits_per_value is None else layout.bits_per_value // 8
+    length_bytes = 0 if layout.bits_per_offset is None else layout.bits_per_offset // 8
+    counts = np.zeros(3, np.int64)
+    status = kernels.scan_slots(
+        data.address,
+        data.size,
+        layout.control_bytes,
+        layout.bits_def,
+        scheme.max_rep,
+        scheme.max_def,
+        scheme.max_visible_def,
+        value_bytes,
+        length_bytes,
+        address_of(counts),
+    )
+    if status < 0:
+        raise CorruptFileError("full-zip: a slot contradicts the layers of its page or leaves the page")
+    num_slots, num_values, num_bytes = (int(count) for count in counts)
+    return num_slots, num_values, num_bytes

@@ -1,0 +1,52 @@
+"""Ranges of a buffer that are read together because they are near each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.layouts.base import BufferSlice, PageRequest
+
+MAX_GAP_BYTES = 16 * 1024
+"""Bytes that are rather read along than skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpans:
+    """Stretches of a buffer that hold the ranges that are wanted.
+
+    Attributes:
+        starts: int64[m], first byte of each stretch.
+        lengths: int64[m], bytes of each stretch.
+        places: int64[n], where each wanted range begins once the stretches are joined.
+    """
+
+    starts: Int64Array
+    lengths: Int64Array
+    places: Int64Array
+
+    @classmethod
+    def plan(cls, starts: Int64Array, stops: Int64Array, max_gap_bytes: int = MAX_GAP_BYTES) -> ReadSpans:
+        """The stretches for the ranges [starts[i], stops[i]): at least one, ascending, and none inside another."""
+        opens = np.ones(len(starts), np.bool_)
+        opens[1:] = starts[1:] - stops[:-1] > max_gap_bytes
+        first = np.flatnonzero(opens)
+        last = np.append(first[1:], len(starts)) - 1
+        span_starts = starts[first]
+        lengths = stops[last] - span_starts
+        joined_starts = np.cumsum(lengths) - lengths
+        span_of = np.cumsum(opens) - 1
+        return cls(span_starts, lengths, starts - span_starts[span_of] + joined_starts[span_of])
+
+    def slices(self, buffer: int) -> list[PageRequest]:
+        """The stretches as slices of a page's buffer."""
+        pairs = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
+        return [BufferSlice(buffer, start, length) for start, length in pairs]
+
+
+def joined(pieces: list[pa.Buffer]) -> pa.Buffer:
+    """The pieces in one buffer; a single one as it is."""
+    return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
