@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.choose import PageBytes, encode_page
+from lance_spark.layouts.choose import PageSettings, encode_pages
+from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.row_sizes import RowSizes
-from lance_spark.layouts.shred import Shredded, shred
+from lance_spark.layouts.shred import Shredded, lasting_codes, shred
 from lance_spark.schema.field import Field
 from lance_spark.schema.logical_type import is_fixed_size_list, split
 
@@ -31,7 +32,7 @@ class ColumnWriter:
         self.leaf = path[-1]
         self.slots_per_row = slots_per_row(path)
         self._steps = steps
-        self._version = version
+        self._settings = PageSettings(version, path[-1].metadata, lasting_codes(path))
         self._page_bytes = page_bytes
         self._pieces: list[Shredded] = []
         self._gathered_bytes = 0
@@ -60,7 +61,7 @@ class ColumnWriter:
             rows = Shredded.concat(self._pieces)
             self._pieces = []
             self._gathered_bytes = self._gathered_rows = 0
-            yield from encode_page(rows, self._version)
+            yield from encode_pages(rows, self._settings)
 
 
 def slots_per_row(path: tuple[Field, ...]) -> int:

@@ -25,7 +25,8 @@ from lance_spark.file.batches import BatchChecker, leaf_steps
 from lance_spark.file.column_writer import ColumnWriter
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.choose import PageBytes
+from lance_spark.layouts.page_bytes import PageBytes
+from lance_spark.layouts.registry import PAGE_LAYOUT_URL
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.schema.wire import schema_to_proto
 from lance_spark.storage.base import ObjectStore
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 _PADDING = b"H"
-_PAGE_TYPE_URL = "/lance.encodings21.PageLayout"
+
 _COLUMN_TYPE_URL = "/lance.encodings.ColumnEncoding"
 DEFAULT_PAGE_BYTES = 8 << 20
 
@@ -167,7 +168,9 @@ class FileWriter:
 
     def _write_page(self, column: _Column, page: PageBytes) -> None:
         metadata = file2_pb2.ColumnMetadata.Page(
-            length=page.num_rows, priority=column.num_rows, encoding=_direct(_PAGE_TYPE_URL, page.message)
+            length=page.num_rows,
+            priority=column.num_rows,
+            encoding=_direct(PAGE_LAYOUT_URL, page.layout.to_proto().SerializeToString()),
         )
         for buffer in page.buffers:
             position = self._write_aligned(buffer)

@@ -29,7 +29,7 @@ def _offset(offsets, wide, index):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def first_nulls(validity, bit_offset, num_slots, null_code, codes):
-    """Codes of slots that were all valid so far: `null_code` where the bit is 0, else 0. Returns the number of nulls."""
+    """Codes of slots that were all valid so far: `null_code` where the bit is 0, else 0. Returns how many are null."""
     bits = pointer_u8(validity)
     out = pointer_u16(codes)
     nulls = 0
@@ -43,7 +43,7 @@ def first_nulls(validity, bit_offset, num_slots, null_code, codes):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def mark_nulls(codes, num_items, open_above, validity, bit_offset, null_code):
-    """Sets `null_code` at open items that were valid and whose bit is 0 (`validity` = 0: all are null). Returns how many."""
+    """Sets `null_code` at open, valid items whose bit is 0 (`validity` = 0: all are null). Returns how many."""
     code = pointer_u16(codes)
     slot = bit_offset
     nulls = 0
@@ -115,10 +115,10 @@ def expand_lists(
     out_codes,
     out_slots,
 ):
-    """Opens every visible list: its first value keeps the item's level (`reps` = 0: `start_rep`), others get `inner_rep`.
+    """Opens the visible lists: the first value keeps the item's level (`reps` = 0: `start_rep`), others get `inner_rep`.
 
-    A null list becomes one item of `null_code`, an empty one of `null_code + 1`, a masked one keeps its code. `out_codes`
-    = 0 if all codes are 0; `out_slots` gets the child index of every visible value, or is 0.
+    A null list becomes one item of `null_code`, an empty one of `null_code + 1`, a masked one keeps its code.
+    `out_codes` = 0 if all codes are 0; `out_slots` gets the child index of every visible value, or is 0.
     """
     rep = pointer_u16(reps)
     code = pointer_u16(codes)

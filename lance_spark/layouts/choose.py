@@ -1,52 +1,153 @@
 """Which layout a page gets (`lance.encodings21.PageLayout`), and the page in it.
 
-The rules, first match: nothing but nulls, and (2.2) nothing but one value, make a constant page; a dictionary column, and
-values that repeat enough, mini-blocks with a dictionary; narrow values mini-blocks; wide values, of 256 bytes and more, are
-zipped with their levels so that one of them can be read alone.
+The first rule that fits: nothing but nulls, or (from 2.2 on) nothing but one value, is a constant page; a dictionary
+column, or values that repeat enough, mini-blocks of indices with a dictionary; values of 256 bytes and more are zipped
+with their levels, so that one of them can be read alone; all others are mini-blocks.
 
-Mini-blocks count the levels of a chunk in 16 bits. A page with such long runs of empty lists that no chunk can
-hold the placeholders before one value is cut where those runs begin and end, or zipped if that happens inside one row.
+A chunk of a mini-block page counts its levels in 16 bits. A page with such long runs of null and empty lists that
+they would not fit before one value is cut where the runs begin and end, and zipped if they lie inside one row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Block, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.choose import choose_block, choose_mini_block, choose_values
+from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.enc_tmp import *
+from lance_spark.layouts.constant_write import encode_constant, encode_nulls
+from lance_spark.layouts.dictionary_pages import DictionaryValues, given_dictionary, repeating_values
+from lance_spark.layouts.full_zip_write import encode_full_zip
 from lance_spark.layouts.leaf_values import leaf_block
 from lance_spark.layouts.level_chunks import max_values
-from lance_spark.layouts.shred import Shredded
+from lance_spark.layouts.mini_block_write import encode_mini_blocks
+from lance_spark.layouts.page_bytes import PageBytes
+from lance_spark.layouts.shred import Levels, Shredded
+from lance_spark.layouts.single_value import single_value
+from lance_spark.layouts.sparse_rows import cut_at_long_runs
+
+_FULL_ZIP_BITS = 8 * 256
+_MAX_RAW_LEVELS = 4096
+"""Constant pages keep their levels as they are, so for many slots mini-blocks are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
-class PageBytes:
-    """A page to be written: its `PageLayout` message, serialized, and its buffers."""
+class PageSettings:
+    """What all pages of a column have in common.
 
-    num_rows: int
-    message: bytes
-    buffers: tuple[pa.Buffer, ...]
+    Attributes:
+        version: file version, 2.1 or 2.2.
+        metadata: of the leaf's field; its ``lance-encoding:`` keys steer the encoding.
+        lasting_codes: codes that get a level in every page (`shred.lasting_codes`).
+    """
+
+    version: FileVersion
+    metadata: Mapping[str, bytes]
+    lasting_codes: int = 0
 
 
-def encode_page(rows: Shredded, version: FileVersion) -> list[PageBytes]:
-    levels = rows.levels()
+def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
+    """The rows as one page, or as several if one cannot hold them.
+
+    Raises:
+        UnsupportedFeatureError: a row that no layout holds: booleans behind 32,000 empty lists within one list.
+    """
+    levels = rows.levels(settings.lasting_codes)
     values = rows.values
-    large = version is not FileVersion.V2_1
     if values.null_count == len(values):
-        layout, buffers = encode_constant(levels)
-    elif pa.types.is_dictionary(values.type):
-        enc = choose_mini_block(leaf_block(values.indices), max_values=max_values(levels, large_chunks=large))
-        layout, buffers = encode_mini_block(
-            levels, enc, choose_block(leaf_block(values.dictionary)), large_chunks=large
-        )
-    else:
-        block = leaf_block(values)
-        wide = block.data.size >= 256 * block.num_values if hasattr(block, "data") else bits_of(block) >= 2048
-        if wide:
-            layout, buffers = encode_full_zip(levels, choose_values(block))
+        return [encode_nulls(levels, settings.version)]
+    constant = _constant_page(levels, values, settings)
+    if constant is not None:
+        return [constant]
+    limits = ChunkLimits(max_values(levels, large_chunks=settings.version is not FileVersion.V2_1))
+    if limits.max_values < 2:
+        pieces = cut_at_long_runs(rows, levels)
+        if len(pieces) > 1:
+            return [page for piece in pieces for page in encode_pages(piece, settings)]
+    return [_page(levels, values, limits, settings)]
+
+
+def _page(levels: Levels, values: pa.Array, limits: ChunkLimits, settings: PageSettings) -> PageBytes:
+    block: Block | None = None
+    if limits.max_values >= 2:
+        if pa.types.is_dictionary(values.type):
+            page = _dictionary_page(levels, given_dictionary(values), limits, settings)
         else:
-            enc = choose_mini_block(block, max_values=max_values(levels, large_chunks=large))
-            layout, buffers = encode_mini_block(levels, enc, None, large_chunks=large)
-    return [PageBytes(levels.num_rows, layout.SerializeToString(), tuple(buffers))]
+            block = leaf_block(values)
+            page = _narrow_page(levels, values, block, limits, settings)
+        if page is not None:
+            return page
+    if pa.types.is_dictionary(values.type) or _smallest_bits(block or leaf_block(values)) % 8:
+        raise UnsupportedFeatureError(
+            "a list of booleans or dictionary values holds too many empty lists in one row; use another type",
+            feature="long runs of empty lists",
+        )
+    return encode_full_zip(levels, choose_values(block or leaf_block(values), settings.version, settings.metadata))
+
+
+def _constant_page(levels: Levels, values: pa.Array, settings: PageSettings) -> PageBytes | None:
+    nested = pa.types.is_nested(values.type) or pa.types.is_dictionary(values.type)
+    many_levels = levels.num_items > _MAX_RAW_LEVELS and (levels.reps is not None or levels.defs is not None)
+    if settings.version is FileVersion.V2_1 or nested or many_levels:
+        return None
+    value = single_value(values)
+    return None if value is None else encode_constant(levels, value)
+
+
+def _narrow_page(
+    levels: Levels, values: pa.Array, block: Block, limits: ChunkLimits, settings: PageSettings
+) -> PageBytes | None:
+    """A page of mini-blocks, or None if the values are wide."""
+    if isinstance(block, VariableWidthBlock):
+        repeating = repeating_values(values, settings.version, block.offsets.size + block.data.size)
+        if repeating is not None:
+            return _dictionary_page(levels, repeating, limits, settings)
+        if _is_wide(block, len(values) - values.null_count, settings):
+            return None
+        encoded = choose_mini_block(block, settings.version, settings.metadata, limits)
+    else:
+        if _is_wide(block, len(values), settings):
+            return None
+        encoded = choose_mini_block(block, settings.version, settings.metadata, limits)
+        plain_bytes = sum(int(chunks.sizes.sum()) for chunks in encoded.buffers)
+        repeating = repeating_values(values, settings.version, plain_bytes)
+        if repeating is not None:
+            return _dictionary_page(levels, repeating, limits, settings)
+    return encode_mini_blocks(levels, encoded, settings.version)
+
+
+def _dictionary_page(
+    levels: Levels, values: DictionaryValues, limits: ChunkLimits, settings: PageSettings
+) -> PageBytes | None:
+    indices = choose_mini_block(values.indices, settings.version, limits=limits)
+    items = choose_block(values.items, settings.version, settings.metadata)
+    return encode_mini_blocks(levels, indices, settings.version, items)
+
+
+def _is_wide(block: Block, num_values: int, settings: PageSettings) -> bool:
+    wanted = settings.metadata.get("lance-encoding:structural-encoding", b"").lower()
+    if _smallest_bits(block) % 8 or wanted == b"miniblock":
+        return False
+    if wanted == b"fullzip":
+        return True
+    if isinstance(block, VariableWidthBlock):
+        return bool(block.data.size * 8 >= _FULL_ZIP_BITS * num_values)
+    return _bits_per_value(block) >= _FULL_ZIP_BITS
+
+
+def _smallest_bits(block: Block) -> int:
+    """Bits of the innermost value: 1 for booleans, also in fixed-size lists."""
+    while isinstance(block, FixedSizeListBlock):
+        block = block.items
+    return block.bits_per_value if isinstance(block, FixedWidthBlock) else 8
+
+
+def _bits_per_value(block: Block) -> int:
+    if isinstance(block, FixedSizeListBlock):
+        return block.dimension * _bits_per_value(block.items)
+    return block.bits_per_value if isinstance(block, FixedWidthBlock) else 0

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.kernels import mini_block_encode as kernels
+from lance_spark.kernels import mini_block_write as kernels
 from lance_spark.kernels.addresses import address_of
 from lance_spark.layouts.shred import Levels
 
@@ -28,7 +28,7 @@ _SAFE_LEVELS = {True: 32_000, False: 5_000}
 
 
 def max_values(levels: Levels, *, large_chunks: bool) -> int:
-    """The largest number of values that every chunk of a page may hold without having too many levels; 0 if there is none."""
+    """How many values a chunk of this page may hold (a power of two) without having too many levels; 0 if there is none."""
     scheme = levels.scheme
     most = _SAFE_LEVELS[large_chunks]
     placeholders = levels.num_items - levels.num_visible_items
@@ -37,7 +37,7 @@ def max_values(levels: Levels, *, large_chunks: bool) -> int:
     window = MAX_CHUNK_VALUES
     while window > 1:
         longest = kernels.longest_window(address_of(levels.defs), levels.num_items, scheme.max_visible_def, window)
-        # A chunk need not be aligned: it touches two windows, the last one of a page also the rest after its last value.
+        # A chunk need not be aligned, so it touches two windows, and the last one also the rest after its last value.
         if 3 * longest <= most:
             return window
         window //= 2
@@ -67,7 +67,7 @@ class LevelChunks:
         return cls(num_levels)
 
     def repetition_index(self, levels: Levels) -> pa.Buffer | None:
-        """For every chunk u64 (rows that end in it, levels after the last row start if that row stays open), or None."""
+        """For every chunk two u64: rows that end in it, levels of the row that it leaves open. None without lists."""
         if levels.reps is None:
             return None
         index = pa.allocate_buffer(16 * len(self.num_levels))

@@ -19,7 +19,7 @@ values under a null item are cleared when the leaf becomes a block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -30,6 +30,8 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.kernels import shred as kernels
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
+from lance_spark.schema.field import Field
+from lance_spark.schema.logical_type import is_list
 
 Uint16Array: TypeAlias = npt.NDArray[np.uint16]
 
@@ -77,13 +79,16 @@ class Shredded:
     codes: Uint16Array | None
     values: pa.Array
 
-    def levels(self) -> Levels:
-        """The levels of a page that consists of these rows."""
+    def levels(self, always_present: int = 0) -> Levels:
+        """The levels of a page that consists of these rows; the codes in `always_present` get a level in any case."""
+        if always_present & ~self.present:
+            present, codes = self.present | always_present, self.codes_or_zeros()
+            return replace(self, present=present, codes=codes).levels()
         layers = []
         table = np.zeros(2 * len(self.lists) + 1, np.uint16)
         level = 0
         for depth in reversed(range(len(self.lists))):
-            null = bool(self.present >> (2 * depth + 1) & 1)
+            null = self._has_nulls(depth)
             empty = bool(self.present >> (2 * depth + 2) & 1)
             layers.append(_LAYERS[self.lists[depth], null, empty])
             if null:
@@ -96,6 +101,17 @@ class Shredded:
             kernels.recode(defs.ctypes.data, len(defs), table.ctypes.data)
         scheme = LevelScheme.of(tuple(layers))
         return Levels(scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
+
+    def _has_nulls(self, depth: int) -> bool:
+        """A list below a null struct counts as null, though it is the struct that its level names."""
+        null = bool(self.present >> (2 * depth + 1) & 1)
+        if not self.lists[depth] or null:
+            return null
+        above = depth - 1
+        while above >= 0 and not self.lists[above] and not null:
+            null = bool(self.present >> (2 * above + 1) & 1)
+            above -= 1
+        return null
 
     @staticmethod
     def concat(pieces: Sequence[Shredded]) -> Shredded:
@@ -301,3 +317,27 @@ def _without_null_entries(array: pa.Array) -> pa.Array:
     if not pa.types.is_dictionary(array.type) or array.dictionary.null_count == 0:
         return array
     return pc.dictionary_encode(array.dictionary_decode()).cast(array.type)
+
+
+def lasting_codes(path: Sequence[Field]) -> int:
+    """The codes that must have a level in every page of a column, whether they occur in it or not.
+
+    The reference library (14.0.2) fails to read columns whose pages differ in their layers if a struct that can be null
+    lies directly around a list, also those that it wrote itself. So there the layers follow the schema, not the page.
+    """
+    lists = [_is_list_field(field) for field in path]
+    below_null = False
+    for field, opens in zip(path, lists, strict=True):
+        if opens and below_null:
+            break
+        below_null = not opens and (below_null or field.nullable)
+    else:
+        return 0
+    codes = 0
+    for depth, field in enumerate(path):
+        codes |= field.nullable << (2 * depth + 1) | lists[depth] << (2 * depth + 2)
+    return codes
+
+
+def _is_list_field(field: Field) -> bool:
+    return is_list(field.logical_type) or field.logical_type == "map"

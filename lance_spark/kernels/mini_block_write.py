@@ -29,7 +29,7 @@ def longest_window(defs, num_items, max_visible, window):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def chunk_levels(defs, num_items, max_visible, num_values, num_chunks, num_levels):
-    """How many levels go with each chunk of `num_values[i]` values: up to its last value, the last chunk takes the rest.
+    """How many levels go with each chunk of `num_values[i]` values: up to its last value; the last chunk has the rest.
 
     Returns the largest, or -1 if there are not as many values as the chunks hold.
     """

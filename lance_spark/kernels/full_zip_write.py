@@ -5,7 +5,7 @@ or empty list is its control word alone. Values of fixed width are there for nul
 neither length nor bytes.
 
 Addresses, lengths and counts are int64; `reps` or `defs` = 0 stands for levels that are all 0. Each kernel writes
-where every row starts, and the end, to `row_starts` (int64[num_rows + 1], 0: not wanted), and returns the bytes written.
+where every row starts, and the end, to `row_starts` (int64[num_rows + 1], 0: not wanted); it returns the bytes written.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""Values of a page that repeat, as indices into a dictionary of their own.
+
+A sample of the page decides whether counting all values is worth the time; the sizes then decide whether the
+dictionary is. Values are compared by their bits, so -0.0 stays -0.0 and every NaN keeps its payload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.blocks import Block
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.leaf_values import is_variable, leaf_block
+
+_MIN_VALUES = 100
+_MAX_ITEMS = 100_000
+_MAX_SIZE_RATIO = 0.8
+_SAMPLE_RUNS = 16
+_SAMPLE_RUN_VALUES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryValues:
+    """Indices, one a value (nulls have index 0), and the items that they number."""
+
+    indices: Block
+    items: Block
+
+
+def given_dictionary(values: pa.DictionaryArray) -> DictionaryValues:
+    """The indices and items of an Arrow dictionary array; items that no index needs are left out if they are many."""
+    if len(values.dictionary) > max(2 * len(values), 1000):
+        values = _compacted(values)
+    return DictionaryValues(leaf_block(values.indices), leaf_block(values.dictionary))
+
+
+def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    used, inverse = np.unique(values.indices.fill_null(0).to_numpy(zero_copy_only=False), return_inverse=True)
+    indices = pa.array(inverse, values.type.index_type, mask=np.asarray(values.is_null()))
+    return pa.DictionaryArray.from_arrays(indices, values.dictionary.take(pa.array(used)))
+
+
+def repeating_values(values: pa.Array, version: FileVersion, plain_bytes: int) -> DictionaryValues | None:
+    """A dictionary of the distinct values, if that is clearly smaller than `plain_bytes`.
+
+    Byte strings and values of 128 bits get one, from version 2.2 on also values of 64 bits.
+    """
+    dtype = values.type
+    if len(values) < _MIN_VALUES or not _can_have_dictionary(dtype, version):
+        return None
+    if not is_variable(dtype) and dtype.bit_width == 64:
+        values = values.view(pa.int64())
+    if not _sample_repeats(values):
+        return None
+    encoded = pc.dictionary_encode(values)
+    num_items = len(encoded.dictionary)
+    if num_items > min(_MAX_ITEMS, len(values) // 2):
+        return None
+    size = len(values) * max(1, (num_items - 1).bit_length()) // 8 + encoded.dictionary.nbytes
+    if size >= _MAX_SIZE_RATIO * plain_bytes:
+        return None
+    return DictionaryValues(leaf_block(encoded.indices), leaf_block(encoded.dictionary))
+
+
+def _can_have_dictionary(dtype: pa.DataType, version: FileVersion) -> bool:
+    if is_variable(dtype):
+        return True
+    if pa.types.is_nested(dtype) or pa.types.is_boolean(dtype):
+        return False
+    bits = dtype.bit_width
+    return bool(bits == 128 or (bits == 64 and version is not FileVersion.V2_1))
+
+
+def _sample_repeats(values: pa.Array) -> bool:
+    """True if no more than half of the values of some short runs all over the page are distinct."""
+    step = max(len(values) // _SAMPLE_RUNS, _SAMPLE_RUN_VALUES)
+    runs = [values.slice(start, _SAMPLE_RUN_VALUES) for start in range(0, len(values), step)]
+    sample = pa.concat_arrays(runs).drop_null()
+    return bool(2 * pc.count_distinct(sample).as_py() <= len(sample))
