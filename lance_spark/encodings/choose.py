@@ -152,17 +152,18 @@ def _padded_bytes(encoded: EncodedMiniBlocks[MiniBlockEncoding]) -> int:
 
 def choose_blocks(levels: FixedWidthBlock, num_levels: Int64Array, version: FileVersion) -> EncodedBlocks[Any]:
     """The levels of all chunks of a page, `num_levels[i]` for chunk i, all encoded alike."""
-    largest = int(measure_widths(levels).max(initial=1))
-    sizes = {Flat.wire_name: int(num_levels.sum()) * levels.bits_per_value // 8}
-    sizes[OutOfLineBitpacking.wire_name] = int(packed_sizes(num_levels, levels.bits_per_value, max(largest, 1)).sum())
+    word_bytes = levels.bits_per_value // 8
+    bit_width = int(measure_widths(levels).max(initial=1))
+    flat_sizes = num_levels * word_bytes
+    packed_bytes = int(packed_sizes(num_levels, levels.bits_per_value, bit_width).sum())
+    least = min(packed_bytes, int(flat_sizes.sum()))
     if version is not FileVersion.V2_1:
-        runs = measure_runs(levels, num_levels)
-        sizes[Rle.wire_name] = int(runs.sum()) * (levels.bits_per_value // 8 + 1) + 8 * len(runs)
-    best = min(sizes, key=lambda name: sizes[name])
-    if best == Rle.wire_name:
-        return Rle.encode_blocks(levels, num_levels)
-    if best == OutOfLineBitpacking.wire_name:
-        return OutOfLineBitpacking.encode_blocks(levels, num_levels, max(largest, 1))
+        run_sizes = measure_runs(levels, num_levels) * (word_bytes + 1) + 8
+        # No chunk may get longer levels than it has now: their bytes are counted in 16 bits.
+        if int(run_sizes.sum()) < least and not bool((run_sizes > np.maximum(flat_sizes, 64)).any()):
+            return Rle.encode_blocks(levels, num_levels)
+    if packed_bytes < int(flat_sizes.sum()):
+        return OutOfLineBitpacking.encode_blocks(levels, num_levels, bit_width)
     return Flat.encode_blocks(levels, num_levels)
 
 
@@ -195,11 +196,11 @@ def _block(block: Block) -> EncodedBlock[Any]:
     flat = EncodedBlock(Flat(block.bits_per_value), block.data.slice(0, flat_bytes), block.num_values)
     if block.bits_per_value not in WORD_BITS or block.num_values == 0:
         return flat
-    largest = int(measure_widths(block).max())
+    bit_width = int(measure_widths(block).max(initial=1))
     counts = np.array([block.num_values], np.int64)
-    if int(packed_sizes(counts, block.bits_per_value, max(largest, 1))[0]) >= flat_bytes:
+    if int(packed_sizes(counts, block.bits_per_value, bit_width)[0]) >= flat_bytes:
         return flat
-    blocks = OutOfLineBitpacking.encode_blocks(block, counts, max(largest, 1))
+    blocks = OutOfLineBitpacking.encode_blocks(block, counts, bit_width)
     return EncodedBlock(blocks.encoding, blocks.chunks.data, block.num_values)
 
 

@@ -79,6 +79,7 @@ class VariablePackedStruct(PerValueEncoding):
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> PackedStructBlock:
         if not isinstance(block, VariableWidthBlock):
             raise CorruptFileError("variable_packed_struct: the page holds values of equal width")
+        block = self._with_null_rows(block)
         ends = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
         offsets = ends.astype(np.int64)
         widths = np.array([field.bits_per_value // 8 for field in self.fields], np.int64)
@@ -100,6 +101,22 @@ class VariablePackedStruct(PerValueEncoding):
             _decode_field(field, block, starts[index], sizes[index]) for index, field in enumerate(self.fields)
         )
         return PackedStructBlock(children, block.num_values)
+
+    def _with_null_rows(self, rows: VariableWidthBlock) -> VariableWidthBlock:
+        """Null rows have no bytes in a page; here they become rows of zeros and empty strings."""
+        ends = np.frombuffer(rows.offsets, f"<i{rows.bits_per_offset // 8}", rows.num_values + 1).astype(np.int64)
+        starts, sizes = ends[:-1].copy(), np.diff(ends)
+        missing = sizes == 0
+        if not missing.any():
+            return rows
+        zeros = sum(field.bits_per_value // 8 + field.bits_per_length // 8 for field in self.fields)
+        source = pa.py_buffer(b"".join([rows.data, bytes(zeros)]))
+        starts[missing], sizes[missing] = rows.data.size, zeros
+        offsets = np.zeros(rows.num_values + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        data = pa.allocate_buffer(int(offsets[-1]))
+        concatenate(source.address, address_of(starts), address_of(sizes), rows.num_values, data.address)
+        return VariableWidthBlock(pa.py_buffer(offsets), data, 64, rows.num_values)
 
 
 def _decode_field(field: FieldEncoding, rows: VariableWidthBlock, starts: Int64Array, sizes: Int64Array) -> Block:

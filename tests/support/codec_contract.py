@@ -239,7 +239,9 @@ class CodecContract:
             data = np.frombuffer(chunks.data, np.uint8).copy()
             for _ in range(int(rng.integers(1, 4))):
                 if len(data):
-                    data[rng.integers(0, min(len(data), 64) if rng.random() < 0.5 else len(data))] = rng.integers(0, 256)
+                    data[rng.integers(0, min(len(data), 64) if rng.random() < 0.5 else len(data))] = rng.integers(
+                        0, 256
+                    )
             return Chunks(guarded(data.tobytes()), chunks.starts, chunks.sizes, chunks.num_values)
 
         try:
