@@ -16,7 +16,7 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import CompressiveEncoding, PerValueEncoding
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array, PackedStructBlock, VariableWidthBlock
 from lance_spark.encodings.registry import parse, register
-from lance_spark.encodings.status import check
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.packed_rows import locate_fields
@@ -110,6 +110,8 @@ class VariablePackedStruct(PerValueEncoding):
         if not missing.any():
             return rows
         zeros = sum(field.bits_per_value // 8 + field.bits_per_length // 8 for field in self.fields)
+        if zeros * int(missing.sum()) > MAX_UNBACKED_BYTES:
+            raise CorruptFileError(f"variable_packed_struct: {int(missing.sum())} null rows of {zeros} bytes")
         source = pa.py_buffer(b"".join([rows.data, bytes(zeros)]))
         starts[missing], sizes[missing] = rows.data.size, zeros
         offsets = np.zeros(rows.num_values + 1, np.int64)

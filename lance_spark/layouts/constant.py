@@ -36,7 +36,7 @@ from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.constant_values import (
     buffer_scalar,
     inline_scalar,
-    is_valid_without_value,
+    is_empty_struct,
     null_leaf,
     repeated_leaf,
 )
@@ -95,11 +95,13 @@ class ConstantLayout(PageLayout):
             value = inline_scalar(self.inline_value, leaf_type)
         elif num_buffers % 2:
             value = buffer_scalar(buffers[0], leaf_type)
-        if value is None and scheme.max_def == 0 and not is_valid_without_value(leaf_type):
+        if value is None and scheme.max_def == 0 and not (pa.types.is_null(leaf_type) or is_empty_struct(leaf_type)):
             raise CorruptFileError("constant: all slots are valid, but the page has no value")
         leaf = null_leaf(leaf_type) if value is None else repeated_leaf(value)
+        if num_buffers == 0 and is_empty_struct(leaf_type):
+            return _empty_structs(page, rows, leaf)
         if num_buffers < 2:
-            return self._without_levels(page, scheme, rows, leaf, is_null=value is None)
+            return _without_levels(page, scheme, rows, leaf, is_null=value is None)
         repetition = _levels(buffers[-2], self.rep_compression, self.num_rep_values)
         definition = _levels(buffers[-1], self.def_compression, self.num_def_values)
         levels = slot_levels(repetition, definition, page.num_rows * page.path.slots_per_row)
@@ -110,15 +112,21 @@ class ConstantLayout(PageLayout):
             return unravel(page.path, scheme, levels, leaf)
         return pick_rows(page, scheme, levels, leaf, RowRuns.page(), rows)
 
-    def _without_levels(
-        self, page: Page, scheme: LevelScheme, rows: RowRanges, leaf: Leaf, *, is_null: bool
-    ) -> pa.Array:
-        """All slots alike: valid, or null at the innermost layer that can be null."""
-        num_slots = rows.num_rows * page.path.slots_per_row
-        definition = None
-        if is_null and scheme.max_def > 0:
-            definition = np.ones(num_slots, np.uint16)
-        return unravel(page.path, scheme, SlotLevels(None, definition, num_slots), leaf)
+
+def _without_levels(page: Page, scheme: LevelScheme, rows: RowRanges, leaf: Leaf, *, is_null: bool) -> pa.Array:
+    """All slots alike: valid, or null at the innermost layer that can be null."""
+    num_slots = rows.num_rows * page.path.slots_per_row
+    definition = None
+    if is_null and scheme.max_def > 0:
+        definition = np.ones(num_slots, np.uint16)
+    return unravel(page.path, scheme, SlotLevels(None, definition, num_slots), leaf)
+
+
+def _empty_structs(page: Page, rows: RowRanges, leaf: Leaf) -> pa.Array:
+    """Valid structs without members. The reference writer gives them a single layer, however deep they are."""
+    scheme = LevelScheme.of((RepDefLayer.ALL_VALID_ITEM,) * len(page.path.nodes))
+    num_slots = rows.num_rows * page.path.slots_per_row
+    return unravel(page.path, scheme, SlotLevels(None, None, num_slots), leaf)
 
 
 def _levels(buffer: pa.Buffer, encoding: BlockEncoding | None, num_values: int) -> LevelArray | None:

@@ -76,9 +76,9 @@ def repeated_leaf(value: pa.Array) -> Leaf:
     return build
 
 
-def is_valid_without_value(data_type: pa.DataType) -> bool:
-    """True for empty structs and for the null type."""
-    return bool(pa.types.is_null(data_type) or (pa.types.is_struct(data_type) and data_type.num_fields == 0))
+def is_empty_struct(data_type: pa.DataType) -> bool:
+    """True for structs without members: the only values that are there without a byte of their own."""
+    return bool(pa.types.is_struct(data_type) and data_type.num_fields == 0)
 
 
 def null_leaf(data_type: pa.DataType) -> Leaf:
@@ -89,7 +89,7 @@ def null_leaf(data_type: pa.DataType) -> Leaf:
     """
 
     def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
-        if pa.types.is_struct(data_type) and data_type.num_fields == 0:
+        if is_empty_struct(data_type):
             return pa.Array.from_buffers(data_type, num_values, [validity])
         if validity is not None and not pa.types.is_null(data_type):
             num_valid = pc.sum(pa.Array.from_buffers(pa.bool_(), num_values, [None, validity])).as_py()
