@@ -26,7 +26,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.dataset import open_dataset as open
+from lance_spark.table.dataset import open_dataset as open  # noqa: A004
 from lance_spark.table.dataset import write_dataset as write
 
 try:

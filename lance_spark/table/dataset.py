@@ -184,7 +184,7 @@ class Dataset:
         return sum(plan.count(fragment) for fragment in self.fragments)
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at some positions of the table, deleted rows not counted, in the order asked for, twice if asked twice.
+        """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
 
         Raises:
             InvalidInputError: a position that the table does not have.
@@ -263,7 +263,7 @@ def write_dataset(
 
     Raises:
         InvalidInputError: the table exists (mode "create"), or the rows do not fit it. Nothing was changed.
-        CommitConflictError: another writer committed something that does not go together with this. Nothing was changed.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: the table, or the columns, need something that this release does not write.

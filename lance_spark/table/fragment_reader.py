@@ -80,13 +80,15 @@ class FragmentReader:
             return [column.take(positions) for column in whole]
         return self._read(fields, rows)
 
-    def bytes_per_row(self, fields: Sequence[Field]) -> float:
-        """About how many bytes of Arrow data a row of `fields` takes."""
-        total = 0.0
+    def encoded_widths(self, fields: Sequence[Field]) -> dict[FieldId, float]:
+        """For each of top-level `fields` about how many bytes of the files a row of it takes."""
+        widths = {field.id: 0.0 for field in fields}
         for file, held in self._held(fields):
             reader = self._open(file)
-            total += reader.estimated_bytes(held, file.columns()) / max(reader.num_rows, 1)
-        return total
+            for part in held:
+                num_bytes = reader.estimated_bytes([part], file.columns())
+                widths[part.id] += num_bytes / max(reader.num_rows, 1)
+        return widths
 
     def _held(self, fields: Sequence[Field]) -> list[tuple[DataFile, list[Field]]]:
         """For each file the parts of `fields` that it holds."""

@@ -28,6 +28,7 @@ from lance_spark.table.fragment import DataFragment
 from lance_spark.table.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.nested import narrowed
 from lance_spark.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
+from lance_spark.table.window import Window
 
 DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 32 << 20
@@ -127,13 +128,18 @@ class Scan:
         reader = FragmentReader(fragment, self.bases)
         lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
         end = reader.num_rows if stop is None else min(stop, reader.num_rows)
-        for first, last in self._windows(reader, start, end):
-            rows = reader.deletions.live_rows(first, last)
+        window = self._window(reader)
+        while start < end:
+            last = min(start + window.num_rows, end)
+            rows = reader.deletions.live_rows(start, last)
+            start = last
             if rows.num_rows:
-                yield from self._batches(self._columns(reader, lineage, rows), rows.num_rows)
+                table, num_bytes = self._columns(reader, lineage, rows)
+                window.adapt(rows.num_rows, num_bytes)
+                yield from self._batches(table)
 
     def count(self, fragment: DataFragment) -> int:
-        """The rows of a fragment that the scan returns; without a filter the manifest's counts are taken, if it has any."""
+        """The rows of a fragment that the scan returns; without a filter as the manifest says, if it does."""
         if self.filter is None:
             known = fragment.num_rows
             return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
@@ -168,29 +174,26 @@ class Scan:
     def _is_system(self, name: str) -> bool:
         return name in SYSTEM_FIELDS and name not in self.schema.names()
 
-    def _windows(self, reader: FragmentReader, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Ranges of rows that decode to about `window_bytes`, whole batches if possible."""
-        if start >= stop:
-            return
-        width = max(reader.bytes_per_row([*self._first_fields, *self._later_fields]), 1.0)
-        rows = max(1, int(self.window_bytes / width))
-        if rows > self.batch_rows:
-            rows -= rows % self.batch_rows
-        for first in range(start, stop, rows):
-            yield first, min(first + rows, stop)
+    def _window(self, reader: FragmentReader) -> Window:
+        fields = [*self._first_fields, *self._later_fields]
+        widths = reader.encoded_widths(fields) if reader.num_rows else {}
+        return Window(self.window_bytes, self.batch_rows, [(field, widths.get(field.id, 0.0)) for field in fields])
 
-    def _columns(self, reader: FragmentReader, lineage: RowLineage, rows: RowRanges) -> pa.Table:
-        """The output columns for those of `rows` that the filter keeps."""
+    def _columns(self, reader: FragmentReader, lineage: RowLineage, rows: RowRanges) -> tuple[pa.Table, int]:
+        """The output columns for those of `rows` that the filter keeps; and how many bytes were decoded for them."""
         columns: dict[str, pa.ChunkedArray] = {}
+        num_bytes = 0
         if self.filter is not None:
             columns = _named(self._first_fields, reader.read(self._first_fields, rows))
+            num_bytes = _num_bytes(columns)
             keep = self._matches(columns, lineage, rows)
             kept = rows.indices()[keep.to_numpy(zero_copy_only=False)]
             if len(kept) < rows.num_rows:
                 rows = row_ranges(kept)
                 columns = {name: column.filter(keep) for name, column in columns.items()}
-        columns |= _named(self._later_fields, reader.read(self._later_fields, rows))
-        return self._table(self._with_system(columns, lineage, rows, self.output), rows.num_rows)
+        later = _named(self._later_fields, reader.read(self._later_fields, rows))
+        table = self._table(self._with_system(columns | later, lineage, rows, self.output), rows.num_rows)
+        return table, num_bytes + _num_bytes(later)
 
     def _matches(self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges) -> pa.BooleanArray:
         assert self.filter is not None
@@ -220,9 +223,7 @@ class Scan:
         arrays = [narrowed(columns[field.name], field.type) for field in self.arrow_schema]
         return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
 
-    def _batches(self, table: pa.Table, num_rows: int) -> Iterator[pa.RecordBatch]:
-        if not num_rows:
-            return
+    def _batches(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         for start in range(0, table.num_rows, self.batch_rows):
             piece = table.slice(start, self.batch_rows).combine_chunks()
             yield from piece.to_batches()
@@ -236,6 +237,10 @@ def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) 
 
 def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
     return {field.name: column for field, column in zip(fields, columns, strict=True)}
+
+
+def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:
+    return sum(column.nbytes for column in columns.values())
 
 
 def _ids(fields: Iterable[Field]) -> set[FieldId]:

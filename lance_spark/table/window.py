@@ -1,0 +1,79 @@
+"""How many rows of a fragment are decoded at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import is_leaf
+from lance_spark.schema.field import Field
+
+_GROWTH = 4
+_CAREFUL_ROWS = 1 << 17
+_EXPANSION = 4
+"""How much longer texts and lists may be than their encoded form, on first sight."""
+
+_TINY_WIDTH = 2.0
+
+
+class Window:
+    """A number of rows that decodes to about a given number of bytes.
+
+    How long texts and lists are once they are decoded is only known afterwards: a page of equal values is tiny in the
+    file. So the first window is guessed, carefully for such columns, and each one is sized by what the one before gave.
+
+    Args:
+        num_bytes: the bytes to aim at.
+        batch_rows: windows are whole batches if they can.
+        columns: (top-level field, bytes that a row of it takes in the files).
+    """
+
+    def __init__(self, num_bytes: int, batch_rows: int, columns: Iterable[tuple[Field, float]]) -> None:
+        self._num_bytes = num_bytes
+        self._batch_rows = batch_rows
+        width, careful = 0.0, False
+        for field, encoded_width in columns:
+            fixed = _fixed_width(field)
+            width += fixed if fixed is not None else encoded_width * _EXPANSION
+            careful = careful or (fixed is None and encoded_width < _TINY_WIDTH)
+        self._rows = self._rows_of(width)
+        if careful:
+            self._rows = min(self._rows, max(_CAREFUL_ROWS, batch_rows))
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the next window, at least 1."""
+        whole = self._rows - self._rows % self._batch_rows
+        return whole or self._rows
+
+    def adapt(self, num_rows: int, num_bytes: int) -> None:
+        """Learns that `num_rows` rows have decoded to `num_bytes`."""
+        self._rows = min(self._rows_of(num_bytes / num_rows), self._rows * _GROWTH)
+
+    def _rows_of(self, width: float) -> int:
+        return max(1, int(self._num_bytes / max(width, 1.0)))
+
+
+def _fixed_width(field: Field) -> float | None:
+    """Bytes of a row of `field` in Arrow; None if rows differ."""
+    if field.logical_type == "struct" and not is_leaf(field):
+        widths = [_fixed_width(child) for child in field.children]
+        known = [width for width in widths if width is not None]
+        return sum(known) if len(known) == len(widths) else None
+    if field.children:
+        return None
+    return _bit_width(to_arrow_type(field)) / 8 if _has_width(to_arrow_type(field)) else None
+
+
+def _has_width(dtype: pa.DataType) -> bool:
+    if pa.types.is_fixed_size_list(dtype):
+        return _has_width(dtype.value_type)
+    return bool(pa.types.is_primitive(dtype) or pa.types.is_fixed_size_binary(dtype) or pa.types.is_decimal(dtype))
+
+
+def _bit_width(dtype: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(dtype):
+        return int(dtype.list_size) * _bit_width(dtype.value_type)
+    return int(dtype.bit_width)
