@@ -15,15 +15,18 @@ class ChunkLimits:
 
     Attributes:
         max_values: values in a chunk at most, a power of two; the format allows 32768.
-        max_bytes: bytes of one value buffer of a chunk, unless a single value is larger.
+        max_bytes: bytes of one value buffer of a chunk, unless two values are larger.
     """
 
     max_values: int = 4096
     max_bytes: int = 8192
 
     def values_per_chunk(self, bits_per_value: int) -> int:
-        """The largest power of two of values that keeps to both limits, at least 1."""
-        fitting = max(1, self.max_bytes * 8 // max(bits_per_value, 1))
+        """The largest power of two of values that keeps to both limits, at least 2.
+
+        A chunk of one value can only be the last of its page: the wire reserves the logarithm 0 for that.
+        """
+        fitting = max(2, self.max_bytes * 8 // max(bits_per_value, 1))
         return min(self.max_values, 1 << (fitting.bit_length() - 1))
 
 

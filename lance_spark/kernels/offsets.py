@@ -113,8 +113,9 @@ def concatenate_variable(
 def plan_variable_chunks(offsets, offset_bytes, num_values, max_values, max_bytes, target_counts, target_sizes):
     """Cuts byte strings into chunks of a power of two of values; returns the number of chunks.
 
-    A chunk takes as many values as fit into `max_bytes` (at least one), offsets included, at most `max_values`; only
-    the last one may hold another number than a power of two. `target_sizes` are rounded up to whole offsets.
+    A chunk takes as many values as fit into `max_bytes`, offsets included, at most `max_values`. Only the last one may
+    hold another number than a power of two, or a single value: the logarithm 0 is reserved for it. `target_sizes` are
+    rounded up to whole offsets.
     """
     counts = pointer_i64(target_counts)
     sizes = pointer_i64(target_sizes)
@@ -129,14 +130,14 @@ def plan_variable_chunks(offsets, offset_bytes, num_values, max_values, max_byte
         size = (take + 1) * offset_bytes + _offset_at(offsets, offset_bytes, done + take) - base
         if size > max_bytes:
             take = max_values
-            while take > 1:
+            while take > 2:
                 take >>= 1
                 if take <= left:
                     size = (take + 1) * offset_bytes + _offset_at(offsets, offset_bytes, done + take) - base
                     if size <= max_bytes:
                         break
-        if take == 1:
-            size = 2 * offset_bytes + _offset_at(offsets, offset_bytes, done + 1) - base
+        take = min(take, left)
+        size = (take + 1) * offset_bytes + _offset_at(offsets, offset_bytes, done + take) - base
         counts[chunks] = take
         sizes[chunks] = (size + offset_bytes - 1) // offset_bytes * offset_bytes
         chunks += 1
