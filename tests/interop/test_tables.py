@@ -81,7 +81,7 @@ def test_add_alter_and_drop_columns(tmp_path: Path, version: str) -> None:
     keyed = pa.table({"id": pa.array(range(0, 2000, 2), pa.int64()), "even": pa.array(range(1000), pa.int32())})
     dataset.merge(keyed, "id")
     dataset.alter_columns({"path": "name", "name": "renamed"})
-    dataset.alter_columns({"path": "double", "data_type": pa.float64()})
+    dataset.alter_columns({"path": "double", "data_type": pa.int32()})
     dataset.drop_columns(["tags"])
     dataset.delete("id % 11 = 0")
     assert_reads_equal(uri)
