@@ -1,8 +1,9 @@
 """The one map between Lance fields and Arrow types.
 
 What Arrow has and Lance has not is refused with what to do, except where another type holds the same values:
-string views become strings, binary views become binary. Extension types are stored as their storage type; their name
-and parameters go into the field's metadata under Arrow's own keys, and stay there when the field is read.
+string views become strings, binary views become binary. That the keys of a map or the values of a dictionary are in
+order is not kept. Extension types are stored as their storage type, see `extension`; their name and parameters stay
+in the field's metadata when it is read.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import pyarrow.types as pt
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema import logical_type as lt
-from lance_spark.schema.field import DictionaryLocation, Field, FieldId, LanceSchema
+from lance_spark.schema.extension import EXTENSION_NAME, storage, text_metadata
+from lance_spark.schema.field import MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema, is_set
 
-EXTENSION_NAME = "ARROW:extension:name"
-EXTENSION_METADATA = "ARROW:extension:metadata"
+_PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+_PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+_CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
 
 _PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3  # lance.file.Encoding
 
@@ -85,6 +88,8 @@ def to_arrow_type(field: Field) -> pa.DataType:
     if lt.is_fixed_size_list(logical) and field.children:
         _, parameters = lt.split(logical)
         return pa.list_(to_arrow_field(_only_child(field)), _number(parameters[-1], field))
+    if logical.count("fixed_size_list:") + logical.count("dict:") > MAX_DEPTH:
+        raise CorruptFileError(f"the type of field {field.name!r} nests deeper than {MAX_DEPTH}")
     return _parametric(logical, field)
 
 
@@ -111,6 +116,8 @@ def _number(text: str, field: Field) -> int:
 def _parametric(logical: str, field: Field) -> pa.DataType:
     kind, parameters = lt.split(logical)
     build = _PARAMETRIC.get(kind)
+    if kind in _WITH_CHILDREN:
+        raise CorruptFileError(f"field {field.name!r} of type {logical!r} lacks its children")
     if build is None:
         raise UnsupportedFeatureError(
             f"field {field.name!r} has type {logical!r}, which this release does not know; read the table without it",
@@ -118,7 +125,7 @@ def _parametric(logical: str, field: Field) -> pa.DataType:
         )
     try:
         return build(parameters, field)
-    except (ValueError, IndexError, TypeError, KeyError, pa.ArrowException) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as error:
         raise CorruptFileError(f"field {field.name!r} has the malformed type {logical!r}") from error
 
 
@@ -130,6 +137,11 @@ def _timestamp(parameters: tuple[str, ...], field: Field) -> pa.DataType:
 def _decimal(parameters: tuple[str, ...], field: Field) -> pa.DataType:
     bits, precision, scale = parameters
     return {"128": pa.decimal128, "256": pa.decimal256}[bits](int(precision), int(scale))
+
+
+def _fixed_size_binary(parameters: tuple[str, ...], field: Field) -> pa.DataType:
+    (width,) = parameters
+    return pa.binary(_number(width, field))
 
 
 def _fixed_size_list(parameters: tuple[str, ...], field: Field) -> pa.DataType:
@@ -146,11 +158,12 @@ def _inner(logical: str, field: Field) -> pa.DataType:
     return _SIMPLE[logical] if logical in _SIMPLE else _parametric(logical, field)
 
 
+_WITH_CHILDREN = lt.LIST_TYPES | lt.LARGE_LIST_TYPES | {"struct", "map"}
 _PARAMETRIC: dict[str, Callable[[tuple[str, ...], Field], pa.DataType]] = {
     "timestamp": _timestamp,
-    "duration": lambda parameters, field: pa.duration(parameters[0]),
+    "duration": lambda parameters, field: pa.duration(*parameters),
     "decimal": _decimal,
-    "fixed_size_binary": lambda parameters, field: pa.binary(_number(parameters[0], field)),
+    "fixed_size_binary": _fixed_size_binary,
     "fixed_size_list": _fixed_size_list,
     "dict": _dictionary,
 }
@@ -160,17 +173,18 @@ def from_arrow_schema(schema: pa.Schema, *, first_id: int = 0) -> LanceSchema:
     """The Lance schema of an Arrow schema; fields are numbered depth-first from `first_id`.
 
     Raises:
-        InvalidInputError: a type that Lance has not, two fields of one name, or an empty name.
+        InvalidInputError: a type that Lance has not, two fields of one name, an empty name, or a top-level name that
+            holds a dot.
     """
     _check_names([field.name for field in schema], "the schema")
     ids = count(first_id)
-    fields = tuple(_from_arrow_field(field, ids, field.name) for field in schema)
-    return LanceSchema(fields, _text_keys(schema.metadata))
+    fields = tuple(_top_level(field, ids) for field in schema)
+    return LanceSchema(fields, text_metadata(schema.metadata, "the schema"))
 
 
 def from_arrow_field(field: pa.Field, *, first_id: int) -> Field:
     """One Lance field and its children, numbered depth-first from `first_id`; raises as `from_arrow_schema`."""
-    return _from_arrow_field(field, count(first_id), field.name)
+    return _top_level(field, count(first_id))
 
 
 def logical_type_of(dtype: pa.DataType) -> str:
@@ -182,43 +196,40 @@ def logical_type_of(dtype: pa.DataType) -> str:
     return _logical(dtype, str(dtype))
 
 
-def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str) -> Field:
-    dtype, metadata = _storage(field)
+def _top_level(field: pa.Field, ids: Iterator[int]) -> Field:
+    if "." in field.name:
+        # Nested names may hold dots; top-level ones are refused by the reference too, which cannot read such a column.
+        raise InvalidInputError(f"{field.name!r} is no name for a column, dots separate nested fields; rename it")
+    return _from_arrow_field(field, ids, field.name, 0)
+
+
+def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int) -> Field:
+    if depth > MAX_DEPTH:
+        raise InvalidInputError(f"{path.partition('.')[0]!r} nests deeper than {MAX_DEPTH} fields")
+    dtype, metadata = storage(field)
+    position = _position(metadata, _PRIMARY_KEY_POSITION)
     field_id = FieldId(next(ids))
     return Field(
         name=field.name,
         id=field_id,
         logical_type=_logical(dtype, path),
         nullable=field.nullable,
-        children=tuple(_from_arrow_field(child, ids, f"{path}.{child.name}") for child in _children(dtype, path)),
+        children=tuple(
+            _from_arrow_field(child, ids, f"{path}.{child.name}", depth + 1) for child in _children(dtype, path)
+        ),
         metadata=metadata,
         encoding=_wire_encoding(dtype),
         dictionary=DictionaryLocation(0, 0) if pt.is_dictionary(dtype) else None,
-        unenforced_primary_key=metadata.get("lance-schema:unenforced-primary-key", b"").lower() == b"true",
+        extension_name=metadata.get(EXTENSION_NAME, b"").decode(),
+        unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
+        unenforced_primary_key_position=position or 0,
+        unenforced_clustering_key_position=_position(metadata, _CLUSTERING_KEY_POSITION) or 0,
     )
 
 
-def _storage(field: pa.Field) -> tuple[pa.DataType, Mapping[str, bytes]]:
-    metadata = dict(_text_keys(field.metadata))
-    dtype = field.type
-    if isinstance(dtype, pa.BaseExtensionType):
-        metadata[EXTENSION_NAME] = dtype.extension_name.encode()
-        metadata[EXTENSION_METADATA] = _extension_parameters(dtype, field.name)
-        dtype = dtype.storage_type
-    return dtype, metadata
-
-
-def _extension_parameters(dtype: pa.BaseExtensionType, path: str) -> bytes:
-    if isinstance(dtype, pa.ExtensionType):
-        return bytes(dtype.__arrow_ext_serialize__())
-    # Types that are built into pyarrow do not say how they are serialized; these have no parameters.
-    if dtype.extension_name in {"arrow.uuid", "arrow.json", "arrow.bool8"}:
-        return b""
-    raise InvalidInputError(f"{path} has extension type {dtype.extension_name}; cast it to {dtype.storage_type} first")
-
-
-def _text_keys(metadata: Mapping[bytes, bytes] | None) -> dict[str, bytes]:
-    return {key.decode(): value for key, value in (metadata or {}).items()}
+def _position(metadata: Mapping[str, bytes], key: str) -> int | None:
+    digits = metadata.get(key, b"").removeprefix(b"+")
+    return int(digits) if digits.isdigit() and len(digits) <= 10 and int(digits) < 1 << 32 else None
 
 
 def _children(dtype: pa.DataType, path: str) -> list[pa.Field]:
@@ -226,8 +237,8 @@ def _children(dtype: pa.DataType, path: str) -> list[pa.Field]:
         _check_names([child.name for child in dtype], path)
         return list(dtype)
     if pt.is_map(dtype):
-        key = dtype.key_field.with_name("key").with_nullable(False)
-        return [pa.field("entries", pa.struct([key, dtype.item_field.with_name("value")]), nullable=False)]
+        entries = pa.struct([dtype.key_field.with_nullable(False), dtype.item_field])
+        return [pa.field("entries", entries, nullable=False)]
     if pt.is_list(dtype) or pt.is_large_list(dtype):
         return [dtype.value_field]
     if pt.is_fixed_size_list(dtype) and pt.is_struct(dtype.value_type):
@@ -264,6 +275,8 @@ def _logical(dtype: pa.DataType, path: str) -> str:
 
 def _parametric_logical(dtype: pa.DataType, path: str) -> str:
     if pt.is_timestamp(dtype):
+        if dtype.tz == "-":
+            raise InvalidInputError(f"{path} has the time zone '-', which stands for none in Lance; name a time zone")
         return f"timestamp:{dtype.unit}:{dtype.tz or '-'}"
     if pt.is_duration(dtype):
         return f"duration:{dtype.unit}"
@@ -272,20 +285,38 @@ def _parametric_logical(dtype: pa.DataType, path: str) -> str:
     if pt.is_fixed_size_binary(dtype):
         return f"fixed_size_binary:{dtype.byte_width}"
     if pt.is_dictionary(dtype):
-        return f"dict:{_logical(dtype.value_type, path)}:{_logical(dtype.index_type, path)}:false"
+        return f"dict:{_dictionary_value(dtype, path)}:{_logical(dtype.index_type, path)}:false"
     if pt.is_fixed_size_list(dtype):
         return f"fixed_size_list:{_fixed_size_list_item(dtype, path)}:{dtype.list_size}"
     raise InvalidInputError(f"{path} has type {dtype}, which Lance cannot hold; {_advice(dtype)}")
 
 
+def _dictionary_value(dtype: pa.DataType, path: str) -> str:
+    value = _logical(dtype.value_type, path)
+    if ":" in value or pt.is_nested(dtype.value_type):
+        # Readers split the type at its colons.
+        raise InvalidInputError(
+            f"{path} is a dictionary of {dtype.value_type}, which Lance cannot name; cast it to that"
+        )
+    return value
+
+
 def _fixed_size_list_item(dtype: pa.DataType, path: str) -> str:
     item = dtype.value_type
+    if dtype.list_size == 0:
+        raise InvalidInputError(f"{path} is a list of fixed size 0, which Lance cannot hold; use a list instead")
+    if pt.is_fixed_size_list(item) and pt.is_struct(_innermost(item)):
+        raise InvalidInputError(f"{path} is a fixed-size list of {item}, which Lance cannot hold; use a list instead")
     if isinstance(item, pa.BaseExtensionType) and item.extension_name == "lance.bfloat16":
         return "lance.bfloat16"
     fixed_width = pt.is_primitive(item) or pt.is_decimal(item) or pt.is_fixed_size_binary(item) or pt.is_boolean(item)
     if not (fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item)):
         raise InvalidInputError(f"{path} is a fixed-size list of {item}, which Lance cannot hold; use a list instead")
     return _logical(item, path)
+
+
+def _innermost(dtype: pa.DataType) -> pa.DataType:
+    return _innermost(dtype.value_type) if pt.is_fixed_size_list(dtype) else dtype
 
 
 def _advice(dtype: pa.DataType) -> str:
@@ -303,5 +334,14 @@ def _wire_encoding(dtype: pa.DataType) -> int:
         return 0
     if pt.is_dictionary(dtype):
         return _DICTIONARY
-    variable = pt.is_string(dtype) or pt.is_large_string(dtype) or pt.is_binary(dtype) or pt.is_large_binary(dtype)
-    return _VAR_BINARY if variable else _PLAIN
+    return _VAR_BINARY if any(is_variable(dtype) for is_variable in _VARIABLE) else _PLAIN
+
+
+_VARIABLE = (
+    pt.is_string,
+    pt.is_large_string,
+    pt.is_string_view,
+    pt.is_binary,
+    pt.is_large_binary,
+    pt.is_binary_view,
+)

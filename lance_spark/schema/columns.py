@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.field import Field
+from lance_spark.schema.field import Field, is_set
 
-_TRUE = b"true"
+_PACKED = "lance-encoding:packed"
+_BLOB = "lance-encoding:blob"
 BLOB_V2_EXTENSION = "lance.blob.v2"
 
 
 def is_packed(field: Field) -> bool:
     """True for a struct whose children lie row by row in one column."""
-    keys = ("lance-encoding:packed", "packed")
-    return field.logical_type == "struct" and any(field.metadata.get(key, b"").lower() == _TRUE for key in keys)
+    return field.logical_type == "struct" and (is_set(field.metadata, _PACKED) or is_set(field.metadata, "packed"))
 
 
 def is_blob(field: Field) -> bool:
-    """True for a column of large values that lie outside of the pages (blob v1 and v2)."""
+    """True for a column of large values that lie outside of the pages (blob v1 and v2).
+
+    The key alone says so, whatever its value.
+    """
     extension = field.metadata.get("ARROW:extension:name", b"").decode("utf-8", "replace") or field.extension_name
-    return field.metadata.get("lance-encoding:blob", b"").lower() == _TRUE or extension == BLOB_V2_EXTENSION
+    return _BLOB in field.metadata or extension == BLOB_V2_EXTENSION
 
 
 def is_leaf(field: Field) -> bool:
@@ -45,6 +48,8 @@ def column_fields(fields: Iterable[Field], version: FileVersion) -> tuple[Field,
 
 
 def _nodes(field: Field) -> list[Field]:
-    if is_leaf(field) or field.logical_type.startswith("fixed_size_list:"):
+    # Writers of 2.0 files took the mere presence of the newer key for a yes.
+    packed = field.logical_type == "struct" and _PACKED in field.metadata
+    if is_leaf(field) or packed or field.logical_type.startswith("fixed_size_list:"):
         return [field]
     return [field, *(node for child in field.children for node in _nodes(child))]

@@ -1,4 +1,4 @@
-"""A Lance schema: a tree of fields with stable ids (`lance.file.Field`, format-facts A.4).
+"""A Lance schema: a tree of fields with stable ids (`lance.file.Field`).
 
 The wire lists fields depth-first with `id` and `parent_id`; here a field holds its children. `Field.type` of
 the wire is always 0 in real files, so the kind of a field follows from `logical_type` alone.
@@ -11,12 +11,23 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NewType
 
+from lance_spark.errors import NotFoundError
+
 FieldId = NewType("FieldId", int)
 
 TOMBSTONE_FIELD_ID = FieldId(-2)
 """In `DataFile.fields`: a column whose values another file has replaced."""
 
+MAX_DEPTH = 100
+"""How deep fields may nest, top-level fields being at depth 0."""
+
 _EMPTY: Mapping[str, bytes] = MappingProxyType({})
+_YES = frozenset({b"true", b"1", b"on", b"yes", b"y"})
+
+
+def is_set(metadata: Mapping[str, bytes], key: str) -> bool:
+    """True if metadata holds `key` with one of the words for yes: true, 1, on, yes, y, in any case."""
+    return metadata.get(key, b"").lower() in _YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,8 @@ class Field:
     """One node of a schema; immutable.
 
     `metadata` is Arrow field metadata (values are bytes, as on the wire). `encoding` is the wire's enum value
-    and matters for legacy files only.
+    and matters for legacy files only. Positions of fields in the primary and the clustering key count from 1;
+    0 is a field without a place of its own.
     """
 
     name: str
@@ -45,6 +57,8 @@ class Field:
     dictionary: DictionaryLocation | None = None
     extension_name: str = ""
     unenforced_primary_key: bool = False
+    unenforced_primary_key_position: int = 0
+    unenforced_clustering_key_position: int = 0
 
     def walk(self) -> Iterator[Field]:
         """This field and all below it, depth-first (the order of the wire)."""
@@ -73,6 +87,17 @@ class LanceSchema:
     def max_field_id(self) -> int:
         """The largest field id, -1 for no fields."""
         return max((node.id for node in self.walk()), default=-1)
+
+    def field_by_id(self, field_id: int) -> Field:
+        """The field with this id, at any depth.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for node in self.walk():
+            if node.id == field_id:
+                return node
+        raise NotFoundError(f"the schema has no field with id {field_id}")
 
     def names(self) -> tuple[str, ...]:
         """Names of the top-level fields."""

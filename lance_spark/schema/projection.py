@@ -54,7 +54,7 @@ def find(schema: LanceSchema, path: Sequence[str]) -> tuple[Field, ...]:
         match = next((field for field in siblings if field.name == name), None)
         if match is None:
             near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
             known = ", ".join(repr(field.name) for field in siblings[:20])
             raise NotFoundError(f"there is no column {'.'.join(path)!r}{hint} Known here: {known or 'no fields'}")
         found.append(match)
@@ -66,7 +66,8 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
     """The schema with only `columns`, top-level fields in the order in which they are first named.
 
     Several paths into one struct give one struct; its children keep the order of the schema. A column that is named
-    twice stands once.
+    twice stands once. What cannot be had in part stays whole: a packed struct, a blob, the keys of a map, and the
+    values of a map if nothing in them is named.
 
     Raises:
         NotFoundError: there is no such column.
@@ -76,8 +77,11 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
     for column in columns:
         along = find(schema, _resolve(schema, column))
         ids = wanted.setdefault(along[0].name, set())
-        ids.update(node.id for node in along[-1].walk())
+        # The parts of a blob's description have no ids of their own.
+        ids.update(node.id for node in along[-1].walk() if node.id >= 0)
     tops = {field.name: field for field in schema.fields}
+    for name, ids in wanted.items():
+        _complete(tops[name], ids)
     pruned = [prune((tops[name],), ids) for name, ids in wanted.items()]
     return LanceSchema(tuple(field for fields in pruned for field in fields), schema.metadata)
 
@@ -87,6 +91,25 @@ def _resolve(schema: LanceSchema, column: str | Sequence[str]) -> Sequence[str]:
         return column
     # A top-level column whose name holds dots may be given as it is.
     return (column,) if any(field.name == column for field in schema.fields) else parse_path(column)
+
+
+def _complete(field: Field, ids: set[int]) -> bool:
+    """Adds to `ids` what has to be read along with them below `field`; False if nothing there is wanted."""
+    # No short cut: every child has to be completed.
+    wanted_below = [_complete(child, ids) for child in field.children]
+    wanted = field.id in ids or any(wanted_below)
+    if wanted and is_leaf(field):
+        ids.add(field.id)
+    if wanted and field.logical_type == "map" and len(field.children) == 1:
+        for part in field.children[0].children[:1] + tuple(
+            value for value in field.children[0].children[1:] if not _holds(value, ids)
+        ):
+            ids.update(node.id for node in part.walk())
+    return wanted
+
+
+def _holds(field: Field, ids: Collection[int]) -> bool:
+    return any(node.id in ids for node in field.walk())
 
 
 def prune(fields: Iterable[Field], ids: Collection[int]) -> tuple[Field, ...]:

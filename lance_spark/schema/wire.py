@@ -6,15 +6,14 @@ The wire lists fields depth-first, each with its id and its parent's (-1 for top
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from lance_spark._proto import file_pb2
 from lance_spark.errors import CorruptFileError
-from lance_spark.schema.columns import is_blob, is_packed
-from lance_spark.schema.field import DictionaryLocation, Field, FieldId, LanceSchema
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema
 
 _NO_PARENT = -1
-_MAX_DEPTH = 100
+_NO_ID = -1
 
 
 def schema_from_proto(message: file_pb2.Schema) -> LanceSchema:
@@ -35,17 +34,20 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     """The trees of top-level fields.
 
     Raises:
-        CorruptFileError: an id twice, a parent that does not stand before its child, or nesting beyond reason.
+        CorruptFileError: an id that is negative or there twice, a parent that does not stand before its child, or
+            nesting beyond reason.
     """
     children: dict[int, list[int]] = {}
     positions: dict[int, int] = {}
     tops: list[int] = []
     owner_of_unnumbered: int | None = None
     for position, message in enumerate(messages):
-        if message.id == _NO_PARENT and owner_of_unnumbered is not None:
+        if message.id == _NO_ID and owner_of_unnumbered is not None:
             # The descriptor children of a blob column carry no ids of their own.
             children.setdefault(owner_of_unnumbered, []).append(position)
             continue
+        if message.id < 0:
+            raise CorruptFileError(f"field {message.name!r} has id {message.id}")
         if message.id in positions:
             raise CorruptFileError(f"two fields of the schema have id {message.id}")
         if message.parent_id == _NO_PARENT:
@@ -55,14 +57,13 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
         else:
             raise CorruptFileError(f"field {message.name!r} has parent {message.parent_id}, which is not before it")
         positions[message.id] = position
-        described = _field(message, ())
-        owner_of_unnumbered = position if is_blob(described) or is_packed(described) else None
+        owner_of_unnumbered = position if is_blob(_field(message, ())) else None
     return tuple(_build(messages, children, position, 0) for position in tops)
 
 
 def _build(messages: Sequence[file_pb2.Field], children: dict[int, list[int]], position: int, depth: int) -> Field:
-    if depth > _MAX_DEPTH:
-        raise CorruptFileError(f"the schema nests deeper than {_MAX_DEPTH} fields")
+    if depth > MAX_DEPTH:
+        raise CorruptFileError(f"the schema nests deeper than {MAX_DEPTH} fields")
     below = tuple(_build(messages, children, child, depth + 1) for child in children.get(position, ()))
     return _field(messages[position], below)
 
@@ -80,6 +81,8 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
         dictionary=DictionaryLocation(message.dictionary.offset, message.dictionary.length) if located else None,
         extension_name=message.extension_name,
         unenforced_primary_key=message.unenforced_primary_key,
+        unenforced_primary_key_position=message.unenforced_primary_key_position,
+        unenforced_clustering_key_position=message.unenforced_clustering_key_position,
     )
 
 
@@ -92,9 +95,9 @@ def fields_to_proto(fields: Iterable[Field]) -> list[file_pb2.Field]:
 
 
 def _append(messages: list[file_pb2.Field], field: Field, parent_id: int) -> None:
-    optional: dict[str, Any] = {}
+    location = None
     if field.dictionary is not None:
-        optional["dictionary"] = file_pb2.Dictionary(offset=field.dictionary.offset, length=field.dictionary.length)
+        location = file_pb2.Dictionary(offset=field.dictionary.offset, length=field.dictionary.length)
     messages.append(
         file_pb2.Field(
             name=field.name,
@@ -106,8 +109,10 @@ def _append(messages: list[file_pb2.Field], field: Field, parent_id: int) -> Non
             extension_name=field.extension_name,
             metadata=dict(field.metadata),
             unenforced_primary_key=field.unenforced_primary_key,
-            **optional,
+            unenforced_primary_key_position=field.unenforced_primary_key_position,
+            unenforced_clustering_key_position=field.unenforced_clustering_key_position,
+            dictionary=location,
         )
     )
     for child in field.children:
-        _append(messages, child, field.id)
+        _append(messages, child, _NO_PARENT if child.id == _NO_ID else field.id)

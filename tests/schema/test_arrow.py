@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
@@ -101,11 +104,75 @@ def test_an_extension_type_is_its_storage_and_metadata() -> None:
 
 @pytest.mark.parametrize(
     "logical",
-    ["decimal:128", "decimal:64:1:2", "decimal:128:x:2", "fixed_size_list:float", "fixed_size_list:float:-1", "dict:a"],
+    [
+        "decimal:128",
+        "decimal:64:1:2",
+        "decimal:128:x:2",
+        "decimal:128:99999999999999999999:2",
+        "fixed_size_list:float",
+        "fixed_size_list:float:-1",
+        "fixed_size_list:float:99999999999",
+        "fixed_size_binary:",
+        "fixed_size_binary:x",
+        "dict:a",
+        "dict:string:string:false",
+        "timestamp:us",
+        "timestamp:fortnight:-",
+        "duration:",
+        "fixed_size_binary:1:2",
+    ],
 )
 def test_malformed_types_are_corrupt(logical: str) -> None:
     with pytest.raises(CorruptFileError, match="malformed"):
         arrow.to_arrow_type(Field("f", FieldId(0), logical))
+
+
+@pytest.mark.parametrize("logical", ["fixed_size_list:struct:2", "dict:list:int8:false", "list", "large_list.struct"])
+def test_types_without_their_children_are_corrupt(logical: str) -> None:
+    with pytest.raises(CorruptFileError, match="children"):
+        arrow.to_arrow_type(Field("f", FieldId(0), logical))
+
+
+@pytest.mark.parametrize("number", [101, 100_000])
+def test_types_that_nest_beyond_reason_are_corrupt(number: int) -> None:
+    for logical in ("fixed_size_list:" * number + "float" + ":1" * number, "dict:" * number):
+        with pytest.raises(CorruptFileError, match="deeper"):
+            arrow.to_arrow_type(Field("f", FieldId(0), logical))
+
+
+@given(st.text(alphabet="dict:fxe_szlsta0123456789-decimaltimestampusdurn", max_size=60))
+@example("fixed_size_list:fixed_size_list:float:2")
+def test_no_logical_type_does_harm(logical: str) -> None:
+    with suppress(CorruptFileError, UnsupportedFeatureError):
+        arrow.to_arrow_type(Field("f", FieldId(0), logical))
+
+
+def test_schemas_that_could_not_be_read_again_are_not_made() -> None:
+    dtype = pa.int8()
+    for _ in range(101):
+        dtype = pa.list_(dtype)
+    with pytest.raises(InvalidInputError, match="deeper"):
+        arrow.from_arrow_schema(pa.schema([("l", dtype)]))
+    read = wire.fields_from_proto(
+        wire.fields_to_proto(arrow.from_arrow_schema(pa.schema([("l", dtype.value_type)])).fields)
+    )
+    assert len(list(read[0].walk())) == 101
+
+
+def test_metadata_has_to_be_text() -> None:
+    for field in (pa.field("f", pa.int8(), True, {b"k": b"\xff"}), pa.field("f", pa.int8(), True, {b"\xff": b"v"})):
+        with pytest.raises(InvalidInputError, match="UTF-8"):
+            arrow.from_arrow_schema(pa.schema([field]))
+    with pytest.raises(InvalidInputError, match="UTF-8"):
+        arrow.from_arrow_schema(pa.schema([("f", pa.int8())], metadata={b"k": b"\xff"}))
+
+
+def test_schema_metadata_and_first_ids_are_kept() -> None:
+    schema = pa.schema([("s", pa.struct([("a", pa.int8())])), ("b", pa.int8())], metadata={"k": "v"})
+    ours = arrow.from_arrow_schema(schema, first_id=7)
+    assert [node.id for node in ours.walk()] == [7, 8, 9]
+    assert ours.max_field_id == 9
+    assert arrow.to_arrow_schema(ours).equals(schema, check_metadata=True)
 
 
 def test_unknown_types_are_unsupported() -> None:

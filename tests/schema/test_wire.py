@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lance_spark._proto import file_pb2
 from lance_spark.errors import CorruptFileError
-from lance_spark.schema.wire import fields_from_proto
+from lance_spark.schema.wire import fields_from_proto, fields_to_proto, schema_from_proto, schema_to_proto
 
 
 def field(number: int, parent: int, **more: object) -> file_pb2.Field:
@@ -37,3 +41,35 @@ def test_children_of_a_blob_column_have_no_ids() -> None:
     blob = field(0, -1, metadata={"lance-encoding:blob": b"true"})
     trees = fields_from_proto([blob, field(-1, -1), field(-1, -1), field(1, -1)])
     assert [len(tree.children) for tree in trees] == [2, 0]
+
+
+def test_a_negative_id() -> None:
+    for number in (-1, -2):
+        with pytest.raises(CorruptFileError, match=str(number)):
+            fields_from_proto([field(0, -1), field(number, -1)])
+
+
+def test_what_is_read_is_written_again() -> None:
+    blob = field(0, -1, metadata={"lance-encoding:blob": b"true"}, extension_name="lance.blob.v2", encoding=2)
+    key = field(4, 3, unenforced_primary_key=True, unenforced_primary_key_position=2, nullable=True)
+    order = field(5, 3, unenforced_clustering_key_position=1, dictionary=file_pb2.Dictionary(offset=7, length=9))
+    messages = [blob, field(-1, -1), field(-1, -1), field(3, -1), key, order, field(2, -1)]
+    assert fields_to_proto(fields_from_proto(messages)) == messages
+
+
+def test_schemas() -> None:
+    message = file_pb2.Schema(fields=[field(0, -1)], metadata={"k": b"\x00\xff"})
+    assert schema_to_proto(schema_from_proto(message)) == message
+
+
+numbers = st.integers(-3, 6)
+
+
+@given(st.lists(st.tuples(numbers, numbers, st.booleans()), max_size=8))
+def test_no_list_of_fields_does_harm(rows: list[tuple[int, int, bool]]) -> None:
+    metadata = {"lance-encoding:blob": b"true"}
+    messages = [field(number, parent, metadata=metadata if blob else {}) for number, parent, blob in rows]
+    with suppress(CorruptFileError):
+        trees = fields_from_proto(messages)
+        # Nothing is lost.
+        assert sum(1 for tree in trees for _ in tree.walk()) == len(messages)

@@ -1,0 +1,93 @@
+"""Arrow extension types: Lance stores their storage type, and their name and parameters in the field's metadata.
+
+The keys are those of Arrow's own IPC and C interfaces, so that whoever knows the type can bring it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+
+EXTENSION_NAME = "ARROW:extension:name"
+EXTENSION_METADATA = "ARROW:extension:metadata"
+_JSON_TEXT = b"arrow.json"
+
+
+def storage(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
+    """(storage type, metadata with the extension's name and parameters) of a field of any type.
+
+    Raises:
+        InvalidInputError: an extension type that cannot be stored, or metadata that is not UTF-8.
+    """
+    metadata = text_metadata(field.metadata, field.name)
+    dtype = field.type
+    if isinstance(dtype, pa.BaseExtensionType):
+        metadata[EXTENSION_NAME] = dtype.extension_name.encode()
+        metadata[EXTENSION_METADATA] = _parameters(dtype, field.name)
+        dtype = dtype.storage_type
+    if metadata.get(EXTENSION_NAME) == _JSON_TEXT:
+        # Lance has a binary JSON type; a text column of this name is one that the reference cannot read.
+        raise InvalidInputError(
+            f"{field.name!r} has extension type arrow.json, which is not written; cast it to string"
+        )
+    return dtype, metadata
+
+
+def text_metadata(metadata: Mapping[bytes, bytes] | None, owner: str) -> dict[str, bytes]:
+    """Arrow metadata with keys as text.
+
+    Raises:
+        InvalidInputError: a key or a value is not UTF-8, which other readers refuse.
+    """
+    texts = {}
+    for key, value in (metadata or {}).items():
+        try:
+            value.decode()
+            texts[key.decode()] = value
+        except UnicodeDecodeError:
+            raise InvalidInputError(
+                f"the metadata {key!r} of {owner!r} is not UTF-8; encode it, in base64 say"
+            ) from None
+    return texts
+
+
+def _parameters(dtype: pa.BaseExtensionType, name: str) -> bytes:
+    if isinstance(dtype, pa.ExtensionType):
+        return bytes(dtype.__arrow_ext_serialize__())
+    serialize = _BUILT_IN.get(dtype.extension_name)
+    if serialize is None:
+        raise InvalidInputError(
+            f"{name!r} has extension type {dtype.extension_name}, whose parameters cannot be stored; "
+            f"cast it to {dtype.storage_type} first"
+        )
+    return serialize(dtype)
+
+
+def _no_parameters(dtype: Any) -> bytes:
+    return b""
+
+
+def _fixed_shape_tensor(dtype: Any) -> bytes:
+    parameters = {"shape": dtype.shape, "dim_names": dtype.dim_names, "permutation": dtype.permutation}
+    present = {key: value for key, value in parameters.items() if value is not None}
+    return json.dumps(present, separators=(",", ":")).encode()
+
+
+def _opaque(dtype: Any) -> bytes:
+    parameters = {"type_name": dtype.type_name, "vendor_name": dtype.vendor_name}
+    return json.dumps(parameters, separators=(",", ":")).encode()
+
+
+# pyarrow does not show how the types built into it are serialized; Arrow's list of canonical extension types says it.
+_BUILT_IN: dict[str, Callable[[Any], bytes]] = {
+    "arrow.uuid": _no_parameters,
+    "arrow.json": _no_parameters,
+    "arrow.bool8": _no_parameters,
+    "arrow.fixed_shape_tensor": _fixed_shape_tensor,
+    "arrow.opaque": _opaque,
+}
