@@ -24,7 +24,6 @@ writers stage (``.tmp...``, ``...#1``).
 from __future__ import annotations
 
 import secrets
-import uuid
 from enum import Enum
 from urllib.parse import quote
 
@@ -121,10 +120,23 @@ def checked_ref_name(name: str) -> str:
     return name
 
 
-def new_data_file_name() -> str:
-    """A new unique name inside `data/`: 24 binary digits, to spread names over an object store, then 26 hex digits."""
-    random = uuid.UUID(bytes=secrets.token_bytes(16), version=4).bytes
-    return "".join(f"{byte:08b}" for byte in random[:3]) + random[3:].hex() + ".lance"
+def new_job() -> str:
+    """The name of a new write job: 16 random hex digits, with which the names of its data files end."""
+    return secrets.token_hex(8)
+
+
+def new_data_file_name(job: str | None = None) -> str:
+    """A new unique name inside `data/`: 24 binary digits, to spread names over an object store, then 26 hex digits.
+
+    The last 16 of these are `job`, so that a job made of many tasks can find the files of those that were killed.
+    """
+    random = secrets.token_bytes(8)
+    return "".join(f"{byte:08b}" for byte in random[:3]) + random[3:].hex() + (job or new_job()) + ".lance"
+
+
+def is_of_job(name: str, job: str) -> bool:
+    """True for the name of a data file that was made for `job`."""
+    return name.endswith(f"{job}.lance")
 
 
 def deletion_path(fragment_id: int, read_version: int, deletion_id: int, extension: str) -> str:

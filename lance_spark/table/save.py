@@ -156,7 +156,7 @@ def save(
         source.batches, table.store, plan.schema, file_version=plan.file_version, limits=limits, convert=plan.conform
     )
     try:
-        return _commit(table, plan, fragments, mode, options)
+        return commit_planned(table, plan, fragments, mode, options)
     except CommitStateUnknownError:
         raise
     except LanceError:
@@ -164,9 +164,15 @@ def save(
         raise
 
 
-def _commit(
-    table: TableLocation, plan: WritePlan, fragments: list[DataFragment], mode: str, options: CommitOptions
+def commit_planned(
+    table: TableLocation, plan: WritePlan, fragments: Sequence[DataFragment], mode: str, options: CommitOptions
 ) -> Manifest:
+    """Commits fragments that were written by `plan`; the version that was made. On an error the files stay.
+
+    An append that was to create the table goes on as an append if another writer created an equal one meanwhile.
+
+    Raises: as `commit_append` and `commit_overwrite`.
+    """
     if plan.appends and plan.base is not None:
         return commit_append(table, plan.base, fragments, options)
     try:

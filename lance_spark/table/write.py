@@ -17,7 +17,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.fragment import DataFile, DataFragment, FragmentId
-from lance_spark.table.paths import DATA, new_data_file_name
+from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
 
 DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
 DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
@@ -49,6 +49,7 @@ class FragmentWriter:
         store: the table's root.
         schema: the columns that are written, with the table's field ids.
         file_version: version of the data files.
+        job: the write job that this is a part of (`paths.new_job`).
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class FragmentWriter:
         *,
         file_version: FileVersion = FileVersion.V2_2,
         limits: FileLimits | None = None,
+        job: str | None = None,
     ) -> None:
         self._store = store
+        self._job = job
         self._schema = schema
         self._file_version = file_version
         self._limits = limits or FileLimits()
@@ -103,7 +106,7 @@ class FragmentWriter:
             self.abort()
 
     def _open(self) -> FileWriter:
-        path = f"{DATA}/{new_data_file_name()}"
+        path = f"{DATA}/{new_data_file_name(self._job)}"
         self._writer = FileWriter(self._store, path, self._schema, version=self._file_version)
         return self._writer
 
@@ -122,6 +125,7 @@ def write_fragments(
     file_version: FileVersion = FileVersion.V2_2,
     limits: FileLimits | None = None,
     convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    job: str | None = None,
 ) -> list[DataFragment]:
     """New fragments with the rows of `batches`, not yet part of the table. On an error nothing is left behind.
 
@@ -130,13 +134,14 @@ def write_fragments(
         store: the table's root.
         schema: the columns that are written, with the table's field ids.
         file_version: version of the data files.
+        job: the write job that this is a part of (`paths.new_job`).
 
     Raises:
         InvalidInputError: a batch does not fit the schema.
         UnsupportedFeatureError: files of this version cannot hold the schema.
         StorageError: the store failed.
     """
-    with FragmentWriter(store, schema, file_version=file_version, limits=limits) as writer:
+    with FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job) as writer:
         for batch in batches:
             writer.write(batch if convert is None else convert(batch))
         return writer.close()
@@ -149,6 +154,17 @@ def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment]) -> N
             store.delete(path)
         except LanceError:
             continue
+
+
+def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
+    """Removes the data files that were written for `job` but those of `keep`: what killed tasks have left."""
+    kept = set(_paths(keep))
+    for entry in list(store.list(DATA)):
+        if is_of_job(entry.path, job) and entry.path not in kept:
+            try:
+                store.delete(entry.path)
+            except LanceError:
+                continue
 
 
 def _paths(fragments: Iterable[DataFragment]) -> Iterator[str]:
