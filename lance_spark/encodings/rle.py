@@ -98,7 +98,7 @@ class Rle(MiniBlockEncoding, BlockEncoding):
         while True:
             counts = equal_chunks(block.num_values, per_chunk)
             bounds = measure_runs(block, counts)
-            if per_chunk == 1 or int(bounds.max()) * (block.bits_per_value // 8) <= limits.max_bytes:
+            if per_chunk <= 2 or int(bounds.max()) * (block.bits_per_value // 8) <= limits.max_bytes:
                 break
             per_chunk //= 2
         values, lengths = _encoded_runs(block, counts, bounds)

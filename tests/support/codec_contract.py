@@ -181,7 +181,7 @@ class CodecContract:
                 counts = case.encoded.num_values
                 assert len(case.encoded.buffers) == case.encoded.encoding.num_buffers, case.name
                 assert int(counts.sum()) == case.values.num_values, case.name
-                assert all(int(count).bit_count() == 1 and count <= 32768 for count in counts[:-1]), case.name
+                assert all(int(count).bit_count() == 1 and 2 <= count <= 32768 for count in counts[:-1]), case.name
                 for chunks in case.encoded.buffers:
                     assert chunks.num_values.tolist() == counts.tolist(), case.name
 

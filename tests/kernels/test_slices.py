@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.slices import concatenate, gather_rows, scatter_rows, scatter_slices
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16, 40])
+def test_columns_leave_and_enter_rows(width: int) -> None:
+    rows = np.random.default_rng(width).integers(0, 256, (50, width + 5), np.uint8)
+    column = np.zeros((50, width), np.uint8)
+    gather_rows(address_of(rows) + 3, width + 5, width, 50, address_of(column))
+    assert column.tolist() == rows[:, 3 : 3 + width].tolist()
+
+    target = np.zeros_like(rows)
+    scatter_rows(address_of(column), width + 5, width, 50, address_of(target) + 3)
+    expected = np.zeros_like(rows)
+    expected[:, 3 : 3 + width] = column
+    assert target.tolist() == expected.tolist()
+
+
+def test_slices_join_and_spread() -> None:
+    data = np.arange(20, dtype=np.uint8)
+    starts, lengths = np.array([5, 0, 19]), np.array([3, 0, 1])
+    joined = np.zeros(4, np.uint8)
+    concatenate(address_of(data), address_of(starts), address_of(lengths), 3, address_of(joined))
+    assert joined.tolist() == [5, 6, 7, 19]
+    spread, places = np.zeros(8, np.uint8), np.array([4, 0, 1])
+    scatter_slices(address_of(data), address_of(starts), address_of(lengths), 3, address_of(places), address_of(spread))
+    assert spread.tolist() == [0, 19, 0, 0, 5, 6, 7, 0]
