@@ -38,6 +38,7 @@ def holds_values(field: Field, file_version: FileVersion) -> bool:
 
 def _shown(field: Field) -> Field:
     if is_blob(field):
-        return Field(field.name, field.id, "struct", field.nullable, _DESCRIPTION, field.metadata)
+        # Not the extension type of the values: these are descriptions.
+        return Field(field.name, field.id, "struct", field.nullable, _DESCRIPTION, {"lance-encoding:blob": b"true"})
     children = tuple(_shown(child) for child in field.children)
     return field if children == field.children else field.with_children(children)

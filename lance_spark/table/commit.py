@@ -33,6 +33,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
+from lance_spark.table.tidy import delete_quietly
 from lance_spark.table.transaction import Transaction
 
 
@@ -258,11 +259,3 @@ class Commit:
 
 def _data_files(manifest: Manifest) -> frozenset[str]:
     return frozenset(file.path for message in manifest.fragments.messages for file in message.files)
-
-
-def delete_quietly(store: ObjectStore, path: str) -> None:
-    """Removes an object that nothing refers to; if the store refuses, a clean-up finds it later."""
-    try:
-        store.delete(path)
-    except LanceError:
-        return

@@ -87,7 +87,8 @@ def check_writable(writer_flags: int, path: str) -> None:
 
 
 def _check(flags: int, known: int, verb: str, path: str) -> None:
-    unknown = flags & ~known
+    # int: the complement of an IntFlag has no bits but the named ones.
+    unknown = flags & ~int(known)
     if unknown:
         raise UnsupportedFeatureError(
             f"{path} needs features that this release cannot {verb}: {_names(unknown)}; a newer release may",

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.errors import InvalidInputError
 from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.fragment import DataFile, DataFragment, FragmentId
 from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
+from lance_spark.table.tidy import delete_quietly
 
 DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
 DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
@@ -67,6 +68,7 @@ class FragmentWriter:
         self._file_version = file_version
         self._limits = limits or FileLimits()
         self._writer: FileWriter | None = None
+        self._path = ""
         self._fragments: list[DataFragment] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -94,6 +96,8 @@ class FragmentWriter:
         """Removes everything that was written."""
         if self._writer is not None:
             self._writer.abort()
+            # Publishing it may have failed after it was there.
+            delete_quietly(self._store, self._path)
             self._writer = None
         remove_fragments(self._store, self._fragments)
         self._fragments = []
@@ -106,15 +110,14 @@ class FragmentWriter:
             self.abort()
 
     def _open(self) -> FileWriter:
-        path = f"{DATA}/{new_data_file_name(self._job)}"
-        self._writer = FileWriter(self._store, path, self._schema, version=self._file_version)
+        self._path = f"{DATA}/{new_data_file_name(self._job)}"
+        self._writer = FileWriter(self._store, self._path, self._schema, version=self._file_version)
         return self._writer
 
     def _finish(self) -> None:
         if self._writer is not None:
-            written = self._writer.close()
+            self._fragments.append(_fragment(self._writer.close()))
             self._writer = None
-            self._fragments.append(_fragment(written))
 
 
 def write_fragments(
@@ -150,10 +153,7 @@ def write_fragments(
 def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment]) -> None:
     """Removes the data files of fragments that no version names; what the store keeps, a clean-up finds later."""
     for path in _paths(fragments):
-        try:
-            store.delete(path)
-        except LanceError:
-            continue
+        delete_quietly(store, path)
 
 
 def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
@@ -161,10 +161,7 @@ def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] 
     kept = set(_paths(keep))
     for entry in list(store.list(DATA)):
         if is_of_job(entry.path, job) and entry.path not in kept:
-            try:
-                store.delete(entry.path)
-            except LanceError:
-                continue
+            delete_quietly(store, entry.path)
 
 
 def _paths(fragments: Iterable[DataFragment]) -> Iterator[str]:
