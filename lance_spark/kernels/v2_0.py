@@ -89,7 +89,7 @@ def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, o
         wide: whether `offsets` are of 64 bits, else 32.
         offsets: one entry more than values.
         bitmap: validity, one bit a value, all set before.
-        starts: i64[num_ranges], first item of each range in the page.
+        starts: i64[num_ranges], first item of each range in the page; never before the end of the range before.
         stops: i64[num_ranges], the item after its last.
     """
     count = pointer_i64(counts)
@@ -105,20 +105,20 @@ def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, o
     written = np.int64(0)
     items = np.int64(0)
     num_nulls = np.int64(0)
+    passed = np.uint64(0)
     for i in range(np.uint64(num_ranges)):
         first = np.uint64(0)
         if before_flag[i]:
             first = pointer_u64(ends)[0]
             if first >= adjustment:
                 first -= adjustment
-            if first > limit:
-                return np.int64(FALLING)
             ends += 8
         last = pointer_u64(ends)[count[i] - 1]
         if last >= adjustment:
             last -= adjustment
-        if last < first or last > limit:
+        if first < passed or last < first or last > limit:
             return np.int64(FALLING)
+        passed = last
         shift = items - np.int64(first)
         items += np.int64(last - first)
         if wide:

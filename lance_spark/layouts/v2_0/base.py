@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.slices import concatenate
 from lance_spark.layouts.base import EncodedBuffer, FileRange, RowRanges
 
 ResultT = TypeVar("ResultT")
@@ -29,6 +31,11 @@ FileReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], ResultT]
 
 MAX_COUNT = 2**48
 """More values or bytes than any page or file holds, and far from where sums of 64 bits overflow."""
+
+MAX_GAP_BYTES = 4096
+"""Bytes between two wanted ranges that are read with them: no device or page cache reads less, no store skips them."""
+
+EMPTY = pa.py_buffer(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,8 @@ class ArrayEncoding(ABC):
 def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[pa.Buffer]:
     """Bytes [starts[i], stops[i]) of `buffer` for every i, back to back; without a copy if it is one range.
 
+    Both rise. Ranges that are less than `MAX_GAP_BYTES` apart are asked for as one.
+
     Raises:
         CorruptFileError: a range is not inside the buffer.
     """
@@ -149,16 +158,32 @@ def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> 
     if not wanted.all():
         starts, stops = starts[wanted], stops[wanted]
     if len(starts) == 0:
-        return pa.py_buffer(b"")
-    if int(starts.min()) < 0 or int(stops.max()) > buffer.size or buffer.position + buffer.size > MAX_COUNT:
+        return EMPTY
+    if bool((starts[1:] < starts[:-1]).any() or (stops[1:] < stops[:-1]).any()):
+        raise CorruptFileError("the values of a page are out of order")
+    if int(starts[0]) < 0 or int(stops[-1]) > buffer.size or buffer.position + buffer.size > MAX_COUNT:
         raise CorruptFileError(
-            f"values up to byte {int(stops.max())} are wanted of a buffer of {buffer.size} bytes",
+            f"values up to byte {int(stops[-1])} are wanted of a buffer of {buffer.size} bytes",
             start=buffer.position,
             length=buffer.size,
         )
-    positions = (starts + buffer.position).tolist()
-    pieces = yield [FileRange(*piece) for piece in zip(positions, (stops - starts).tolist(), strict=True)]
-    return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+    opens = np.append(True, starts[1:] > stops[:-1] + MAX_GAP_BYTES)
+    first_bytes = starts[opens]
+    lengths = stops[np.append(opens[1:], True)] - first_bytes
+    positions = (first_bytes + buffer.position).tolist()
+    pieces = yield [FileRange(*piece) for piece in zip(positions, lengths.tolist(), strict=True)]
+    if len(starts) == 1:
+        return pieces[0]
+    # What to add to a place in the buffer to get its address.
+    shifts = np.array([piece.address for piece in pieces], np.int64) - first_bytes
+    return gathered(starts + shifts[np.cumsum(opens) - 1], stops - starts)
+
+
+def gathered(addresses: Int64Array, lengths: Int64Array) -> pa.Buffer:
+    """`lengths[i]` bytes from `addresses[i]` for every i, back to back; the caller keeps what is there alive."""
+    target = pa.allocate_buffer(int(lengths.sum()))
+    concatenate(0, address_of(addresses), address_of(lengths), len(lengths), target.address)
+    return target
 
 
 def aligned(data: pa.Buffer, alignment: int) -> pa.Buffer:

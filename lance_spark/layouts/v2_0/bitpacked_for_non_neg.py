@@ -15,9 +15,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
-from lance_spark.kernels.slices import concatenate
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.v2_0.base import (
     ArrayEncoding,
@@ -25,6 +23,7 @@ from lance_spark.layouts.v2_0.base import (
     FileReads,
     PageBuffers,
     Selection,
+    gathered,
     read_bytes,
     require_type,
 )
@@ -68,8 +67,7 @@ class BitpackedForNonNeg(ArrayEncoding):
         if len(starts) == 1:
             target = words.slice(int(starts[0]), int(counts[0]))
         else:
-            target = pa.allocate_buffer(int(counts.sum()))
-            concatenate(words.address, address_of(starts), address_of(counts), len(starts), target.address)
+            target = gathered(starts + words.address, counts)
         return pa.Array.from_buffers(arrow_type, selection.num_values, [None, target])
 
 

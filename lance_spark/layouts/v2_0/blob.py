@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
 from lance_spark.layouts.base import FileRange, RowRanges, side_by_side
-from lance_spark.layouts.v2_0.base import MAX_COUNT, FileReads, require_type
+from lance_spark.layouts.v2_0.base import MAX_COUNT, FileReads, gathered, require_type
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import Node
@@ -59,5 +59,6 @@ class BlobNode(Node):
         np.cumsum(sizes, out=offsets[1:], dtype=offsets.dtype)
         valid = (sizes != 0) | (positions != 1)
         validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        data = pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+        addresses = np.array([piece.address for piece in pieces], np.int64)
+        data = gathered(addresses, sizes[filled].astype(np.int64))
         return checked(pa.Array.from_buffers(self.data_type, len(sizes), [validity, pa.py_buffer(offsets), data]))

@@ -25,6 +25,7 @@ from lance_spark.layouts.v2_0.base import (
     PageBuffers,
     Selection,
     aligned,
+    gathered,
     read_bytes,
     require_type,
 )
@@ -92,8 +93,9 @@ class Flat(ArrayEncoding):
         starts, stops = self._byte_ranges(selection.ranges)
         if len(stops) and int(stops.max()) > data.size:
             raise CorruptFileError(f"a compressed buffer holds {data.size} bytes instead of {int(stops.max())}")
-        pieces = [data.slice(start, stop - start) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-        return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+        if len(starts) == 1:
+            return data.slice(int(starts[0]), int(stops[0] - starts[0]))
+        return gathered(starts + data.address, stops - starts)
 
 
 def _bit_width(arrow_type: pa.DataType) -> int | None:

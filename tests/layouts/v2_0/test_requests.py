@@ -10,8 +10,9 @@ from lance_spark.layouts.base import RowRanges
 from tests.layouts.v2_0.files import OpenFile, single_rows
 from tests.layouts.v2_0.test_reference_files import write
 
-ROWS = 20_000
-TAKEN = np.arange(7, ROWS, 397)
+ROWS = 200_000
+TAKEN = np.arange(7, ROWS, 40_009)
+"""Rows so far apart that not even booleans are read together."""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,11 @@ def test_ranges(file: OpenFile, name: str, num_bytes: int) -> None:
     file.read_field(name, RowRanges.of(1003, 1103))
     assert file.bytes_requested == num_bytes
     assert len(file.rounds[0]) == 1
+
+
+def test_near_rows_are_one_request(file: OpenFile) -> None:
+    file.read_field("int", single_rows([100, 200, 200 + 512, 2000, 90_000]))
+    assert [length // 8 for _, length in file.rounds[0]] == [613, 1, 1]
 
 
 def test_rows_that_touch_are_one_request(file: OpenFile) -> None:
