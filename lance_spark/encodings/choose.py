@@ -25,6 +25,7 @@ from lance_spark.encodings.blocks import (
     FixedSizeListBlock,
     FixedWidthBlock,
     Int64Array,
+    PackedStructBlock,
     VariableWidthBlock,
 )
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
@@ -37,8 +38,10 @@ from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.general import General
 from lance_spark.encodings.inline_bitpacking import WORD_BITS, InlineBitpacking, measure_widths
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking, packed_sizes
+from lance_spark.encodings.packed_struct import PackedStruct
 from lance_spark.encodings.rle import Rle, measure_runs
 from lance_spark.encodings.variable import Variable
+from lance_spark.encodings.variable_packed_struct import VariablePackedStruct
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.kernels.bitpack import BLOCK_VALUES
@@ -111,7 +114,7 @@ def _mini_block(block: Block, choice: CompressionChoice, limits: ChunkLimits) ->
         return FixedSizeList.encode_mini_blocks(block, limits)
     if isinstance(block, FixedWidthBlock):
         return _fixed_width_mini_block(block, choice, limits)
-    raise UnsupportedFeatureError("a packed struct cannot be written", feature="packed_struct")
+    return PackedStruct.encode_mini_blocks(block, limits)
 
 
 def _matcher(block: VariableWidthBlock, choice: CompressionChoice) -> Matcher | None:
@@ -211,10 +214,17 @@ def choose_values(block: Block, version: FileVersion, metadata: Metadata = _NO_M
         return Flat.encode_values(block)
     if isinstance(block, FixedSizeListBlock):
         return FixedSizeList.encode_values(block)
-    if not isinstance(block, VariableWidthBlock):
-        raise UnsupportedFeatureError("a packed struct cannot be written", feature="packed_struct")
+    if isinstance(block, PackedStructBlock):
+        if version is FileVersion.V2_1:
+            raise UnsupportedFeatureError(
+                "file version 2.1 has no packed structs with fields of variable width; write 2.2",
+                feature="variable_packed_struct",
+                version="2.2",
+            )
+        return VariablePackedStruct.encode_values(block)
     encoded = Variable.encode_values(block)
     if choice.general is not None:
-        return General.encode_values(encoded, choice.general)
+        compressed = General.encode_values(encoded, choice.general)
+        return compressed if compressed.block.data.size < block.data.size else encoded
     matcher = _matcher(block, choice)
     return encoded if matcher is None else Fsst.encode_values(block, matcher)

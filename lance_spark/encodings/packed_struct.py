@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
+from lance_spark.encodings.base import CompressiveEncoding, EncodedMiniBlocks, MiniBlockEncoding, PerValueEncoding
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, PackedStructBlock, VariableWidthBlock
+from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.kernels.slices import gather_rows
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.kernels.slices import gather_rows, scatter_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -40,6 +42,17 @@ class PackedStruct(MiniBlockEncoding, PerValueEncoding):
 
     def max_encoded_bytes(self, num_values: int) -> int | None:
         return self.values.max_encoded_bytes(num_values)
+
+    @classmethod
+    def encode_mini_blocks(cls, block: PackedStructBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
+        """Chunks of rows.
+
+        Raises:
+            InvalidInputError: a field has not equal width, or is not whole bytes.
+        """
+        rows, widths = _joined(block)
+        values = Flat.encode_mini_blocks(rows, limits)
+        return EncodedMiniBlocks(cls(widths, values.encoding), values.buffers)
 
     @property
     def num_buffers(self) -> int:
@@ -69,3 +82,19 @@ class PackedStruct(MiniBlockEncoding, PerValueEncoding):
             children.append(FixedWidthBlock(target, bits, rows.num_values))
             at += bits // 8
         return PackedStructBlock(tuple(children), rows.num_values)
+
+
+def _joined(block: PackedStructBlock) -> tuple[FixedWidthBlock, tuple[int, ...]]:
+    """The rows, and the width of each field in bits."""
+    fields = [child for child in block.children if isinstance(child, FixedWidthBlock) and child.bits_per_value % 8 == 0]
+    if len(fields) < len(block.children):
+        raise InvalidInputError("a packed struct in mini-blocks needs fields of whole bytes and equal width")
+    widths = tuple(field.bits_per_value for field in fields)
+    stride = sum(widths) // 8
+    target = pa.allocate_buffer(block.num_values * stride)
+    at = 0
+    for field in fields:
+        width = field.bits_per_value // 8
+        scatter_rows(field.data.address, stride, width, block.num_values, target.address + at)
+        at += width
+    return FixedWidthBlock(target, stride * 8, block.num_values), widths

@@ -13,13 +13,24 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import CompressiveEncoding, PerValueEncoding
-from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array, PackedStructBlock, VariableWidthBlock
+from lance_spark.encodings.base import CompressiveEncoding, EncodedValues, PerValueEncoding
+from lance_spark.encodings.blocks import (
+    Block,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    Int64Array,
+    PackedStructBlock,
+    VariableWidthBlock,
+)
+from lance_spark.encodings.chunk_limits import starts_of
+from lance_spark.encodings.fixed_size_list import FixedSizeList
+from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.packed_rows import locate_fields
+from lance_spark.kernels.packed_rows import join_fields, locate_fields
 from lance_spark.kernels.slices import concatenate
 
 if TYPE_CHECKING:
@@ -76,6 +87,36 @@ class VariablePackedStruct(PerValueEncoding):
             variable_packed_struct=pb.VariablePackedStruct(fields=[field.to_proto() for field in self.fields])
         )
 
+    @classmethod
+    def encode_values(cls, block: PackedStructBlock) -> EncodedValues[Self]:
+        """Rows as values of variable width.
+
+        Raises:
+            InvalidInputError: a field is not whole bytes, or a packed struct of its own.
+        """
+        children = [_encode_field(child) for child in block.children]
+        fields = tuple(field for field, _ in children)
+        tables = [_places(values) for _, values in children]
+        starts = np.array([starts for starts, _ in tables], np.int64)
+        sizes = np.array([sizes for _, sizes in tables], np.int64)
+        length_bytes = np.array([field.bits_per_length // 8 for field in fields], np.int64)
+        addresses = np.array([values.data.address for _, values in children], np.int64)
+        offsets = np.zeros(block.num_values + 1, np.int64)
+        np.cumsum(sizes.sum(axis=0) + int(length_bytes.sum()), out=offsets[1:])
+        target = pa.allocate_buffer(int(offsets[-1]))
+        join_fields(
+            block.num_values,
+            len(fields),
+            address_of(addresses),
+            address_of(length_bytes),
+            address_of(starts),
+            address_of(sizes),
+            target.address,
+        )
+        bits = 32 if target.size < 1 << 31 else 64
+        rows = VariableWidthBlock(pa.py_buffer(offsets.astype(f"<i{bits // 8}")), target, bits, block.num_values)
+        return EncodedValues(cls(fields), rows)
+
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> PackedStructBlock:
         if not isinstance(block, VariableWidthBlock):
             raise CorruptFileError("variable_packed_struct: the page holds values of equal width")
@@ -130,3 +171,28 @@ def _decode_field(field: FieldEncoding, rows: VariableWidthBlock, starts: Int64A
         return field.value.decode_values(FixedWidthBlock(data, field.bits_per_value, rows.num_values))
     offsets = pa.py_buffer(ends.astype(f"<i{rows.bits_per_offset // 8}"))
     return field.value.decode_values(VariableWidthBlock(offsets, data, rows.bits_per_offset, rows.num_values))
+
+
+def _encode_field(child: Block) -> tuple[FieldEncoding, FixedWidthBlock | VariableWidthBlock]:
+    encoded: EncodedValues[PerValueEncoding]
+    if isinstance(child, VariableWidthBlock):
+        encoded = Variable.encode_values(child)
+    elif isinstance(child, FixedSizeListBlock):
+        encoded = FixedSizeList.encode_values(child)
+    elif isinstance(child, FixedWidthBlock) and child.bits_per_value % 8 == 0:
+        encoded = Flat.encode_values(child)
+    else:
+        raise InvalidInputError("a packed struct needs fields of whole bytes")
+    values = encoded.block
+    if isinstance(values, VariableWidthBlock):
+        return FieldEncoding(encoded.encoding, 0, values.bits_per_offset), values
+    return FieldEncoding(encoded.encoding, values.bits_per_value, 0), values
+
+
+def _places(values: FixedWidthBlock | VariableWidthBlock) -> tuple[Int64Array, Int64Array]:
+    """Where each value begins and how many bytes it has."""
+    if isinstance(values, FixedWidthBlock):
+        sizes = np.full(values.num_values, values.bits_per_value // 8, np.int64)
+        return starts_of(sizes), sizes
+    ends = np.frombuffer(values.offsets, f"<i{values.bits_per_offset // 8}", values.num_values + 1).astype(np.int64)
+    return ends[:-1], np.diff(ends)
