@@ -80,7 +80,7 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
 
 def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
     """Nothing, if the filter fits the schema; otherwise the error that evaluating it would raise."""
-    evaluate_filter(expr, schema.empty_table().to_batches(max_chunksize=1)[0], time_zone=time_zone)
+    evaluate_filter(expr, pa.RecordBatch.from_pylist([], schema=schema), time_zone=time_zone)
 
 
 def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:
