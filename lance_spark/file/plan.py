@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 
 
 def merged_ranges(rows: RowRanges) -> RowRanges:
-    """The same rows, without empty ranges and with ranges that touch each other joined."""
+    """The same rows, without empty ranges and with ranges that touch each other joined.
+
+    Raises:
+        InvalidInputError: the ranges are not ascending, or overlap.
+    """
     keep = rows.stops > rows.starts
     starts, stops = rows.starts[keep], rows.stops[keep]
     if len(starts) < 2:
         return RowRanges(starts, stops)
+    if bool((starts[1:] < stops[:-1]).any()):
+        raise InvalidInputError("ranges of rows must be ascending and must not overlap")
     opens = np.ones(len(starts), np.bool_)
     opens[1:] = starts[1:] > stops[:-1]
     closes = np.append(opens[1:], True)

@@ -124,10 +124,9 @@ class FileReader:
             UnsupportedFeatureError: it uses something that is not read.
             InvalidInputError: rows that the file does not have.
         """
-        wanted = RowRanges.of(0, self.num_rows) if rows is None else rows
+        wanted = merged_ranges(RowRanges.of(0, self.num_rows) if rows is None else rows)
         if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
             raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
-        wanted = merged_ranges(wanted)
         with _located(self.path):
             trees = [described_blobs(field, self.schema) for field in fields]
             columns = self._load(trees, column_indices)
