@@ -1,0 +1,207 @@
+"""The options of the data source, parsed once into frozen dataclasses; the only place that knows their names.
+
+Names fold case. An unknown name is refused with the nearest known one: a misspelt option that is silently ignored reads
+or writes something else than the user meant. Names that belong to the format but not to this way into Spark say so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import parse as parse_filter
+from lance_spark.file_version import FileVersion
+from lance_spark.table.scan import DEFAULT_BATCH_ROWS
+from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+
+DEFAULT_PARTITION_BYTES = 128 << 20
+_STORAGE = "storage."
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read (see docs/options.md)."""
+
+    path: str
+    version: int | None = None
+    tag: str | None = None
+    branch: str | None = None
+    timestamp: datetime | None = None
+    batch_size: int = DEFAULT_BATCH_ROWS
+    columns: tuple[str, ...] | None = None
+    filter: Expr | None = None
+    limit: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    push_down_filters: bool = True
+    target_partition_bytes: int = DEFAULT_PARTITION_BYTES
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """From Spark's options.
+
+        Raises:
+            InvalidInputError: an unknown name, a value that makes no sense, or options that contradict each other.
+            UnsupportedFeatureError: an option that only the connector understands.
+        """
+        parsed = cls(**_parse(options, _READ))
+        chosen = [name for name in ("version", "tag", "timestamp") if getattr(parsed, name) is not None]
+        if len(chosen) > 1:
+            raise InvalidInputError(f"options {' and '.join(chosen)} both choose a version; keep one")
+        return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How to write (see docs/options.md)."""
+
+    path: str
+    branch: str | None = None
+    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE
+    file_format_version: str | None = None
+    enable_stable_row_ids: bool = False
+    commit_message: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """From Spark's options.
+
+        Raises:
+            InvalidInputError: an unknown name, or a value that makes no sense.
+            UnsupportedFeatureError: an option that only the connector understands.
+        """
+        return cls(**_parse(options, _WRITE))
+
+
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("a text that is not empty")
+    return value.strip()
+
+
+def _integer(minimum: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            number = minimum - 1
+        if number < minimum:
+            raise ValueError(f"an integer of at least {minimum}")
+        return number
+
+    return parse
+
+
+def _boolean(value: str) -> bool:
+    known = {"true": True, "false": False}
+    if value.strip().lower() not in known:
+        raise ValueError("true or false")
+    return known[value.strip().lower()]
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in re.findall(r"(?:`[^`]*`|[^,`])+", value))
+    if not names or not all(names) or not value.strip().strip(","):
+        raise ValueError("a list of columns such as id,point.x")
+    return names
+
+
+def _timestamp(value: str) -> datetime:
+    try:
+        return datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError("a time such as 2026-11-21T10:00:00+00:00") from None
+
+
+def _file_version(value: str) -> str:
+    return FileVersion.parse(value.strip()).value
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    attribute: str | None
+    parse: Callable[[str], Any]
+
+
+_COMMON = {
+    "path": _Option("path", _text),
+    "branch": _Option("branch", _text),
+}
+_READ = _COMMON | {
+    "version": _Option("version", _integer(1)),
+    "tag": _Option("tag", _text),
+    "timestamp": _Option("timestamp", _timestamp),
+    "batch_size": _Option("batch_size", _integer(1)),
+    "columns": _Option("columns", _columns),
+    "filter": _Option("filter", parse_filter),
+    "limit": _Option("limit", _integer(0)),
+    "with_row_id": _Option("with_row_id", _boolean),
+    "with_row_address": _Option("with_row_address", _boolean),
+    "pushdownfilters": _Option("push_down_filters", _boolean),
+    "target_partition_bytes": _Option("target_partition_bytes", _integer(1)),
+}
+_WRITE = _COMMON | {
+    "max_row_per_file": _Option("max_rows_per_file", _integer(1)),
+    "max_rows_per_file": _Option("max_rows_per_file", _integer(1)),
+    "max_bytes_per_file": _Option("max_bytes_per_file", _integer(1)),
+    # Row groups exist in legacy files only, which are not written.
+    "max_rows_per_group": _Option(None, _integer(1)),
+    "file_format_version": _Option("file_format_version", _file_version),
+    "data_storage_version": _Option("file_format_version", _file_version),
+    "enable_stable_row_ids": _Option("enable_stable_row_ids", _boolean),
+    "commit_message": _Option("commit_message", _text),
+    "partitionoverwritemode": _Option(None, _text),
+}
+_NOT_YET = frozenset({"topn_push_down", "use_scalar_index", "max_batch_bytes", "mergeschema", "distribution"})
+
+
+def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str, Any]:
+    parsed: dict[str, Any] = {}
+    named: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    for name, value in options.items():
+        folded = name.lower()
+        if folded.startswith(_STORAGE):
+            storage[name[len(_STORAGE) :]] = value
+            continue
+        option = _known(name, folded, known)
+        if option.attribute is None:
+            continue
+        if option.attribute in parsed:
+            raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")
+        parsed[option.attribute] = _value(name, value, option)
+        named[option.attribute] = name
+    if "path" not in parsed:
+        raise InvalidInputError(
+            "no path is given. Use load(path) or save(path); Spark does not tell Python data sources where the tables "
+            "of its session catalog lie"
+        )
+    return {**parsed, "storage_options": storage}
+
+
+def _known(name: str, folded: str, known: Mapping[str, _Option]) -> _Option:
+    if folded in known:
+        return known[folded]
+    if folded in _NOT_YET:
+        raise UnsupportedFeatureError(f"option {name} is not supported here yet; leave it out", feature=name)
+    near = difflib.get_close_matches(folded, [*known, _STORAGE], n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))} and {_STORAGE}*"
+    raise InvalidInputError(f"unknown option {name}; {hint}")
+
+
+def _value(name: str, value: str, option: _Option) -> Any:
+    try:
+        return option.parse(value)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"option {name}: {error}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"option {name} is {value!r}, which is not {error}") from error

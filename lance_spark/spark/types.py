@@ -1,0 +1,218 @@
+"""Between the Arrow types of a table and the types of Spark (the table is in docs/types.md).
+
+Spark has no unsigned integers, half floats, dictionaries, lists of fixed size or units other than microseconds. Reading
+maps them to the next type that holds their values; writing into an existing column maps back, so that a column keeps
+its type however often Spark rewrites it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import types as st
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+
+_MAX_PRECISION = 38
+
+_SIMPLE: dict[pa.DataType, st.DataType] = {
+    pa.null(): st.NullType(),
+    pa.bool_(): st.BooleanType(),
+    pa.int8(): st.ByteType(),
+    pa.int16(): st.ShortType(),
+    pa.int32(): st.IntegerType(),
+    pa.int64(): st.LongType(),
+    pa.uint8(): st.ShortType(),
+    pa.uint16(): st.IntegerType(),
+    pa.uint32(): st.LongType(),
+    pa.uint64(): st.DecimalType(20, 0),
+    pa.float16(): st.FloatType(),
+    pa.float32(): st.FloatType(),
+    pa.float64(): st.DoubleType(),
+    pa.string(): st.StringType(),
+    pa.large_string(): st.StringType(),
+    pa.binary(): st.BinaryType(),
+    pa.large_binary(): st.BinaryType(),
+    pa.date32(): st.DateType(),
+    pa.date64(): st.DateType(),
+}
+
+
+def to_spark_schema(schema: pa.Schema) -> st.StructType:
+    """The Spark schema of a table's columns.
+
+    Raises:
+        UnsupportedFeatureError: Spark has no type for a column; the message names it.
+    """
+    return st.StructType([_spark_field(field, "") for field in schema])
+
+
+def _spark_field(field: pa.Field, path: str) -> st.StructField:
+    return st.StructField(field.name, _spark_type(field.type, f"{path}{field.name}"), field.nullable)
+
+
+def _spark_type(dtype: pa.DataType, path: str) -> st.DataType:
+    if dtype in _SIMPLE:
+        return _SIMPLE[dtype]
+    if pt.is_dictionary(dtype):
+        return _spark_type(dtype.value_type, path)
+    if pt.is_decimal(dtype) and dtype.precision <= _MAX_PRECISION and 0 <= dtype.scale <= dtype.precision:
+        return st.DecimalType(dtype.precision, dtype.scale)
+    if pt.is_timestamp(dtype):
+        return st.TimestampNTZType() if dtype.tz is None else st.TimestampType()
+    if pt.is_duration(dtype):
+        return st.DayTimeIntervalType()
+    if pt.is_time(dtype):
+        return st.TimeType()
+    if pt.is_fixed_size_binary(dtype):
+        return st.BinaryType()
+    return _spark_nested_type(dtype, path)
+
+
+def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
+    if pt.is_struct(dtype):
+        return st.StructType([_spark_field(child, f"{path}.") for child in dtype])
+    if pt.is_map(dtype):
+        key, value = dtype.key_field, dtype.item_field
+        return st.MapType(
+            _spark_type(key.type, f"{path}.key"), _spark_type(value.type, f"{path}.value"), value.nullable
+        )
+    if pt.is_list(dtype) or pt.is_large_list(dtype) or pt.is_fixed_size_list(dtype):
+        return st.ArrayType(_spark_type(dtype.value_type, f"{path}.item"), dtype.value_field.nullable)
+    raise UnsupportedFeatureError(
+        f"column {path} has type {dtype}, for which Spark has none; choose other columns by option 'columns'",
+        feature=f"type {dtype} in Spark",
+    )
+
+
+def is_lossless(dtype: pa.DataType) -> bool:
+    """True if Spark sees exactly the values of such a column, so that a filter means the same on either side."""
+    if pt.is_timestamp(dtype) or pt.is_duration(dtype) or pt.is_time64(dtype):
+        return bool(dtype.unit != "ns")
+    if pt.is_date64(dtype):
+        return False
+    if pt.is_dictionary(dtype):
+        return is_lossless(dtype.value_type)
+    return all(is_lossless(dtype.field(index).type) for index in range(dtype.num_fields))
+
+
+def to_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """`batch` in the Arrow types that Spark expects for its schema (`target`, the same names in the same order).
+
+    Raises:
+        InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
+    """
+    return _to_schema(batch, target)
+
+
+def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """`batch` from Spark in the types of the table (`target` has the same names, in any order).
+
+    Raises:
+        InvalidInputError: a value that the table's type cannot hold; the message names the column.
+    """
+    return _to_schema(batch.select(target.names), target)
+
+
+def table_types(given: pa.Schema, table: pa.Schema | None) -> pa.Schema:
+    """The types in which columns of Spark's schema `given` are written.
+
+    A column that `table` has too, in a type that Spark reads as the given one, keeps the type of the table.
+    """
+    return pa.schema([_table_field(field, table) for field in given])
+
+
+def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
+    plain = pa.field(field.name, _with_lance_names(field.type), field.nullable)
+    index = -1 if table is None else table.get_field_index(field.name)
+    if table is None or index < 0:
+        return plain
+    kept = table.field(index)
+    same = _spark_type(kept.type, field.name).simpleString() == _spark_type(field.type, field.name).simpleString()
+    return pa.field(field.name, kept.type, field.nullable) if same else plain
+
+
+def _with_lance_names(dtype: pa.DataType) -> pa.DataType:
+    """Spark calls the items of a list `element`, Lance and Arrow call them `item`."""
+    if pt.is_struct(dtype):
+        return pa.struct([pa.field(child.name, _with_lance_names(child.type), child.nullable) for child in dtype])
+    if pt.is_map(dtype):
+        key, value = dtype.key_field, dtype.item_field
+        return pa.map_(key.with_type(_with_lance_names(key.type)), value.with_type(_with_lance_names(value.type)))
+    if pt.is_list(dtype):
+        return pa.list_(pa.field("item", _with_lance_names(dtype.value_type), dtype.value_field.nullable))
+    return dtype
+
+
+def _to_schema(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for index, field in enumerate(target):
+        try:
+            arrays.append(convert(batch.column(index), field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            given = batch.column(index).type
+            raise InvalidInputError(
+                f"column {field.name} has a value of type {given} that {field.type} cannot hold: {error}"
+            ) from error
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """`array` as `target`, at every level of nesting.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value that `target` cannot hold.
+    """
+    if array.type == target:
+        return array
+    if pt.is_dictionary(array.type):
+        return convert(array.dictionary_decode(), target)
+    if pt.is_struct(target):
+        children = [convert(array.field(child.name), child.type) for child in target]
+        mask = array.is_null() if array.null_count else None
+        if not children:
+            return array.cast(target)
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    if pt.is_map(target):
+        return _convert_map(array, target)
+    if pt.is_list(target) or pt.is_large_list(target):
+        return _convert_list(array, target)
+    if pt.is_fixed_size_list(target):
+        return _convert_list(array, pa.list_(target.value_field)).cast(target)
+    if pt.is_timestamp(target) or pt.is_duration(target) or pt.is_time(target):
+        # Spark's microseconds are all that it can be given of nanoseconds.
+        return array.cast(target, safe=array.type.unit != "ns" if hasattr(array.type, "unit") else True)
+    return array.cast(target)
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    return array.is_valid().buffers()[1] if array.null_count else None
+
+
+def _convert_map(array: pa.Array, target: pa.DataType) -> pa.Array:
+    offsets = array.offsets.to_numpy()
+    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    children = [
+        convert(array.keys.slice(start, length), target.key_type),
+        convert(array.items.slice(start, length), target.item_type),
+    ]
+    entries = pa.StructArray.from_arrays(children, fields=[target.key_field, target.item_field])
+    buffers = [_validity(array), pa.py_buffer((offsets - start).astype(np.int32))]
+    return pa.Array.from_buffers(target, len(array), buffers, children=[entries])
+
+
+def _convert_list(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if pt.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        offsets = np.arange(len(array) + 1, dtype=np.int64) * size
+        items = array.values.slice(array.offset * size, len(array) * size)
+    else:
+        offsets = array.offsets.to_numpy()
+        items = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+        offsets = offsets - offsets[0]
+    width = np.int64 if pt.is_large_list(target) else np.int32
+    buffers = [_validity(array), pa.py_buffer(offsets.astype(width))]
+    return pa.Array.from_buffers(target, len(array), buffers, children=[convert(items, target.value_type)])
