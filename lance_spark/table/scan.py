@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
@@ -134,9 +134,9 @@ class Scan:
             rows = reader.deletions.live_rows(start, last)
             start = last
             if rows.num_rows:
-                table, num_bytes = self._columns(reader, lineage, rows)
-                window.adapt(rows.num_rows, num_bytes)
-                yield from self._batches(table)
+                decoded = self._decode(reader, lineage, rows)
+                window.adapt(rows.num_rows, decoded.num_bytes)
+                yield from self._batches(decoded)
 
     def count(self, fragment: DataFragment) -> int:
         """The rows of a fragment that the scan returns; without a filter as the manifest says, if it does."""
@@ -145,14 +145,17 @@ class Scan:
             return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
         return sum(batch.num_rows for batch in self.read_fragment(fragment))
 
-    def read_rows(self, fragment: DataFragment, positions: np.typing.NDArray[np.int64]) -> pa.Table:
-        """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside."""
+    def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
+        """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside.
+
+        There must be an output column.
+        """
         reader = FragmentReader(fragment, self.bases)
         lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
         rows = row_ranges(reader.deletions.offsets_of_live(positions))
         fields = self.projection.fields
-        columns = dict(zip((field.name for field in fields), reader.read(fields, rows), strict=True))
-        return self._table(self._with_system(columns, lineage, rows, self.output), rows.num_rows)
+        columns = self._with_system(_named(fields, reader.read(fields, rows)), lineage, rows, self.output)
+        return self._table(columns)
 
     @cached_property
     def _first_fields(self) -> tuple[Field, ...]:
@@ -179,8 +182,8 @@ class Scan:
         widths = reader.encoded_widths(fields) if reader.num_rows else {}
         return Window(self.window_bytes, self.batch_rows, [(field, widths.get(field.id, 0.0)) for field in fields])
 
-    def _columns(self, reader: FragmentReader, lineage: RowLineage, rows: RowRanges) -> tuple[pa.Table, int]:
-        """The output columns for those of `rows` that the filter keeps; and how many bytes were decoded for them."""
+    def _decode(self, reader: FragmentReader, lineage: RowLineage, rows: RowRanges) -> _Decoded:
+        """The output columns for those of `rows` that the filter keeps."""
         columns: dict[str, pa.ChunkedArray] = {}
         num_bytes = 0
         if self.filter is not None:
@@ -192,8 +195,8 @@ class Scan:
                 rows = row_ranges(kept)
                 columns = {name: column.filter(keep) for name, column in columns.items()}
         later = _named(self._later_fields, reader.read(self._later_fields, rows))
-        table = self._table(self._with_system(columns | later, lineage, rows, self.output), rows.num_rows)
-        return table, num_bytes + _num_bytes(later)
+        columns = self._with_system(columns | later, lineage, rows, self.output)
+        return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))
 
     def _matches(self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges) -> pa.BooleanArray:
         assert self.filter is not None
@@ -202,7 +205,7 @@ class Scan:
         whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
         arrays = [_joined(column) for column in whole.values()]
         if not arrays:
-            batch = _no_columns(rows.num_rows)
+            batch = no_columns(rows.num_rows)
         else:
             batch = pa.RecordBatch.from_arrays(arrays, names=list(whole))
         return evaluate_filter(self.filter, batch, time_zone=self.time_zone)
@@ -216,17 +219,28 @@ class Scan:
         offsets = rows.indices()
         return columns | {name: pa.chunked_array([lineage.column(name, offsets)]) for name in missing}
 
-    def _table(self, columns: dict[str, pa.ChunkedArray], num_rows: int) -> pa.Table:
+    def _table(self, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
         """The output columns in order and in their types."""
-        if not self.output:
-            return pa.Table.from_batches([_no_columns(num_rows)]).replace_schema_metadata(self.arrow_schema.metadata)
         arrays = [narrowed(columns[field.name], field.type) for field in self.arrow_schema]
         return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
 
-    def _batches(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        for start in range(0, table.num_rows, self.batch_rows):
-            piece = table.slice(start, self.batch_rows).combine_chunks()
-            yield from piece.to_batches()
+    def _batches(self, decoded: _Decoded) -> Iterator[pa.RecordBatch]:
+        table = self._table(decoded.columns) if self.output else None
+        for start in range(0, decoded.num_rows, self.batch_rows):
+            num_rows = min(self.batch_rows, decoded.num_rows - start)
+            if table is None:
+                yield no_columns(num_rows)
+            else:
+                yield from table.slice(start, num_rows).combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """Columns of a window, after the filter; `num_bytes` were decoded to get them."""
+
+    columns: dict[str, pa.ChunkedArray]
+    num_rows: int
+    num_bytes: int
 
 
 def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
@@ -257,6 +271,6 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _no_columns(num_rows: int) -> pa.RecordBatch:
+def no_columns(num_rows: int) -> pa.RecordBatch:
     """A batch that has rows but no columns."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), num_rows, [None]))

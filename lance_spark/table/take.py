@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.scan import Scan
+from lance_spark.table.scan import Scan, no_columns
 
 
 def take(scan: Scan, fragments: Sequence[DataFragment], indices: Sequence[int]) -> pa.Table:
@@ -26,6 +26,8 @@ def take(scan: Scan, fragments: Sequence[DataFragment], indices: Sequence[int]) 
     outside = positions[(positions < 0) | (positions >= total)]
     if len(outside):
         raise InvalidInputError(f"there is no row {int(outside[0])}; the table has {total} rows, counted from 0")
+    if not scan.output:
+        return pa.Table.from_batches([no_columns(len(positions))])
     wanted, places = np.unique(positions, return_inverse=True)
     parts = []
     owners = np.searchsorted(ends, wanted, side="right")
