@@ -83,8 +83,10 @@ def is_utc(zone: str) -> bool:
 
 def format_date(days: int) -> str:
     """`yyyy-mm-dd`; a sign and more digits for years outside 0 to 9999."""
-    text = str(np.datetime64(days, "D"))
-    return "+" + text if days > 0 and text.index("-") > 4 else text
+    date = np.datetime64(days, "D")
+    year = int(date.astype("M8[Y]").astype(np.int64)) + 1970
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}{str(date)[-6:]}"
 
 
 def format_timestamp(value: int, unit: str) -> str:

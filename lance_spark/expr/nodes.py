@@ -105,14 +105,11 @@ class FunctionName(str, Enum):
 
 
 _RESERVED = """
-    all and any anti as between both by case cast collate constraint create cross current_date current_time
-    current_timestamp current_user distinct div else end escape except exists false fetch filter for foreign from full
-    grant group having in inner intersect interval into is join lateral leading left like ilike limit minus natural
-    not null offset on only or order outer overlaps primary references right rlike regexp select semi session_user
-    some table then to trailing try_cast true union unique unknown user using when where with
+    all and between both case cast current_date current_time current_timestamp distinct exists false ilike in interval
+    is leading like not null or regexp rlike select trailing true try_cast with
 """
 RESERVED_WORDS = frozenset(_RESERVED.split())
-"""Words that are a column's name only between backticks."""
+"""Words that are a column's name only between backticks; Spark too takes all others for names by default."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -120,8 +117,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def quote_name(name: str) -> str:
     """`name` as it must be written in SQL: in backticks unless it is a plain word.
 
-    >>> quote_name("price"), quote_name("a.b"), quote_name("order"), quote_name("tick`s")
-    ('price', '`a.b`', '`order`', '`tick``s`')
+    >>> quote_name("price"), quote_name("a.b"), quote_name("all"), quote_name("tick`s")
+    ('price', '`a.b`', '`all`', '`tick``s`')
     """
     if _PLAIN_NAME.match(name) and name.lower() not in RESERVED_WORDS:
         return name
@@ -130,7 +127,7 @@ def quote_name(name: str) -> str:
 
 def quote_string(text: str) -> str:
     """`text` as a Spark string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\u0000") + "'"
 
 
 def _operand(expr: Expr) -> str:
@@ -475,3 +472,13 @@ def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:
     [('a',), ('b', 'c')]
     """
     return frozenset(node.path for node in expr.walk() if isinstance(node, Column))
+
+
+def depth(expr: Expr) -> int:
+    """The number of nodes on the longest way down; works on trees of any depth."""
+    deepest = 0
+    level: tuple[Expr, ...] = (expr,)
+    while level:
+        deepest += 1
+        level = tuple(child for node in level for child in node.children())
+    return deepest

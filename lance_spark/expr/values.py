@@ -93,8 +93,9 @@ def plain(values: pa.Array) -> pa.Array:
 
 @functools.lru_cache(maxsize=256)
 def _plain_type(type_: pa.DataType) -> pa.DataType | None:
-    if types.is_decimal(type_) and type_.bit_width < 128:
-        return pa.decimal128(type_.precision, type_.scale)
+    if types.is_decimal(type_) and (type_.bit_width < 128 or type_.scale < 0):
+        digits = type_.precision - min(type_.scale, 0)
+        return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, max(type_.scale, 0))
     return next((target for belongs, target in _PLAIN if belongs(type_)), None)
 
 

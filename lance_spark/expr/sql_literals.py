@@ -1,0 +1,135 @@
+"""Number, date, time, interval and binary literals of SQL.
+
+As in Spark, `5` is an integer, `5.0` a decimal and `5e0` a double; a suffix says otherwise: `5L` bigint, `5S` smallint,
+`5Y` tinyint, `5D` double, `5F` float, `5BD` decimal.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.datetime_text import parse_date, parse_time, parse_timestamp
+from lance_spark.expr.literals import (
+    EXACT,
+    Literal,
+    decimal_literal,
+    duration_literal,
+    literal,
+    time_literal,
+    timestamp_literal,
+)
+
+
+def read_number(text: str) -> Literal | None:
+    """The literal of a number with its sign and suffix; None if it does not fit the type that the suffix names."""
+    digits = text.upper()
+    for suffix, make in _NUMBER_SUFFIXES.items():
+        if digits.endswith(suffix):
+            return make(digits.removesuffix(suffix))
+    return _plain_number(digits)
+
+
+def _plain_number(digits: str) -> Literal | None:
+    if "E" in digits:
+        return _double(digits)
+    return _decimal(digits) if "." in digits else literal(int(digits)) if len(digits) <= 77 else None
+
+
+def _double(digits: str) -> Literal | None:
+    value = float(digits)
+    return None if value in (float("inf"), float("-inf")) else literal(value)
+
+
+def _float(digits: str) -> Literal | None:
+    # Rounded once from the text, as Java does, not by way of a double.
+    value = pa.array([digits]).cast(pa.float32())[0].as_py()
+    return None if value in (float("inf"), float("-inf")) else Literal(value, pa.float32())
+
+
+def _decimal(digits: str) -> Literal | None:
+    try:
+        return decimal_literal(decimal.Decimal(digits))
+    except (InvalidInputError, decimal.InvalidOperation):
+        return None
+
+
+def _integer(bits: int) -> Callable[[str], Literal | None]:
+    def make(digits: str) -> Literal | None:
+        if not digits.lstrip("-").isdecimal() or len(digits) > 20:
+            return None
+        return literal(int(digits)) if -(2 ** (bits - 1)) <= int(digits) < 2 ** (bits - 1) else None
+
+    return make
+
+
+_NUMBER_SUFFIXES: dict[str, Callable[[str], Literal | None]] = {
+    "BD": _decimal,
+    "D": _double,
+    "F": _float,
+    "L": _integer(64),
+    "S": _integer(16),
+    "Y": _integer(8),
+}
+
+
+def read_typed(word: str, text: str, time_zone: str) -> Literal | None:
+    """The literal `word 'text'`, word being one of `TYPED_LITERALS`; None if the text is no such value."""
+    try:
+        return TYPED_LITERALS[word](text, time_zone)
+    except InvalidInputError:
+        # Beyond the range of its type.
+        return None
+
+
+def _date(text: str, _time_zone: str) -> Literal | None:
+    days = parse_date(text)
+    return None if days is None or abs(days) >= 2**31 else Literal(days, pa.date32())
+
+
+def _timestamp(text: str, time_zone: str) -> Literal | None:
+    parsed = parse_timestamp(text, time_zone)
+    return None if parsed is None else timestamp_literal(parsed.nanos, has_zone=True)
+
+
+def _timestamp_ntz(text: str, _time_zone: str) -> Literal | None:
+    parsed = parse_timestamp(text, "UTC")
+    return None if parsed is None else timestamp_literal(parsed.local_nanos, has_zone=False)
+
+
+def _time(text: str, _time_zone: str) -> Literal | None:
+    nanos = parse_time(text)
+    return None if nanos is None else time_literal(nanos)
+
+
+def _binary(text: str, _time_zone: str) -> Literal | None:
+    if not all(digit in "0123456789abcdefABCDEF" for digit in text):
+        return None
+    return literal(bytes.fromhex(text.rjust(len(text) + len(text) % 2, "0")))
+
+
+TYPED_LITERALS: dict[str, Callable[[str, str], Literal | None]] = {
+    "DATE": _date,
+    "TIMESTAMP": _timestamp,
+    "TIMESTAMP_LTZ": _timestamp,
+    "TIMESTAMP_NTZ": _timestamp_ntz,
+    "TIME": _time,
+    "X": _binary,
+}
+"""Words that make a literal of the string behind them."""
+
+INTERVAL_UNITS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
+"""Units of INTERVAL literals in seconds."""
+
+
+def read_interval(text: str, unit: str) -> Literal | None:
+    """The duration of so many units; None if the text is no number or the duration is no whole nanoseconds."""
+    try:
+        nanos = EXACT.multiply(EXACT.create_decimal(text.strip()), decimal.Decimal(INTERVAL_UNITS[unit] * 10**9))
+        return duration_literal(int(nanos)) if nanos == int(nanos) else None
+    except (decimal.InvalidOperation, OverflowError, ValueError):
+        # No number at all, an infinity or NaN, or (an InvalidInputError) beyond 64 bits.
+        return None
