@@ -143,9 +143,12 @@ class FileReader:
         """
         schema = self.schema if columns is None else project(self.schema, columns)
         arrays = self.read(schema.fields, self.columns, rows)
-        names = list(schema.names())
-        if arrays:
-            return pa.table(arrays, names=names)
+        described = [
+            pa.field(field.name, array.type, field.nullable, metadata=dict(field.metadata) or None)
+            for field, array in zip(schema.fields, arrays, strict=True)
+        ]
+        if described:
+            return pa.table(arrays, schema=pa.schema(described, metadata=dict(schema.metadata) or None))
         num_rows = self.num_rows if rows is None else rows.num_rows
         return pa.table([pa.nulls(num_rows)], names=["0"]).select([])
 
