@@ -31,7 +31,7 @@ from lance_spark.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS,
 from lance_spark.table.window import Window
 
 DEFAULT_BATCH_ROWS = 8192
-DEFAULT_WINDOW_BYTES = 32 << 20
+DEFAULT_WINDOW_BYTES = 64 << 20
 """About how many bytes of Arrow data a scan decodes at a time."""
 
 
