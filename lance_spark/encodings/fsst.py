@@ -27,7 +27,7 @@ from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.fsst import MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
+from lance_spark.kernels.fsst import BATCH_CODES, MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -124,6 +124,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         offsets = pa.allocate_buffer((block.num_values + 1) * offset_bytes)
         ends = np.frombuffer(offsets, f"<i{offset_bytes}")
         ends[0] = 0
+        places = np.empty(BATCH_CODES + 1, np.uint32)
         done = 0
         while True:
             done = decode_symbols(
@@ -138,9 +139,10 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
                 offsets.address,
                 data.address,
                 data.size,
+                address_of(places),
             )
             if done < 0:
-                raise CorruptFileError(f"fsst: value {~done} holds a code without symbol")
+                raise CorruptFileError(f"fsst: a code from value {~done} on has no symbol, or an escape no literal")
             if done == block.num_values:
                 break
             data.resize(_grown(block, done, data.size))

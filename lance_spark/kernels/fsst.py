@@ -19,6 +19,14 @@ MAX_SYMBOL_BYTES = 8
 SLACK_BYTES = 8
 """Bytes that `decode_symbols` may write after the last value."""
 
+BATCH_CODES = 1 << 14
+"""Codes that are decoded without a look at where values end."""
+
+_LONG_VALUE_CODES = 12
+"""From so many codes a value on, a loop for each value is faster."""
+
+_INSIDE_ESCAPE = 0xFFFFFFFF
+
 
 @inlined
 def _offset_at(address, offset_bytes, index):
@@ -28,43 +36,109 @@ def _offset_at(address, offset_bytes, index):
 
 
 @inlined
+def _decode_codes(source, num_codes, symbols, lengths, target, places):
+    """Decodes codes and writes where in the target each one begins; returns the bytes written, -1 if a code is bad.
+
+    For values of a few codes: a loop for each would end in a branch that nobody can predict, so they are decoded as
+    one, and their ends looked up in `places` afterwards.
+    """
+    symbol = pointer_u64(symbols)
+    length = pointer_u8(lengths)
+    codes = pointer_u8(source)
+    place = pointer_u32(places)
+    checked = np.int64(0)
+    at = np.int64(0)
+    i = np.int64(0)
+    while i < num_codes:
+        if i + 4 <= num_codes:
+            word = pointer_u32(source + i)[0]
+            if (~word - np.uint32(0x01010101)) & word & np.uint32(0x80808080) == 0:
+                for k in range(4):
+                    code = word & np.uint32(0xFF)
+                    word >>= np.uint32(8)
+                    place[i + k] = np.uint32(at)
+                    pointer_u64(target + at)[0] = symbol[code]
+                    size = np.int64(length[code])
+                    checked |= size - 1
+                    at += size
+                i += 4
+                continue
+        place[i] = np.uint32(at)
+        code = codes[i]
+        if code == ESCAPE:
+            if i + 1 == num_codes:
+                return np.int64(-1)
+            pointer_u8(target + at)[0] = codes[i + 1]
+            place[i + 1] = np.uint32(_INSIDE_ESCAPE)
+            at += 1
+            i += 2
+        else:
+            pointer_u64(target + at)[0] = symbol[code]
+            size = np.int64(length[code])
+            checked |= size - 1
+            at += size
+            i += 1
+    place[num_codes] = np.uint32(at)
+    # A code without symbol has length 0, which makes `checked` negative.
+    return at if checked >= 0 else np.int64(-1)
+
+
+@inlined
 def _decode_value(source, stop, symbols, lengths, target):
-    """Returns the end of what was written, 0 if there is a code without symbol or an escape without its literal."""
+    """Decodes one value; returns the bytes written, -1 if a code is bad."""
     symbol = pointer_u64(symbols)
     length = pointer_u8(lengths)
     checked = np.int64(0)
+    at = np.int64(0)
     while source < stop:
         if source + 4 <= stop:
-            codes = pointer_u32(source)[0]
-            escapes = (~codes - np.uint32(0x01010101)) & codes & np.uint32(0x80808080)
-            if escapes == 0:
+            word = pointer_u32(source)[0]
+            if (~word - np.uint32(0x01010101)) & word & np.uint32(0x80808080) == 0:
                 for _ in range(4):
-                    code = codes & np.uint32(0xFF)
-                    codes >>= np.uint32(8)
-                    pointer_u64(target)[0] = symbol[code]
+                    code = word & np.uint32(0xFF)
+                    word >>= np.uint32(8)
+                    pointer_u64(target + at)[0] = symbol[code]
                     size = np.int64(length[code])
                     checked |= size - 1
-                    target += size
+                    at += size
                 source += 4
                 continue
         code = pointer_u8(source)[0]
         if code == ESCAPE:
             if source + 1 == stop:
-                return np.int64(0)
-            pointer_u8(target)[0] = pointer_u8(source)[1]
+                return np.int64(-1)
+            pointer_u8(target + at)[0] = pointer_u8(source)[1]
+            at += 1
             source += 2
-            target += 1
         else:
-            pointer_u64(target)[0] = symbol[code]
+            pointer_u64(target + at)[0] = symbol[code]
             size = np.int64(length[code])
             checked |= size - 1
-            target += size
+            at += size
             source += 1
-    # A code without symbol has length 0, which makes `checked` negative.
-    return target if checked >= 0 else np.int64(0)
+    return at if checked >= 0 else np.int64(-1)
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@inlined
+def _write_offset(address, offset_bytes, index, value):
+    if offset_bytes == 4:
+        pointer_u32(address)[index] = np.uint32(value)
+    else:
+        pointer_i64(address)[index] = value
+
+
+@inlined
+def _batch_stop(offsets, offset_bytes, first, num_values, room):
+    """The end of a batch from `first` on: values with at most `BATCH_CODES` codes that surely fit, but at least one."""
+    start = _offset_at(offsets, offset_bytes, first)
+    most = min(BATCH_CODES, room // MAX_SYMBOL_BYTES)
+    stop = min(num_values, first + BATCH_CODES)
+    while stop > first + 1 and _offset_at(offsets, offset_bytes, stop) - start > most:
+        stop = first + (stop - first) // 2
+    return stop
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_symbols(
     offsets,
     offset_bytes,
@@ -77,10 +151,11 @@ def decode_symbols(
     target_offsets,
     target,
     capacity,
+    places,
 ):
     """Decodes the values from `first_value` on while they surely fit; returns the number of the value to go on with.
 
-    A negative result is ``~i``: value i is corrupt.
+    A negative result is ``~i``: one of the values from i on, within a batch, is corrupt.
 
     Args:
         offsets: num_values + 1 rising offsets into `data`, of 4 or 8 bytes.
@@ -89,21 +164,37 @@ def decode_symbols(
         target_offset_bytes: 4 or 8; 4 only if `capacity` is less than 2 GiB.
         target_offsets: num_values + 1 offsets; entry `first_value` says where in `target` to go on.
         capacity: bytes of `target`.
+        places: u32[BATCH_CODES + 1], scratch.
     """
-    out_offset = pointer_i64(target_offsets)
-    out_offset_32 = pointer_u32(target_offsets)
     at = _offset_at(target_offsets, target_offset_bytes, first_value)
-    for i in range(first_value, num_values):
-        start = _offset_at(offsets, offset_bytes, i)
-        stop = _offset_at(offsets, offset_bytes, i + 1)
-        if at + (stop - start) * MAX_SYMBOL_BYTES + SLACK_BYTES > capacity:
-            return i
-        end = _decode_value(data + start, data + stop, symbols, lengths, target + at)
-        if end == 0:
-            return ~i
-        at = end - target
-        if target_offset_bytes == 4:
-            out_offset_32[i + 1] = np.uint32(at)
+    place = pointer_u32(places)
+    first = first_value
+    while first < num_values:
+        start = _offset_at(offsets, offset_bytes, first)
+        room = capacity - at - SLACK_BYTES
+        stop = _batch_stop(offsets, offset_bytes, first, num_values, room)
+        num_codes = _offset_at(offsets, offset_bytes, stop) - start
+        if num_codes * MAX_SYMBOL_BYTES > room:
+            return first
+        if num_codes >= _LONG_VALUE_CODES * (stop - first):
+            for i in range(first, stop):
+                source = data + _offset_at(offsets, offset_bytes, i)
+                source_stop = data + _offset_at(offsets, offset_bytes, i + 1)
+                written = _decode_value(source, source_stop, symbols, lengths, target + at)
+                if written < 0:
+                    return ~i
+                at += written
+                _write_offset(target_offsets, target_offset_bytes, i + 1, at)
         else:
-            out_offset[i + 1] = at
+            written = _decode_codes(data + start, num_codes, symbols, lengths, target + at, places)
+            if written < 0:
+                return ~first
+            for i in range(first, stop):
+                value_start = np.int64(place[_offset_at(offsets, offset_bytes, i) - start])
+                if value_start == _INSIDE_ESCAPE:
+                    return ~i
+                _write_offset(target_offsets, target_offset_bytes, i, at + value_start)
+            at += written
+            _write_offset(target_offsets, target_offset_bytes, stop, at)
+        first = stop
     return num_values
