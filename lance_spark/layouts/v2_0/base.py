@@ -149,7 +149,7 @@ class ArrayEncoding(ABC):
 def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[pa.Buffer]:
     """Bytes [starts[i], stops[i]) of `buffer` for every i, back to back; without a copy if it is one range.
 
-    Both rise. Ranges that are less than `MAX_GAP_BYTES` apart are asked for as one.
+    `starts` rise. Ranges that are less than `MAX_GAP_BYTES` apart are asked for as one.
 
     Raises:
         CorruptFileError: a range is not inside the buffer.
@@ -159,24 +159,32 @@ def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> 
         starts, stops = starts[wanted], stops[wanted]
     if len(starts) == 0:
         return EMPTY
-    if bool((starts[1:] < starts[:-1]).any() or (stops[1:] < stops[:-1]).any()):
+    if bool((starts[1:] < starts[:-1]).any()):
         raise CorruptFileError("the values of a page are out of order")
-    if int(starts[0]) < 0 or int(stops[-1]) > buffer.size or buffer.position + buffer.size > MAX_COUNT:
+    last_byte = int(stops.max())
+    if int(starts[0]) < 0 or last_byte > buffer.size or buffer.position + buffer.size > MAX_COUNT:
         raise CorruptFileError(
-            f"values up to byte {int(stops[-1])} are wanted of a buffer of {buffer.size} bytes",
+            f"values up to byte {last_byte} are wanted of a buffer of {buffer.size} bytes",
             start=buffer.position,
             length=buffer.size,
         )
-    opens = np.append(True, starts[1:] > stops[:-1] + MAX_GAP_BYTES)
+    addresses, pieces = yield from read_pieces(starts + buffer.position, stops + buffer.position)
+    return pieces[0] if len(starts) == 1 else gathered(addresses, stops - starts)
+
+
+def read_pieces(starts: Int64Array, stops: Int64Array) -> FileReads[tuple[Int64Array, list[pa.Buffer]]]:
+    """Where bytes [starts[i], stops[i]) of the file are in memory, for every i, as long as the buffers live.
+
+    `starts` must rise and be less than `stops`.
+    """
+    ends = np.maximum.accumulate(stops)
+    opens = np.append(True, starts[1:] > ends[:-1] + MAX_GAP_BYTES)
     first_bytes = starts[opens]
-    lengths = stops[np.append(opens[1:], True)] - first_bytes
-    positions = (first_bytes + buffer.position).tolist()
-    pieces = yield [FileRange(*piece) for piece in zip(positions, lengths.tolist(), strict=True)]
-    if len(starts) == 1:
-        return pieces[0]
-    # What to add to a place in the buffer to get its address.
+    lengths = ends[np.append(opens[1:], True)] - first_bytes
+    pieces = yield [FileRange(*piece) for piece in zip(first_bytes.tolist(), lengths.tolist(), strict=True)]
+    # What to add to a place in the file to get its address.
     shifts = np.array([piece.address for piece in pieces], np.int64) - first_bytes
-    return gathered(starts + shifts[np.cumsum(opens) - 1], stops - starts)
+    return starts + shifts[np.cumsum(opens) - 1], pieces
 
 
 def gathered(addresses: Int64Array, lengths: Int64Array) -> pa.Buffer:

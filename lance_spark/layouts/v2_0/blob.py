@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
-from lance_spark.layouts.base import FileRange, RowRanges, side_by_side
-from lance_spark.layouts.v2_0.base import MAX_COUNT, FileReads, gathered, require_type
+from lance_spark.layouts.base import RowRanges, side_by_side
+from lance_spark.layouts.v2_0.base import EMPTY, MAX_COUNT, FileReads, gathered, read_pieces, require_type
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import Node
@@ -46,19 +48,31 @@ class BlobNode(Node):
     def _read_values(self, described: pa.StructArray) -> FileReads[pa.Array]:
         positions = described.field(0).to_numpy(zero_copy_only=False)
         sizes = described.field(1).to_numpy(zero_copy_only=False)
-        filled = np.flatnonzero(sizes)
-        pairs = list(zip(positions[filled].tolist(), sizes[filled].tolist(), strict=True))
-        total = sum(size for _, size in pairs)
-        if total >= MAX_COUNT or any(position >= MAX_COUNT for position, _ in pairs):
+        if len(sizes) and max(int(positions.max()), int(sizes.max()), int(sizes.sum(dtype=np.float64))) >= MAX_COUNT:
             raise CorruptFileError("a blob lies behind the end of any file", column=self.column.encoded.index)
         wide = WIDE_OFFSETS[self.data_type]
-        if total > MAX_NARROW_OFFSET and not wide:
+        offsets = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        if offsets[-1] > MAX_NARROW_OFFSET and not wide:
             raise InvalidInputError("more than 2 GiB of blobs at once; read fewer rows at a time")
-        pieces = (yield [FileRange(*pair) for pair in pairs]) if pairs else []
-        offsets = np.zeros(len(sizes) + 1, np.int64 if wide else np.int32)
-        np.cumsum(sizes, out=offsets[1:], dtype=offsets.dtype)
+        filled = np.flatnonzero(sizes)
+        data = yield from _read_blobs(positions[filled].astype(np.int64), sizes[filled].astype(np.int64))
         valid = (sizes != 0) | (positions != 1)
         validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        addresses = np.array([piece.address for piece in pieces], np.int64)
-        data = gathered(addresses, sizes[filled].astype(np.int64))
-        return checked(pa.Array.from_buffers(self.data_type, len(sizes), [validity, pa.py_buffer(offsets), data]))
+        buffers = [validity, pa.py_buffer(offsets if wide else offsets.astype(np.int32)), data]
+        return checked(pa.Array.from_buffers(self.data_type, len(sizes), buffers))
+
+
+def _read_blobs(positions: Int64Array, sizes: Int64Array) -> FileReads[pa.Buffer]:
+    """The bytes of blobs that are not empty, back to back in the order given."""
+    if len(positions) == 0:
+        return EMPTY
+    order = np.argsort(positions, kind="stable")
+    addresses = np.empty_like(positions)
+    starts = positions[order]
+    addresses[order], _held = yield from read_pieces(starts, starts + sizes[order])
+    # The file layer has seen that the blobs lie in the file, but not that they are not all the same bytes.
+    span = int((positions + sizes).max() - positions.min())
+    if int(sizes.sum()) > max(span, MAX_UNBACKED_BYTES):
+        raise CorruptFileError(f"blobs of {int(sizes.sum())} bytes lie in {span} bytes of the file")
+    return gathered(addresses, sizes)

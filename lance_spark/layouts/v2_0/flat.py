@@ -48,7 +48,8 @@ class Flat(ArrayEncoding):
     @classmethod
     def from_proto(cls, message: Any) -> Flat:
         width = message.bits_per_value
-        if width != 1 and (width % 8 or not 0 < width <= _MAX_BITS_PER_VALUE):
+        # Arrow's fixed-size binary of 0 bytes has values of 0 bits.
+        if width != 1 and (width % 8 or width > _MAX_BITS_PER_VALUE):
             raise CorruptFileError(f"flat: values of {width} bits")
         scheme = message.compression.scheme if message.HasField("compression") else "none"
         if scheme not in DECOMPRESSORS:

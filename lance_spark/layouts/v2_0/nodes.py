@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.layouts.base import RowRanges, side_by_side
-from lance_spark.layouts.v2_0.base import FileReads
+from lance_spark.layouts.v2_0.base import FileReads, immediate
 from lance_spark.layouts.v2_0.column import Column, PagePart
 from lance_spark.layouts.v2_0.end_offsets import Rebased
 from lance_spark.layouts.v2_0.list_ import List
@@ -60,8 +60,7 @@ class MissingNode(Node):
         return None
 
     def read(self, ranges: RowRanges) -> FileReads[pa.ChunkedArray]:
-        return pa.chunked_array([all_null(ranges.num_rows, self.data_type)])
-        yield
+        return immediate(pa.chunked_array([all_null(ranges.num_rows, self.data_type)]))
 
 
 @dataclass(frozen=True, slots=True)

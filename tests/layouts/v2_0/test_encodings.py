@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -223,6 +225,24 @@ def test_buffers_of_the_column_and_of_the_file() -> None:
         builder = Builder().column((no_nulls(flat(16, 1, kind=kind)), [], 5))
         file = builder.file(leaf("int16"), **{place: [b"", values]})
         assert file.read()["x"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_blobs_anywhere_in_the_file() -> None:
+    """In no order, overlapping, at position 0, null and empty."""
+    encoding = pb.ArrayEncoding(
+        packed_struct=pb.PackedStruct(inner=[no_nulls(flat(64)), no_nulls(flat(64))], buffer=pb.Buffer(buffer_index=0))
+    )
+    builder = Builder()
+    builder.place(b"the first bytes")
+    far = builder.place(bytes(9000) + b"far away").position + 9000
+    places = [(far, 8), (0, 9), (1, 0), (0, 0), (77, 0), (4, 11), (4, 5), (far, 3)]
+    builder.column((encoding, [u64(*np.array(places).ravel())], len(places)))
+    file = builder.file(leaf("large_binary"))
+    message = pb.ColumnEncoding(blob=pb.Blob()).SerializeToString()
+    file.columns[FieldId(0)] = replace(file.columns[FieldId(0)], message=message)
+    expected = [b"far away", b"the first", None, b"", b"", b"first bytes", b"first", b"far"]
+    assert file.read()["x"].to_pylist() == expected
+    assert file.read(single_rows([1, 2, 7]))["x"].to_pylist() == [b"the first", None, b"far"]
 
 
 def test_columns_that_are_missing_are_null() -> None:

@@ -176,6 +176,14 @@ def test_fixed_size_lists_with_null_items(tmp_path: Path, dtype: pa.DataType, sh
         assert_arrays_equal(file.read_field("x", ranges), values.take(pa.array(ranges.indices())))
 
 
+def test_values_without_bytes(tmp_path: Path) -> None:
+    for rows in ([b""] * 300, [None, b"", b""] * 100):
+        values = pa.array(rows, pa.binary(0))
+        file = write_column(tmp_path / "t.lance", values)
+        assert_arrays_equal(file.read_field("x", RowRanges.of(0, 300)), values)
+        assert_arrays_equal(file.read_field("x", single_rows([3, 4, 200])), values.take(pa.array([3, 4, 200])))
+
+
 def test_lists_that_are_all_null_or_empty(tmp_path: Path) -> None:
     """Such a page has no items; the pages before and after it have."""
     some = [[1, 2], None, [], [3]] * 200
