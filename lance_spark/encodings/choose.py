@@ -7,7 +7,7 @@ Keys of a field's metadata (`lance-encoding:...`) override that. File version 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -51,6 +51,8 @@ Metadata: TypeAlias = Mapping[str, bytes]
 _NO_METADATA: Metadata = MappingProxyType({})
 _MIN_FSST_BYTES = 1 << 15
 """The symbol table takes 2312 bytes a page."""
+_COMPRESSED_CHUNK_BYTES = 1 << 15
+"""Chunks to be compressed are larger: it takes a call and finds more that repeats. 2.1 cannot address larger ones."""
 _LARGE_BLOCK_BYTES = 1024
 """Smaller dictionaries are not worth compressing."""
 
@@ -97,6 +99,8 @@ def choose_mini_block(
     """The values of a mini-block page, encoded into chunks."""
     limits = limits or ChunkLimits()
     choice = CompressionChoice.of(metadata)
+    if choice.general is not None and version is not FileVersion.V2_1:
+        limits = replace(limits, max_bytes=max(limits.max_bytes, _COMPRESSED_CHUNK_BYTES))
     encoded = _mini_block(block, choice, limits)
     if choice.general is None:
         return encoded

@@ -25,6 +25,7 @@ from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, Va
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
 from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
 from lance_spark.encodings.registry import register
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bits import concatenate_bits, split_bits
@@ -83,7 +84,8 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         """The values; a view where the slices touch each other, else a copy."""
         bits = self.bits_per_value
-        if bits and bool((chunks.num_values > chunks.sizes * 8 // bits).any()):
+        most = chunks.sizes * 8 // bits if bits else MAX_UNBACKED_BYTES // max(len(chunks.sizes), 1)
+        if bool((chunks.num_values > most).any()):
             raise CorruptFileError(f"flat: a chunk is too short for its values of {bits} bits")
         num_bits = chunks.num_values * bits
         sizes = (num_bits + 7) >> 3

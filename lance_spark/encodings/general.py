@@ -44,7 +44,10 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @classmethod
     def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
-        return cls(BufferCompression.from_proto(message.compression), parse(message.values, role))
+        values = parse(message.values, role)
+        if isinstance(values, General):
+            raise CorruptFileError("general: compressed bytes that are compressed again")
+        return cls(BufferCompression.from_proto(message.compression), values)
 
     def to_proto(self) -> Any:
         return pb.CompressiveEncoding(

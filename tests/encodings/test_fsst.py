@@ -59,7 +59,7 @@ def test_uncompressed_data_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize("codes", [b"\x02", b"\x00\x00\x00\x02", b"\x00\xff"])
 def test_codes_without_symbol_and_open_escapes_are_corrupt(codes: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="value [01]"):
+    with pytest.raises(CorruptFileError, match=r"value [01]"):
         decode([b"\x00", codes], table(b"x", b"y"))
 
 

@@ -98,3 +98,9 @@ def test_unknown_scheme_is_unsupported() -> None:
     message = pb.CompressiveEncoding(general=pb.General(values=flat))
     with pytest.raises(UnsupportedFeatureError):
         parse(message, MiniBlockEncoding)
+
+
+def test_compression_within_compression_is_corrupt() -> None:
+    message = General(LZ4, General(ZSTD, Flat(8))).to_proto()
+    with pytest.raises(CorruptFileError, match="again"):
+        parse(message, MiniBlockEncoding)

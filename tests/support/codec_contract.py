@@ -210,7 +210,7 @@ class CodecContract:
 
     def test_wrong_counts_are_corrupt_or_harmless(self) -> None:
         for case in self.cases():
-            if isinstance(case.encoded, EncodedValues):
+            if isinstance(case.encoded, EncodedValues) or case.values.num_values > 1025:
                 continue
             for count in (0, 1025, 1 << 31, 1 << 40, (1 << 63) - 1):
                 self._decode_with_count(case, count)
