@@ -6,7 +6,6 @@ Only what has exactly Spark's meaning is translated: Spark does not look again a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
 from typing import Any
 
 import pyarrow as pa

@@ -161,6 +161,12 @@ _WRITE = _COMMON | {
     "commit_message": _Option("commit_message", _text),
     "partitionoverwritemode": _Option(None, _text),
 }
+# Spark adds these when a table of its session catalog is made.
+_OF_CATALOG = frozenset({"owner", "provider", "external", "is_managed_location"})
+_NO_CATALOG = (
+    "Spark does not tell Python data sources where the tables of its session catalog lie. "
+    "Use load(path), save(path), or a temporary view USING lance OPTIONS (path '...')"
+)
 _NOT_YET = frozenset({"topn_push_down", "use_scalar_index", "max_batch_bytes", "mergeschema", "distribution"})
 
 
@@ -168,6 +174,8 @@ def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str
     parsed: dict[str, Any] = {}
     named: dict[str, str] = {}
     storage: dict[str, str] = {}
+    if any(name.lower() in _OF_CATALOG for name in options):
+        raise InvalidInputError(f"a table of the session catalog cannot be made here; {_NO_CATALOG}")
     for name, value in options.items():
         folded = name.lower()
         if folded.startswith(_STORAGE):
@@ -181,10 +189,7 @@ def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str
         parsed[option.attribute] = _value(name, value, option)
         named[option.attribute] = name
     if "path" not in parsed:
-        raise InvalidInputError(
-            "no path is given. Use load(path) or save(path); Spark does not tell Python data sources where the tables "
-            "of its session catalog lie"
-        )
+        raise InvalidInputError(f"no path is given; {_NO_CATALOG}")
     return {**parsed, "storage_options": storage}
 
 

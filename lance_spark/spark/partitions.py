@@ -34,7 +34,7 @@ class FragmentSlice:
     stop: int
 
 
-class LanceInputPartition(InputPartition):  # type: ignore[misc]
+class LanceInputPartition(InputPartition):
     """The work of one task."""
 
     def __init__(self, slices: tuple[FragmentSlice, ...]) -> None:
