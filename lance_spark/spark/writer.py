@@ -6,6 +6,7 @@ whose second attempt succeeded, carries the job's name and is removed when the j
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -27,6 +28,9 @@ from lance_spark.table.paths import new_job
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write
 from lance_spark.table.write import FileLimits, remove_job_files, write_fragments
+
+_ABORT_LOOKS = 3
+_ABORT_WAIT = 0.5
 
 
 class LanceWriter(DataSourceArrowWriter):
@@ -93,5 +97,9 @@ class LanceWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # Spark also aborts after a commit that failed, and then every task has a message. Whether the files may go was
         # decided by that commit, which alone knows if its version could be there.
-        if any(message is None for message in messages):
+        if not any(message is None for message in messages):
+            return
+        for _ in range(_ABORT_LOOKS):
+            # Tasks that Spark is still killing can finish a file after the first look.
             remove_job_files(self._location.store, self._job)
+            time.sleep(_ABORT_WAIT)
