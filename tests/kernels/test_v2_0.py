@@ -1,0 +1,95 @@
+"""Kernels of file version 2.0 against plain Python."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.v2_0 import FALLING, TOO_LONG, gather_bits, rebase_ends
+from tests.support.guarded_memory import allocate_guarded, guarded
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    bits=st.lists(st.booleans(), min_size=1, max_size=200),
+    cuts=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 90)), min_size=1, max_size=8),
+)
+def test_gather_bits(bits: list[bool], cuts: list[tuple[int, int]]) -> None:
+    ranges = [(start % len(bits), min(count, len(bits) - start % len(bits))) for start, count in cuts]
+    starts, counts = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
+    expected = [bit for start, count in ranges for bit in bits[start : start + count]]
+    source = guarded(np.packbits(bits, bitorder="little").tobytes())
+    target = allocate_guarded((len(expected) + 7) // 8)
+    gather_bits(source.address, address_of(starts), address_of(counts), len(ranges), target.address)
+    assert target.to_pybytes() == np.packbits(np.array(expected, np.uint8), bitorder="little").tobytes()
+
+
+def rebase(
+    ends: list[int], counts: list[int], has_before: list[int], adjustment: int, limit: int, wide: bool
+) -> tuple[int, list[int], list[bool], list[tuple[int, int]]]:
+    """(status, offsets, validity, item ranges)."""
+    entries = guarded(np.array(ends, np.uint64).tobytes())
+    lengths, flags = np.array(counts, np.int64), np.array(has_before, np.uint8)
+    num_values = int(lengths.sum())
+    offsets = allocate_guarded((num_values + 1) * (8 if wide else 4))
+    validity = np.full((num_values + 7) // 8, 0xFF, np.uint8)
+    starts, stops = np.zeros_like(lengths), np.zeros_like(lengths)
+    status = rebase_ends(
+        entries.address, address_of(lengths), address_of(flags), len(lengths), adjustment, limit,
+        wide, offsets.address, address_of(validity), address_of(starts), address_of(stops),
+    )  # fmt: skip
+    valid = np.unpackbits(validity, count=num_values, bitorder="little").astype(bool).tolist()
+    places = np.frombuffer(offsets, np.int64 if wide else np.int32).tolist()
+    return status, places, valid, list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_worked_example(wide: bool) -> None:
+    """``[[A, B], null, [], [C, D, E]]``, whole and the rows 2..4."""
+    assert rebase([2, 9, 2, 5], [4], [0], 7, 5, wide) == (1, [0, 2, 2, 2, 5], [True, False, True, True], [(0, 5)])
+    assert rebase([9, 2, 5], [2], [1], 7, 5, wide) == (0, [0, 0, 3], [True, True], [(2, 5)])
+    assert rebase([2, 2, 5], [1, 1], [0, 1], 7, 5, wide) == (0, [0, 2, 5], [True, True], [(0, 2), (2, 5)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=60),
+    cuts=st.lists(st.integers(0, 60), max_size=8),
+    wide=st.booleans(),
+)
+def test_ranges(rows: list[tuple[int, bool]], cuts: list[int], wide: bool) -> None:
+    lengths = [0 if null else length for length, null in rows]
+    ends = np.cumsum(lengths)
+    limit = int(ends[-1])
+    stored = [int(end) + (limit + 1 if null else 0) for end, (_, null) in zip(ends, rows, strict=True)]
+    borders = sorted({min(cut, len(rows)) for cut in cuts} | {0, len(rows)})
+    ranges = list(pairwise(borders))[::2]
+    entries = [entry for start, stop in ranges for entry in stored[max(start - 1, 0) : stop]]
+    counts = [stop - start for start, stop in ranges]
+    status, offsets, valid, items = rebase(entries, counts, [start > 0 for start, _ in ranges], limit + 1, limit, wide)
+    picked = [row for start, stop in ranges for row in range(start, stop)]
+    assert status == sum(rows[row][1] for row in picked)
+    assert np.diff(offsets).tolist() == [lengths[row] for row in picked]
+    assert valid == [not rows[row][1] for row in picked]
+    assert items == [(int(ends[start - 1]) if start else 0, int(ends[stop - 1])) for start, stop in ranges]
+
+
+@pytest.mark.parametrize(
+    ("ends", "counts", "has_before", "limit", "expected"),
+    [
+        ([3, 2], [2], [0], 5, FALLING),
+        ([3, 6], [2], [0], 5, FALLING),
+        ([3, 12], [2], [0], 5, FALLING),
+        ([2**64 - 1, 3], [1], [1], 5, FALLING),
+        ([3, 7, 4], [3], [0], 5, FALLING),
+        ([1, 5, 2, 3], [1, 1], [1, 1], 5, FALLING),
+        ([2**31], [1], [0], 2**40, TOO_LONG),
+    ],
+)
+def test_damage(ends: list[int], counts: list[int], has_before: list[int], limit: int, expected: int) -> None:
+    assert rebase(ends, counts, has_before, limit + 1, limit, False)[0] == expected
