@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.layouts.shred import shred
+from lance_spark.layouts.shred import shred, storage_of
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, LanceSchema
@@ -51,8 +51,7 @@ class BatchChecker:
 
 
 def _in_type(array: pa.Array, dtype: pa.DataType, where: str) -> pa.Array:
-    while isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = storage_of(array)
     if array.type == dtype:
         return array
     if not _same_values(array.type, dtype):
@@ -112,8 +111,7 @@ def _row_of(reps: np.ndarray[tuple[int], np.dtype[np.uint16]] | None, item: int,
 def _may_be_null(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]) -> bool:
     """True if an array of a field that is not nullable holds nulls, be they visible or not."""
     for depth, field in enumerate(path):
-        while isinstance(array, pa.ExtensionArray):
-            array = array.storage
+        array = storage_of(array)
         hidden = pa.types.is_dictionary(array.type) and array.dictionary.null_count
         if not field.nullable and (array.null_count or hidden):
             return True

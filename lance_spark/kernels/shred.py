@@ -115,7 +115,7 @@ def expand_lists(
     out_codes,
     out_slots,
 ):
-    """Opens the visible lists: the first value keeps the item's level (`reps` = 0: `start_rep`), others get `inner_rep`.
+    """Opens the visible lists: the first value keeps the item's level (`reps` = 0: `start_rep`), others `inner_rep`.
 
     A null list becomes one item of `null_code`, an empty one of `null_code + 1`, a masked one keeps its code.
     `out_codes` = 0 if all codes are 0; `out_slots` gets the child index of every visible value, or is 0.

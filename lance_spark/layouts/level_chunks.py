@@ -28,7 +28,7 @@ _SAFE_LEVELS = {True: 32_000, False: 5_000}
 
 
 def max_values(levels: Levels, *, large_chunks: bool) -> int:
-    """How many values a chunk of this page may hold (a power of two) without having too many levels; 0 if there is none."""
+    """How many values (a power of two) a chunk of this page may hold without having too many levels; 0 if none."""
     scheme = levels.scheme
     most = _SAFE_LEVELS[large_chunks]
     placeholders = levels.num_items - levels.num_visible_items

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import levels as kernels
 from lance_spark.kernels.addresses import address_of
-from lance_spark.layouts.base import Page, RowRanges
+from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, check_count
+from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import SlotLevels, unravel, visible_validity
 
@@ -46,22 +47,28 @@ def take_values(array: pa.Array, places: Int64Array) -> pa.Array:
         raise CorruptFileError(f"value {last} of a page that holds {len(array)}")
     if last - first + 1 == len(places):
         return array.slice(first, len(places))
-    return pc.take(array, pa.array(places), boundscheck=False)
+    return take(array, places)
 
 
 def pick_rows(
-    page: Page, scheme: LevelScheme, levels: SlotLevels, leaf: Leaf, runs: RowRuns, rows: RowRanges
+    path: LeafPath,
+    num_rows: int,
+    scheme: LevelScheme,
+    levels: SlotLevels,
+    leaf: Leaf,
+    runs: RowRuns,
+    rows: RowRanges,
 ) -> pa.Array:
-    """The path array of `rows`, out of the slots of a page with lists.
+    """The path array of `rows`, out of slots with lists, of `num_rows` rows in all.
 
     Raises:
         CorruptFileError: the slots do not hold all of these rows, or contradict the scheme.
     """
     if levels.repetition is None:
         raise CorruptFileError("a page of lists has no repetition levels")
-    if runs.is_page and page.num_rows > levels.num_slots:
-        raise CorruptFileError(f"a page of {page.num_rows} rows has {levels.num_slots} slots")
-    picked, values = _pick_slots(page, scheme, levels, runs, rows)
+    if runs.is_page and num_rows > levels.num_slots:
+        raise CorruptFileError(f"a page of {num_rows} rows has {levels.num_slots} slots")
+    picked, values = _pick_slots(num_rows, scheme, levels, runs, rows)
     validity, num_visible = visible_validity(scheme, levels)
     everything = leaf(validity, num_visible)
 
@@ -69,15 +76,15 @@ def pick_rows(
         check_count(len(values), num_values)
         return take_values(everything, values)
 
-    return unravel(page.path, scheme, picked, chosen)
+    return unravel(path, scheme, picked, chosen)
 
 
 def _pick_slots(
-    page: Page, scheme: LevelScheme, levels: SlotLevels, runs: RowRuns, rows: RowRanges
+    num_rows: int, scheme: LevelScheme, levels: SlotLevels, runs: RowRuns, rows: RowRanges
 ) -> tuple[SlotLevels, Int64Array]:
     """The levels of the slots of `rows`, and the places of their values among the visible ones."""
     assert levels.repetition is not None
-    wanted = np.zeros(page.num_rows, np.uint8)
+    wanted = np.zeros(num_rows, np.uint8)
     wanted[rows.indices()] = 1
     repetition = np.empty(levels.num_slots, np.uint16)
     definition = None if levels.definition is None else np.empty(levels.num_slots, np.uint16)
@@ -93,14 +100,14 @@ def _pick_slots(
         address_of(runs.first_rows),
         len(runs.slot_starts),
         address_of(wanted),
-        page.num_rows,
+        num_rows,
         address_of(repetition),
         0 if definition is None else address_of(definition),
         address_of(values),
         address_of(counts),
     )
-    num_slots, num_values, num_rows = (int(count) for count in counts)
-    if status < 0 or num_rows != rows.num_rows:
+    num_slots, num_values, num_picked = (int(count) for count in counts)
+    if status < 0 or num_picked != rows.num_rows:
         raise CorruptFileError("the repetition index of a page contradicts its levels")
     picked = SlotLevels(repetition[:num_slots], None if definition is None else definition[:num_slots], num_slots)
     return picked, values[:num_values]

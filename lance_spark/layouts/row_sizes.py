@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.layouts.leaf_values import is_variable
+from lance_spark.layouts.shred import storage_of
 
 _ITEM_BYTES = 4
 """What a list adds for itself: its levels, as Arrow has an offset."""
@@ -24,8 +25,9 @@ class RowSizes:
     def __init__(self, array: pa.Array, steps: Sequence[int]) -> None:
         self._num_rows = len(array)
         self._layers: list[Callable[[int], tuple[int, int]]] = []
+        array = storage_of(array)
         for step in steps:
-            array = self._enter(array, step)
+            array = storage_of(self._enter(array, step))
         self._leaf = _leaf_bytes(array)
         self._first = self._bytes_to(0)
 

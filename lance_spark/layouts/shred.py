@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.kernels import shred as kernels
+from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
 from lance_spark.schema.field import Field
 from lance_spark.schema.logical_type import is_list
@@ -167,9 +168,23 @@ def shred(array: pa.Array, steps: Sequence[int]) -> Shredded:
     return walk.finish(array)
 
 
+def storage_of(array: pa.Array) -> pa.Array:
+    """What an extension array is stored as; any other array itself."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
+
+
+def _storage_type(dtype: pa.DataType) -> pa.DataType:
+    while isinstance(dtype, pa.BaseExtensionType):
+        dtype = dtype.storage_type
+    return dtype
+
+
 def _num_lists(dtype: pa.DataType, steps: Sequence[int]) -> int:
     count = 0
     for step in steps:
+        dtype = _storage_type(dtype)
         count += _is_list(dtype)
         dtype = dtype.field(step).type if pa.types.is_struct(dtype) else _item_type(dtype)
     return count
@@ -205,6 +220,7 @@ class _Walk:
 
     def step(self, array: pa.Array, step: int) -> pa.Array:
         """Passes the layer of `array` and returns its child number `step`, one value an open item."""
+        array = storage_of(array)
         if pa.types.is_struct(array.type):
             self.mark_nulls(array)
             # `struct_field` carries the struct's nulls into the child, so that its hidden values count as null.
@@ -214,7 +230,7 @@ class _Walk:
         return self.open_lists(array)
 
     def finish(self, leaf: pa.Array) -> Shredded:
-        leaf = _without_null_entries(leaf)
+        leaf = _without_null_entries(storage_of(leaf))
         self.mark_nulls(leaf)
         return Shredded(tuple(self.lists), self.present, self.num_rows, self.num_items, self.reps, self.codes, leaf)
 
@@ -287,7 +303,7 @@ class _Walk:
         self.lists_passed += 1
         self.lists.append(True)
         if out_slots is not None:
-            return pc.take(array.values, pa.array(out_slots))
+            return take(array.values, out_slots)
         return array.values.slice(start, stop - start)
 
 

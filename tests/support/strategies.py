@@ -1,4 +1,4 @@
-"""Hypothesis strategies: Arrow types and arrays of them, nested, with everything that Arrow allows and few producers do.
+"""Hypothesis strategies: Arrow types and arrays of them, nested, with what Arrow allows and few producers do.
 
 `arrays` draws the type, the length, the share of nulls and a seed; the values come from the seed, so that examples stay
 small to draw and long arrays are cheap. `messy` arrays are slices out of larger ones, hold values under nulls, null

@@ -1,0 +1,30 @@
+"""Taking values of an Arrow array by their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.blocks import Int64Array
+
+
+def take(array: pa.Array, places: Int64Array) -> pa.Array:
+    """The values at `places`, all of them inside of `array`; a copy.
+
+    pyarrow's own `take` (seen in 26.0) returns uninitialised memory for fixed-size lists of fixed-size lists of numbers
+    that hold nulls. Slices of such arrays are joined instead.
+    """
+    if not _has_nested_fixed_size_list(array.type) or len(places) == 0:
+        return pc.take(array, pa.array(places), boundscheck=False)
+    breaks = np.flatnonzero(np.diff(places) != 1) + 1
+    starts = np.concatenate([[0], breaks])
+    lengths = np.diff(np.append(starts, len(places)))
+    runs = zip(places[starts].tolist(), lengths.tolist(), strict=True)
+    return pa.concat_arrays([array.slice(start, length) for start, length in runs])
+
+
+def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:
+    if pa.types.is_fixed_size_list(dtype) and pa.types.is_fixed_size_list(dtype.value_type):
+        return True
+    return any(_has_nested_fixed_size_list(dtype.field(number).type) for number in range(dtype.num_fields))
