@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -59,6 +59,25 @@ _IGNORED = frozenset(
 _MAY_HAVE_LANDED = frozenset({408, 409, 412, 429})
 
 
+def adlfs_arguments(options: Mapping[str, str], account_host: str) -> dict[str, Any]:
+    """Arguments of `adlfs.AzureBlobFileSystem` for the storage options.
+
+    Args:
+        options: as given by the user.
+        account_host: what the URI has behind ``@``, such as ``account.dfs.core.windows.net``; may be empty.
+
+    Raises:
+        InvalidInputError: see `options.translate`; also for an endpoint without account name and key.
+    """
+    arguments = translate("Azure", options, _TARGETS, _IGNORED)
+    if account_host:
+        arguments.setdefault("account_name", account_host.partition(".")[0])
+    endpoint = arguments.pop("endpoint", None)
+    if endpoint is not None:
+        arguments = _with_endpoint(arguments, endpoint)
+    return arguments
+
+
 class AzureStore(FsspecStore):
     """An `ObjectStore` over one container and a name prefix.
 
@@ -68,25 +87,13 @@ class AzureStore(FsspecStore):
 
     def open_output(self, path: str) -> OutputStream:
         key = self._key(path)
-        with self.writing(path):
-            file = self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES)
-        return BufferedOutput(self, path, file)
+        return BufferedOutput(self, path, lambda: self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES))
 
     def client_errors(self) -> tuple[type[BaseException], ...]:
         return _client_errors()
 
     def _client_arguments(self) -> dict[str, Any]:
-        arguments = translate("Azure", self._options, _TARGETS, _IGNORED)
-        _, _, account = self._root.location.partition("/")[0].partition("@")
-        if account:
-            arguments.setdefault("account_name", account.partition(".")[0])
-        endpoint = arguments.pop("endpoint", None)
-        if endpoint is not None:
-            arguments = _with_endpoint(arguments, endpoint)
-        if not arguments.keys() & {"anon", "account_key", "sas_token", "connection_string", "client_secret"}:
-            # adlfs would go without a signature unless told to look for credentials.
-            arguments["anon"] = os.environ.get("AZURE_SKIP_SIGNATURE", "").lower() == "true"
-        return arguments
+        return adlfs_arguments(self._options, self._root.location.partition("/")[0].partition("@")[2])
 
     def _client_class(self) -> Any:
         return require_client(self._root.scheme, "adlfs", "azure").AzureBlobFileSystem

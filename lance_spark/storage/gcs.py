@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -63,24 +64,32 @@ _IGNORED = frozenset(
 _MAY_HAVE_LANDED = frozenset({408, 429, 499})
 
 
+def gcsfs_arguments(options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of `gcsfs.GCSFileSystem` for the storage options, and ``bearer`` for an access token.
+
+    Raises:
+        InvalidInputError: see `options.translate`.
+    """
+    arguments = translate("Google Cloud Storage", options, _TARGETS, _IGNORED)
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
 class GcsStore(FsspecStore):
     """An `ObjectStore` over one bucket and a name prefix."""
 
     def open_output(self, path: str) -> OutputStream:
         key = self._key(path)
-        with self.writing(path):
-            file = self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES)
-        return BufferedOutput(self, path, file)
+        return BufferedOutput(self, path, lambda: self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES))
 
     def client_errors(self) -> tuple[type[BaseException], ...]:
         return _client_errors()
 
     def _client_arguments(self) -> dict[str, Any]:
-        arguments = translate("Google Cloud Storage", self._options, _TARGETS, _IGNORED)
-        return {name: value for name, value in arguments.items() if value is not None}
+        return gcsfs_arguments(self._options)
 
     def _client_class(self) -> Any:
-        return require_client(self._root.scheme, "gcsfs", "gcs").GCSFileSystem
+        # The plain client: the one with gRPC extensions asks another service what kind of bucket it has.
+        return require_client(self._root.scheme, "gcsfs.core", "gcs").GCSFileSystem
 
     def _base(self, client: Any) -> str:
         return self._root.location

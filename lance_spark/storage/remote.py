@@ -246,10 +246,10 @@ class _Reply:
     def __init__(self, stretch: ByteRange, policy: ReadPolicy) -> None:
         self.pieces = cut(stretch, policy)
         self._start = stretch.start
-        self.buffer = pa.allocate_buffer(stretch.length) if len(self.pieces) > 1 else None
+        self.buffer: Any = pa.allocate_buffer(stretch.length) if len(self.pieces) > 1 else None
 
     def accept(self, piece: ByteRange, data: bytes) -> None:
-        if self.buffer is None or len(self.pieces) == 1:
+        if len(self.pieces) == 1:
             self.buffer = pa.py_buffer(data)
         else:
             place = piece.start - self._start

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.storage import open_store
+from lance_spark.storage.azure import adlfs_arguments
+from lance_spark.storage.base import ObjectStore
+from tests.support.object_servers import azurite
+from tests.support.store_contract import StoreContract
+
+
+@pytest.fixture(scope="module")
+def azure_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with azurite(str(tmp_path_factory.mktemp("azurite"))) as options:
+        yield options
+
+
+class TestAzureStore(StoreContract):
+    @pytest.fixture
+    def store(self, azure_options: dict[str, str]) -> ObjectStore:
+        return open_store(f"az://lance-tests/{uuid.uuid4().hex}", azure_options)
+
+
+def test_understands_the_names_of_the_lance_libraries() -> None:
+    expected = {"account_name": "a", "account_key": "k"}
+    assert adlfs_arguments({"account_name": "a", "account_key": "k"}, "") == expected
+    assert adlfs_arguments({"AZURE_STORAGE_ACCOUNT_NAME": "a", "azure_storage_account_key": "k"}, "") == expected
+    assert adlfs_arguments({"access_key": "k"}, "a.dfs.core.windows.net") == expected
+    assert adlfs_arguments({"azure_storage_sas_key": "?sv=1"}, "a.x") == {"account_name": "a", "sas_token": "?sv=1"}
+    assert "BlobEndpoint=http://h/a;" in adlfs_arguments(expected | {"endpoint": "http://h/a"}, "")["connection_string"]
+    with pytest.raises(InvalidInputError, match="account_key"):
+        adlfs_arguments({"account_name": "a", "endpoint": "http://h/a"}, "")
+    with pytest.raises(InvalidInputError, match="did you mean 'account_name'"):
+        adlfs_arguments({"acount_name": "a"}, "")
