@@ -16,7 +16,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array, VariableWidthBlock
 from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.fsst import MAX_SYMBOL_BYTES
-from lance_spark.kernels.fsst_encode import HEAD_SLOTS, LITERAL, count_codes, encode_symbols
+from lance_spark.kernels.fsst_encode import HEAD_SLOTS, LITERAL, count_codes, encode_symbols, list_pairs
 from lance_spark.kernels.slices import concatenate
 
 UInt64Array: TypeAlias = npt.NDArray[np.uint64]
@@ -24,6 +24,7 @@ UInt64Array: TypeAlias = npt.NDArray[np.uint64]
 MAX_SYMBOLS = 255
 _ROUNDS = 5
 _WORTHWHILE = 0.75
+_LEAST_PAIRS = 2
 _SAMPLE_BYTES = 1 << 14
 _SAMPLE_VALUE_BYTES = 512
 _LEN_SHIFT = np.uint64(16)
@@ -53,6 +54,20 @@ class Sample:
         data = pa.allocate_buffer(int(offsets[-1]))
         concatenate(block.data.address, address_of(starts), address_of(sizes), len(sizes), data.address)
         return cls(offsets, data)
+
+
+class _Counts:
+    """How often each code, and each pair of codes, was seen."""
+
+    def __init__(self) -> None:
+        self.codes = np.empty(512, np.int64)
+        self.pairs = np.empty((512, 512), np.uint32)
+        self._listed = np.empty((512 * 512, 3), np.int64)
+
+    def frequent_pairs(self) -> Int64Array:
+        """int64[n, 3]: first code, second code, count."""
+        listed = list_pairs(address_of(self.codes), address_of(self.pairs), _LEAST_PAIRS, address_of(self._listed))
+        return self._listed[:listed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +102,10 @@ class Matcher:
     def train(cls, sample: Sample) -> Matcher:
         """The best symbols for a sample, as far as a few rounds find them."""
         matcher = cls.of(np.zeros(0, np.uint64), np.zeros(0, np.int64))
+        counts = _Counts()
         for _ in range(_ROUNDS):
-            codes = np.zeros(512, np.int64)
-            pairs = np.zeros((512, 512), np.int64)
-            matcher._count(sample, codes, pairs)
-            matcher = cls.of(*_best_symbols(*matcher._all_symbols(), codes, pairs))
+            matcher._count(sample, counts)
+            matcher = cls.of(*_best_symbols(*matcher._all_symbols(), counts))
         return matcher
 
     @classmethod
@@ -105,7 +119,7 @@ class Matcher:
 
     def encoded_bytes(self, sample: Sample) -> int:
         """Bytes of the codes for a sample."""
-        return self._count(sample, np.zeros(512, np.int64), np.zeros((512, 512), np.int64))
+        return self._count(sample, _Counts())
 
     def encode(self, block: VariableWidthBlock) -> VariableWidthBlock:
         """The codes for every value."""
@@ -126,7 +140,7 @@ class Matcher:
         )
         return VariableWidthBlock(offsets, data.slice(0, filled), block.bits_per_offset, block.num_values)
 
-    def _count(self, sample: Sample, codes: Int64Array, pairs: Int64Array) -> int:
+    def _count(self, sample: Sample, counts: _Counts) -> int:
         return int(
             count_codes(
                 address_of(sample.offsets),
@@ -135,8 +149,8 @@ class Matcher:
                 address_of(self.heads),
                 address_of(self.pairs),
                 address_of(self.singles),
-                address_of(codes),
-                address_of(pairs),
+                address_of(counts.codes),
+                address_of(counts.pairs),
             )
         )
 
@@ -150,21 +164,20 @@ class Matcher:
         return symbols, lengths
 
 
-def _best_symbols(
-    symbols: UInt64Array, lengths: Int64Array, codes: Int64Array, pairs: Int64Array
-) -> tuple[UInt64Array, Int64Array]:
+def _best_symbols(symbols: UInt64Array, lengths: Int64Array, counts: _Counts) -> tuple[UInt64Array, Int64Array]:
     """The 255 symbols, or pairs of symbols of up to 8 bytes, that stand for the most bytes."""
+    codes = counts.codes
     seen = np.flatnonzero(codes)
     # A byte without a symbol costs two bytes, so single bytes count for more than they save.
     weight = np.where(lengths[seen] == 1, 8, 1) * lengths[seen]
-    first, second = np.nonzero(pairs)
+    first, second, together = counts.frequent_pairs().T
     joined_lengths = lengths[first] + lengths[second]
     short = joined_lengths <= MAX_SYMBOL_BYTES
-    first, second, joined_lengths = first[short], second[short], joined_lengths[short]
+    first, second, together, joined_lengths = (table[short] for table in (first, second, together, joined_lengths))
     joined = symbols[first] | (symbols[second] << (8 * lengths[first]).astype(np.uint64))
     candidates = np.concatenate([symbols[seen], joined])
     sizes = np.concatenate([lengths[seen], joined_lengths])
-    gains = np.concatenate([codes[seen] * weight, pairs[first, second] * joined_lengths])
+    gains = np.concatenate([codes[seen] * weight, together * joined_lengths])
     # Equal bytes can come from several pairs; a symbol is known by its bytes and its length.
     order = np.lexsort((sizes, candidates))
     candidates, sizes, gains = candidates[order], sizes[order], gains[order]

@@ -66,14 +66,20 @@ def _longest(word, left, heads, pairs, singles):
 def count_codes(offsets, num_values, data, heads, pairs, singles, code_counts, pair_counts):
     """Counts the codes of the values, and which two stand together; returns the bytes of the codes.
 
+    A symbol also counts as its first byte: that is what it would be if it were not chosen again.
+
     Args:
         offsets: int64[num_values + 1].
-        code_counts: int64[512], added to.
-        pair_counts: int64[512, 512], added to.
+        code_counts: int64[512].
+        pair_counts: u32[512, 512].
     """
     offset = pointer_i64(offsets)
     counts = pointer_i64(code_counts)
-    together = pointer_i64(pair_counts)
+    together = pointer_u32(pair_counts)
+    for i in range(512):
+        counts[i] = 0
+    for i in range(np.uint64(512 * 512)):
+        together[i] = 0
     data_stop = data + offset[num_values]
     total = np.int64(0)
     for i in range(num_values):
@@ -98,6 +104,29 @@ def count_codes(offsets, num_values, data, heads, pairs, singles, code_counts, p
             before = code
             at += length
     return total
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def list_pairs(code_counts, pair_counts, least, target):
+    """Lists the pairs of codes that `count_codes` has seen `least` times or more; returns how many.
+
+    `target` is int64[512 * 512, 3]: first code, second code, count.
+    """
+    counts = pointer_i64(code_counts)
+    together = pointer_u32(pair_counts)
+    out = pointer_i64(target)
+    listed = 0
+    for first in range(512):
+        if counts[first] == 0:
+            continue
+        for second in range(512):
+            seen = np.int64(together[first * 512 + second])
+            if seen >= least:
+                out[listed] = first
+                out[listed + 1] = second
+                out[listed + 2] = seen
+                listed += 3
+    return listed // 3
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
