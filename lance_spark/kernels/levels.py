@@ -68,104 +68,122 @@ def visible_levels(definition, num_items, max_visible, output):
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
-def list_offsets(repetition, num_items, max_rep, num_lists, offsets, next_repetition):
-    """Offsets of the lists that begin where the level is not 0, for levels without placeholders.
+def check_list_levels(repetition, definition, num_items, max_rep, max_def, max_inside):
+    """0, or -1 if a level is too large, or a slot inside of a list (repetition 0) is above `max_inside`.
 
-    Writes int32[num_lists + 1] to `offsets`, and the levels of the list starts less 1 to `next_repetition` (0: not
-    wanted). `num_lists` is the number of levels that are not 0. Returns 0, or -1 if the first level is 0, one is above
-    `max_rep` or `num_lists` is wrong.
+    `definition` may be 0: there are none.
     """
-    levels = pointer_u16(repetition)
-    out = pointer_i32(offsets)
-    following = pointer_u16(next_repetition)
-    if num_items > 0 and levels[0] == 0:
-        return -1
+    reps = pointer_u16(repetition)
+    definitions = pointer_u16(definition)
+    count = np.uint64(num_items)
     worst = np.uint16(0)
-    count = np.int64(0)
-    if next_repetition == 0:
-        for i in range(num_items):
-            level = levels[i]
-            worst = max(worst, level)
-            if count > num_lists:
-                return -1
-            out[count] = np.int32(i)
-            count += np.int64(level != 0)
-    else:
-        for i in range(num_items):
-            level = levels[i]
-            worst = max(worst, level)
-            if level != 0:
-                if count >= num_lists:
-                    return -1
-                out[count] = np.int32(i)
-                following[count] = level - np.uint16(1)
-                count += 1
-    if count != num_lists or np.int64(worst) > max_rep:
+    if num_items > 0 and reps[0] == 0:
         return -1
-    out[num_lists] = np.int32(num_items)
+    for i in range(count):
+        worst = max(worst, reps[i])
+    if np.int64(worst) > max_rep:
+        return -1
+    if definition == 0:
+        return 0
+    worst = np.uint16(0)
+    inside = np.uint16(0)
+    for i in range(count):
+        level = definitions[i]
+        worst = max(worst, level)
+        inside = max(inside, np.uint16(level if reps[i] == 0 else np.uint16(0)))
+    if np.int64(worst) > max_def or np.int64(inside) > max_inside:
+        return -1
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def list_layer(
-    repetition,
-    definition,
-    num_items,
-    max_rep,
-    inner_visible,
-    empty_level,
-    outer_visible,
-    num_starts,
-    offsets,
-    valid,
-    next_repetition,
-    next_definition,
-    num_visible,
-    max_def,
-):
-    """One list layer with placeholders: offsets and validity of its lists, and the levels of the layer around it.
+@kernel("void(int64, int64, int64, int64)")
+def levels_of_starts(repetition, levels, num_items, output):
+    """Copies `levels` of the slots that begin a list (repetition above 0); room for one more than those."""
+    reps = pointer_u16(repetition)
+    source = pointer_u16(levels)
+    out = pointer_u16(output)
+    start = np.uint64(0)
+    for i in range(np.uint64(num_items)):
+        out[start] = source[i]
+        start += np.uint64(reps[i] != 0)
 
-    A slot begins a list where its repetition level is not 0 (there are `num_starts` of them). Its definition level says
-    which: at most `inner_visible` a list with items, `empty_level` an empty list, above `outer_visible` no list of
-    this layer but the placeholder of one further out, anything else a null list (of its own, or under a null struct).
 
-    Writes ``int32[lists + 1]`` to `offsets`, ``uint8[lists]`` to `valid` (1 = valid), the levels of all starts to
-    `next_repetition` (less 1) and `next_definition`; each has room for `num_starts` (+ 1). `num_visible` is what the
-    items below number. Returns the number of lists, or -1.
+@kernel("void(int64, int64, int64)")
+def list_starts(repetition, num_items, offsets):
+    """int32 offsets of the lists that begin where the repetition level is above 0, if every slot has a value."""
+    reps = pointer_u16(repetition)
+    out = pointer_i32(offsets)
+    start = np.uint64(0)
+    for i in range(np.uint64(num_items)):
+        out[start] = np.int32(i)
+        start += np.uint64(reps[i] != 0)
+    out[start] = np.int32(num_items)
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def list_starts_visible(repetition, definition, num_items, max_visible, offsets):
+    """As `list_starts`, if only slots up to `max_visible` have a value; returns how many do.
+
+    A placeholder begins a list as well, an empty one.
     """
-    rep = pointer_u16(repetition)
+    reps = pointer_u16(repetition)
     definitions = pointer_u16(definition)
     out = pointer_i32(offsets)
-    out_valid = pointer_u8(valid)
-    next_rep = pointer_u16(next_repetition)
-    next_def = pointer_u16(next_definition)
-    visible = np.int64(0)
-    lists = np.int64(0)
-    starts = np.int64(0)
-    if num_items > 0 and rep[0] == 0:
-        return -1
-    for i in range(num_items):
-        r = np.int64(rep[i])
-        d = np.int64(definitions[i])
-        if r != 0:
-            if r > max_rep or d > max_def or starts >= num_starts:
-                return -1
-            next_rep[starts] = np.uint16(r - 1)
-            next_def[starts] = np.uint16(d)
-            starts += 1
-            if d <= outer_visible:
-                out[lists] = np.int32(visible)
-                out_valid[lists] = np.uint8(d <= inner_visible or d == empty_level)
-                lists += 1
-            visible += np.int64(d <= inner_visible)
-        else:
-            if d > inner_visible:
-                return -1
-            visible += 1
-    if starts != num_starts or visible != num_visible:
-        return -1
-    out[lists] = np.int32(visible)
-    return lists
+    bound = np.uint64(max_visible)
+    start = np.uint64(0)
+    visible = np.uint64(0)
+    for i in range(np.uint64(num_items)):
+        out[start] = np.int32(visible)
+        start += np.uint64(reps[i] != 0)
+        visible += np.uint64(np.uint64(definitions[i]) <= bound)
+    out[start] = np.int32(visible)
+    return np.int64(visible)
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def visible_offsets(offsets, definition, num_lists, max_visible):
+    """Drops, in place, the int32 offsets of lists above `max_visible`, which are empty; returns how many are left."""
+    out = pointer_i32(offsets)
+    definitions = pointer_u16(definition)
+    bound = np.uint64(max_visible)
+    kept = np.uint64(0)
+    for i in range(np.uint64(num_lists)):
+        out[kept] = out[i]
+        kept += np.uint64(np.uint64(definitions[i]) <= bound)
+    out[kept] = out[np.uint64(num_lists)]
+    return np.int64(kept)
+
+
+@kernel("void(int64, int64, int64, int64, int64)")
+def list_validity(definition, num_lists, inner_visible, empty_level, bitmap):
+    """Sets bit i of `bitmap` if list i has items (level up to `inner_visible`) or is empty, not null."""
+    levels = pointer_u16(definition)
+    out = pointer_u8(bitmap)
+    for start in range(0, num_lists, 8):
+        byte = np.int64(0)
+        for k in range(min(np.int64(8), num_lists - start)):
+            level = np.int64(levels[start + k])
+            byte |= np.int64(level <= inner_visible or level == empty_level) << k
+        out[start >> 3] = byte
+
+
+@kernel("int64(int64, int64, int64)")
+def count_visible(definition, num_items, max_visible):
+    """How many levels are at most `max_visible`."""
+    levels = pointer_u16(definition)
+    bound = np.uint16(max_visible)
+    total = np.int64(0)
+    done = np.uint64(0)
+    count = np.uint64(num_items)
+    while done < count:
+        # Counts of 16 bits are added up many at a time.
+        stop = min(done + np.uint64(32768), count)
+        seen = np.uint16(0)
+        for i in range(done, stop):
+            seen += np.uint16(levels[i] <= bound)
+        total += np.int64(seen)
+        done = stop
+    return total
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")

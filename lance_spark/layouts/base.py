@@ -35,11 +35,15 @@ ResultT = TypeVar("ResultT")
 
 
 class BufferSlice(NamedTuple):
-    """`length` bytes from byte `start` of the page's buffer `buffer`; `EncodedPage.locate` checks them."""
+    """`length` bytes from byte `start` of the page's buffer `buffer`; `EncodedPage.locate` checks them.
+
+    `page` is the number of the page, where several are read together.
+    """
 
     buffer: int
     start: int
     length: int
+    page: int = 0
 
 
 class FileRange(NamedTuple):
@@ -69,9 +73,9 @@ class Page:
     num_rows: int
     path: LeafPath
 
-    def whole(self, buffer: int) -> BufferSlice:
+    def whole(self, buffer: int, page: int = 0) -> BufferSlice:
         """All of a buffer; `EncodedPage.locate` complains if there is no such buffer."""
-        return BufferSlice(buffer, 0, self.buffer_sizes[buffer] if buffer < len(self.buffer_sizes) else 0)
+        return BufferSlice(buffer, 0, self.buffer_sizes[buffer] if buffer < len(self.buffer_sizes) else 0, page)
 
 
 class PageLayout(ABC):
@@ -100,6 +104,24 @@ class PageLayout(ABC):
 
         Raises:
             CorruptFileError: the bytes contradict the layout.
+        """
+
+
+class JoinablePageLayout(PageLayout):
+    """A layout of small pages, of which many can be decoded in one go."""
+
+    @abstractmethod
+    def joins(self, before: PageLayout) -> bool:
+        """True if a page of this layout can be read together with the page before it."""
+
+    @abstractmethod
+    def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
+        """The path array of `rows` of pages one after the other, numbered from the first row of the first page.
+
+        `layouts` begins with this one, and each joins the one before it. Requests say which page they mean.
+
+        Raises:
+            CorruptFileError: the bytes of some page contradict its layout.
         """
 
 
@@ -174,14 +196,12 @@ class EncodedPage:
     type_url: str
     message: bytes
 
-    def locate(self, piece: PageRequest) -> FileRange:
-        """Where a slice of this page's buffers lies in the file; a range of the file is where it says.
+    def locate(self, piece: BufferSlice) -> FileRange:
+        """Where a slice of this page's buffers lies in the file.
 
         Raises:
             CorruptFileError: no such buffer, or the slice is not inside it.
         """
-        if isinstance(piece, FileRange):
-            return piece
         if not 0 <= piece.buffer < len(self.buffers):
             raise CorruptFileError(f"buffer {piece.buffer} is missing, the page has {len(self.buffers)}")
         return self.buffers[piece.buffer].slice(piece.start, piece.length)

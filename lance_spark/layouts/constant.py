@@ -110,7 +110,7 @@ class ConstantLayout(PageLayout):
             return array if rows.is_all(page.num_rows) else take_values(array, rows.indices())
         if rows.is_all(page.num_rows):
             return unravel(page.path, scheme, levels, leaf)
-        return pick_rows(page, scheme, levels, leaf, RowRuns.page(), rows)
+        return pick_rows(page.path, page.num_rows, scheme, levels, leaf, RowRuns.page(), rows)
 
 
 def _without_levels(page: Page, scheme: LevelScheme, rows: RowRanges, leaf: Leaf, *, is_null: bool) -> pa.Array:

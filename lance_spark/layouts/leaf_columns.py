@@ -6,7 +6,7 @@ side by side, each page to a path array, and merged once all are there.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,10 @@ from lance_spark.layouts.base import (
     EncodedPage,
     FieldReads,
     FileRange,
+    JoinablePageLayout,
     Page,
+    PageLayout,
+    PageRequest,
     RowRanges,
     side_by_side,
 )
@@ -26,6 +29,10 @@ from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.registry import parse_page
 from lance_spark.schema.columns import paths
 from lance_spark.schema.field import Field, FieldId
+
+MAX_RUN_ROWS = 1 << 19
+MAX_RUN_BYTES = 8 << 20
+"""What is decoded at once at most, unless a single page is larger."""
 
 
 def read_field(field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
@@ -52,13 +59,46 @@ def _read_leaf(path: LeafPath, column: EncodedColumn, rows: RowRanges) -> FieldR
             f"the pages hold {int(ends[-1]) if len(ends) else 0} rows of {column.num_rows}", column=column.index
         )
     reads = []
-    for number in _touched(lengths, ends, rows):
-        page = column.pages[number]
-        start = int(ends[number] - lengths[number])
-        wanted = rows.within(start, int(ends[number]))
-        reads.append(_read_page(path, column.index, number, page, int(lengths[number]), wanted))
+    for run in _runs(column, _touched(lengths, ends, rows), path):
+        start, stop = int(ends[run[0]] - lengths[run[0]]), int(ends[run[-1]])
+        pages = [_page(column.pages[number], int(lengths[number]), path) for number in run]
+        reads.append(_read_run(column, run, pages, rows.within(start, stop)))
     arrays = yield from side_by_side(reads)
     return pa.chunked_array(arrays, path.data_type)
+
+
+def _page(page: EncodedPage, num_rows: int, path: LeafPath) -> Page:
+    return Page(tuple(size for _, size in page.buffers), num_rows, path)
+
+
+def _runs(column: EncodedColumn, touched: Sequence[int], path: LeafPath) -> list[list[int]]:
+    """Numbers of pages that follow each other and can be decoded together."""
+    runs: list[list[int]] = []
+    before: PageLayout | None = None
+    num_rows = num_bytes = 0
+    for number in touched:
+        page = column.pages[number]
+        size = sum(size for _, size in page.buffers)
+        num_rows, num_bytes = num_rows + page.num_rows, num_bytes + size
+        small = num_rows <= MAX_RUN_ROWS and num_bytes <= MAX_RUN_BYTES and path.slots_per_row == 1
+        layout = _layout(column, number)
+        follows = small and before is not None and runs[-1][-1] == number - 1
+        if follows and before is not None and isinstance(layout, JoinablePageLayout) and layout.joins(before):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+            num_rows, num_bytes = page.num_rows, size
+        before = layout
+    return runs
+
+
+def _layout(column: EncodedColumn, number: int) -> PageLayout:
+    page = column.pages[number]
+    try:
+        return parse_page(page.type_url, page.message)
+    except CorruptFileError as error:
+        error.at(column=column.index, page=number)
+        raise
 
 
 def _touched(lengths: np.ndarray, ends: np.ndarray, rows: RowRanges) -> list[int]:
@@ -71,24 +111,45 @@ def _touched(lengths: np.ndarray, ends: np.ndarray, rows: RowRanges) -> list[int
     return [int(number) for number in np.flatnonzero(np.cumsum(touched[:-1])) if lengths[number] > 0]
 
 
-def _read_page(
-    path: LeafPath, column: int, number: int, encoded: EncodedPage, num_rows: int, rows: RowRanges
+def _read_run(
+    column: EncodedColumn, numbers: list[int], pages: list[Page], rows: RowRanges
 ) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
-    """Runs the page's coroutine; its errors learn where they happened."""
-    page = Page(tuple(buffer.size for buffer in encoded.buffers), num_rows, path)
+    """Runs the coroutine of pages that are read together; its errors learn where they happened."""
+    encoded = [column.pages[number] for number in numbers]
+    layouts = [_layout(column, number) for number in numbers]
+    first = layouts[0]
     try:
-        reads = parse_page(encoded.type_url, encoded.message).read(page, rows)
-        pieces = next(reads)
+        if len(pages) > 1 and isinstance(first, JoinablePageLayout):
+            reads = first.read_run(layouts, pages, rows)
+        else:
+            reads = first.read(pages[0], rows)
+        requests = next(reads)
         while True:
-            buffers = yield [encoded.locate(piece) for piece in pieces]
-            pieces = reads.send(buffers)
+            buffers = yield [_locate(request, encoded) for request in requests]
+            requests = reads.send(buffers)
     except StopIteration as stop:
         array: pa.Array = stop.value
     except CorruptFileError as error:
-        error.at(column=column, page=number)
+        error.at(column=column.index, page=numbers[0] if len(numbers) == 1 else None)
+        if len(numbers) > 1:
+            yield from _find_corrupt_page(column, numbers, pages)
         raise
     if len(array) != rows.num_rows:
         raise CorruptFileError(
-            f"the page gives {len(array)} rows where {rows.num_rows} were expected", column=column, page=number
+            f"the page gives {len(array)} rows where {rows.num_rows} were expected",
+            column=column.index,
+            page=numbers[0],
         )
     return array
+
+
+def _locate(request: PageRequest, pages: Sequence[EncodedPage]) -> FileRange:
+    return request if isinstance(request, FileRange) else pages[request.page].locate(request)
+
+
+def _find_corrupt_page(
+    column: EncodedColumn, numbers: list[int], pages: list[Page]
+) -> Generator[list[FileRange], list[pa.Buffer], None]:
+    """Reads the pages one by one, so that the error names the one it comes from."""
+    for number, page in zip(numbers, pages, strict=True):
+        yield from _read_run(column, [number], [page], RowRanges.of(0, page.num_rows))

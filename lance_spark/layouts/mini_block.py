@@ -15,7 +15,8 @@ The chunk of three int64 values 5, 6, 7 without levels is 32 bytes, so its word 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
+from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.mini_block_read import read_mini_blocks
 from lance_spark.layouts.registry import optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
@@ -32,7 +33,7 @@ from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_
 
 @register
 @dataclass(frozen=True, slots=True)
-class MiniBlockLayout(PageLayout):
+class MiniBlockLayout(JoinablePageLayout):
     """The fields of the wire message."""
 
     wire_name: ClassVar[str] = "mini_block_layout"
@@ -83,4 +84,13 @@ class MiniBlockLayout(PageLayout):
         return pb.PageLayout(mini_block_layout=message)
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-        return read_mini_blocks(self, page, rows)
+        return read_mini_blocks([self], [page], rows)
+
+    def joins(self, before: PageLayout) -> bool:
+        """Dictionaries are a page's own; else the layouts have to be alike."""
+        return self.dictionary is None and self == (
+            before if not isinstance(before, MiniBlockLayout) else replace(before, num_items=self.num_items)
+        )
+
+    def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
+        return read_mini_blocks([each for each in layouts if isinstance(each, MiniBlockLayout)], pages, rows)

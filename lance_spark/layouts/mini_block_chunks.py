@@ -1,10 +1,12 @@
-"""Which chunks of a mini-block page hold which values and rows.
+"""Which chunks of mini-block pages hold which values and rows.
 
-Nothing here decodes values; `lance_spark.layouts.mini_block` does, for the chunks chosen here.
+Everything here covers a run of pages that follow each other, with their chunks numbered through. Nothing here decodes
+values; `lance_spark.layouts.mini_block_read` does, for the chunks chosen here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,30 +21,52 @@ from lance_spark.layouts.base import RowRanges
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """The chunks of a page: offset in the chunk data, bytes and number of values of each (int64)."""
+    """The chunks of a run of pages (int64[n] each).
 
+    Attributes:
+        pages: number of the chunk's page in the run.
+        starts: offset of the chunk in the chunk data of its page.
+        sizes: bytes of the chunk.
+        num_values: values in the chunk.
+    """
+
+    pages: Int64Array
     starts: Int64Array
     sizes: Int64Array
     num_values: Int64Array
 
     @classmethod
-    def parse(cls, words: pa.Buffer, data_size: int, num_items: int, *, large_chunks: bool) -> ChunkTable:
-        """From the chunk words of a page whose chunks take `data_size` bytes.
+    def parse(
+        cls, words: Sequence[pa.Buffer], data_sizes: Sequence[int], num_items: Sequence[int], *, large_chunks: bool
+    ) -> ChunkTable:
+        """From the chunk words of pages whose chunks take `data_sizes` bytes and hold `num_items` values.
 
         Raises:
-            CorruptFileError: the chunks do not fit into the data, or their values not into `num_items`.
+            CorruptFileError: the chunks of a page do not fit into its data, or their values not into its items.
         """
         width = 4 if large_chunks else 2
-        if words.size % width:
-            raise CorruptFileError(f"mini-block: {words.size} bytes of chunk words of {width} bytes")
-        word = np.frombuffer(words, "<u4" if large_chunks else "<u2").astype(np.int64)
+        if any(buffer.size % width for buffer in words):
+            raise CorruptFileError(f"mini-block: chunk words of {width} bytes are cut off")
+        parts = [np.frombuffer(buffer, "<u4" if large_chunks else "<u2") for buffer in words]
+        word = (parts[0] if len(parts) == 1 else np.concatenate(parts)).astype(np.int64)
         sizes = ((word >> 4) + 1) << 3
         num_values = np.int64(1) << (word & 15)
-        if len(word):
-            num_values[-1] = num_items - int(num_values[:-1].sum())
-        if (num_items > 0 if len(word) == 0 else int(num_values[-1]) < 0) or int(sizes.sum()) > data_size:
-            raise CorruptFileError(f"mini-block: {len(word)} chunks contradict {num_items} values, {data_size} bytes")
-        return cls(np.cumsum(sizes) - sizes, sizes, num_values)
+        counts = np.array([len(part) for part in parts], np.int64)
+        ends = np.cumsum(counts)
+        starts = np.cumsum(sizes) - sizes
+        if len(parts) == 1 and len(word):
+            num_values[-1] = num_items[0] - int(num_values[:-1].sum())
+            fits = int(num_values[-1]) >= 0 and int(starts[-1] + sizes[-1]) <= data_sizes[0]
+        elif bool((counts == 0).any()):
+            fits = len(parts) == 1 and num_items[0] == 0
+        else:
+            first, last = ends - counts, ends - 1
+            starts -= np.repeat(starts[first], counts)
+            num_values[last] += np.array(num_items, np.int64) - np.add.reduceat(num_values, first)
+            fits = bool((num_values[last] >= 0).all() and (starts[last] + sizes[last] <= np.array(data_sizes)).all())
+        if not fits:
+            raise CorruptFileError(f"mini-block: {len(word)} chunks contradict {sum(num_items)} values or their bytes")
+        return cls(np.repeat(np.arange(len(parts)), counts), starts, sizes, num_values)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -50,12 +74,12 @@ class ChunkTable:
 
 @dataclass(frozen=True, slots=True)
 class RowIndex:
-    """Rows of each chunk of a page with lists, from its repetition index.
+    """Rows of each chunk of pages with lists, from their repetition indices.
 
     Attributes:
         first_begun: int64[n], the number of the first row that begins in the chunk or after it.
-        begun: int64[n], rows of the page that begin up to the end of the chunk.
-        finished: int64[n], rows of the page that end up to the end of the chunk.
+        begun: int64[n], rows that begin up to the end of the chunk.
+        finished: int64[n], rows that end up to the end of the chunk.
     """
 
     first_begun: Int64Array
@@ -63,22 +87,25 @@ class RowIndex:
     finished: Int64Array
 
     @classmethod
-    def parse(cls, index: pa.Buffer, num_chunks: int, num_rows: int) -> RowIndex:
+    def parse(cls, indices: Sequence[pa.Buffer], table: ChunkTable, num_rows: Sequence[int]) -> RowIndex:
         """From pairs of u64 for each chunk: rows that end in it, and slots of the row that it leaves open.
 
         Raises:
-            CorruptFileError: the pairs do not belong to `num_chunks` chunks or `num_rows` rows.
+            CorruptFileError: the pairs do not belong to these chunks or these numbers of rows.
         """
-        if index.size != num_chunks * 16:
-            raise CorruptFileError(f"mini-block: a repetition index of {index.size} bytes for {num_chunks} chunks")
-        pairs = np.frombuffer(index, "<u8").reshape(num_chunks, 2)
-        if num_chunks and int(pairs[:, 0].max()) > num_rows:
-            raise CorruptFileError("mini-block: the repetition index has more rows than the page")
+        counts = np.bincount(table.pages, minlength=len(indices))
+        if any(index.size != count * 16 for index, count in zip(indices, counts.tolist(), strict=True)):
+            raise CorruptFileError("mini-block: the repetition index does not have an entry for each chunk")
+        parts = [np.frombuffer(index, "<u8").reshape(-1, 2) for index in indices]
+        pairs = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(pairs) == 0 or int(pairs[:, 0].max()) > max(num_rows):
+            raise CorruptFileError("mini-block: the repetition index contradicts the rows of the page")
         finished = np.cumsum(pairs[:, 0].astype(np.int64))
-        left_open = (pairs[:, 1] > 0).astype(np.int64)
-        begun = finished + left_open
-        if num_chunks == 0 or int(finished[-1]) != num_rows or int(begun[-1]) != num_rows:
-            raise CorruptFileError(f"mini-block: the repetition index contradicts {num_rows} rows")
+        begun = finished + (pairs[:, 1] > 0)
+        last = np.cumsum(counts) - 1
+        ends = np.cumsum(np.array(num_rows, np.int64))
+        if bool((finished[last] != ends).any() or (begun[last] != ends).any()):
+            raise CorruptFileError("mini-block: the repetition index contradicts the rows of the page")
         return cls(np.concatenate([np.zeros(1, np.int64), begun[:-1]]), begun, finished)
 
     def touched(self, rows: RowRanges) -> Int64Array:
@@ -89,7 +116,7 @@ class RowIndex:
 
 
 def touched_by_values(num_values: Int64Array, rows: RowRanges) -> Int64Array:
-    """Numbers of the chunks that hold the values `rows` of a page without lists, ascending."""
+    """Numbers of the chunks that hold the values `rows` of pages without lists, ascending."""
     ends = np.cumsum(num_values)
     first = np.searchsorted(ends, rows.starts, "right")
     last = np.searchsorted(ends, rows.stops - 1, "right")
@@ -104,12 +131,12 @@ def _union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:
 
 @dataclass(frozen=True, slots=True)
 class ChunkParts:
-    """The parts of some chunks of a page.
+    """The parts of some chunks.
 
     Attributes:
         num_levels: int64[n], slots that have levels in each chunk.
         levels: the parts that hold levels, as chunks of `num_levels` values.
-        values: the value buffers, as chunks of the values of the page.
+        values: the value buffers, as chunks of values.
     """
 
     num_levels: Int64Array
@@ -120,26 +147,28 @@ class ChunkParts:
     def locate(
         cls,
         data: pa.Buffer,
-        table: ChunkTable,
+        starts: Int64Array,
+        sizes: Int64Array,
+        num_values: Int64Array,
         *,
         num_level_parts: int,
         num_value_parts: int,
         large_chunks: bool,
     ) -> ChunkParts:
-        """From the headers of the chunks in `table`, which lie in `data`.
+        """From the headers of chunks that begin at `starts` in `data`.
 
         Raises:
             CorruptFileError: a chunk is shorter than its parts.
         """
         num_parts = num_level_parts + num_value_parts
-        parts = np.empty((1 + 2 * num_parts, len(table)), np.int64)
-        starts, sizes = np.ascontiguousarray(table.starts), np.ascontiguousarray(table.sizes)
+        parts = np.empty((1 + 2 * num_parts, len(starts)), np.int64)
+        starts, sizes = np.ascontiguousarray(starts), np.ascontiguousarray(sizes)
         status = kernels.locate_parts(
             data.address,
             data.size,
             address_of(starts),
             address_of(sizes),
-            len(table),
+            len(starts),
             num_level_parts,
             num_value_parts,
             4 if large_chunks else 2,
@@ -147,7 +176,7 @@ class ChunkParts:
         )
         if status < 0:
             raise CorruptFileError(f"mini-block: chunk {~status} is shorter than its parts")
-        counts = [parts[0]] * num_level_parts + [table.num_values] * num_value_parts
+        counts = [parts[0]] * num_level_parts + [num_values] * num_value_parts
         chunks = [
             Chunks(data, parts[1 + 2 * part], parts[2 + 2 * part], counts[part]) for part in range(num_parts)
         ]  # fmt: skip

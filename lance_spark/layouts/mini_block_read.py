@@ -1,7 +1,13 @@
-"""Reads mini-block pages, whole or the chunks that hold some rows."""
+"""Reads runs of mini-block pages, whole or the chunks that hold some rows.
+
+Pages of a column that differ in nothing but their numbers of values are decoded as one: their chunks, levels and
+repetition indices simply follow each other. List columns need that, because the reference writer ends their pages
+after 64 Ki items, and a page costs more than its items do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +16,11 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import Page, Reads, RowRanges
+from lance_spark.layouts.base import BufferSlice, Page, PageRequest, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block_chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
-from lance_spark.layouts.read_spans import ReadSpans, joined
+from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
@@ -21,69 +28,123 @@ from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
 if TYPE_CHECKING:
     from lance_spark.layouts.mini_block import MiniBlockLayout
 
-SMALL_PAGE_BYTES = 64 * 1024
-"""A page up to this size is read at once: choosing its chunks would cost a round of requests."""
+SMALL_BYTES = 64 * 1024
+"""Pages up to this size are read at once: choosing their chunks would cost a round of requests."""
+
+_WORDS, _DATA = 0, 1
 
 
-def read_mini_blocks(layout: MiniBlockLayout, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-    """See `PageLayout.read`.
+def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
+    """The path array of `rows` of the run.
 
-    The whole page is read in one round. Some rows of it take two: the chunk words and the repetition index, then the
+    Whole pages are read in one round. Some rows of them take two: the chunk words and the repetition indices, then the
     chunks that hold the rows.
+
+    Args:
+        layouts: alike but for their numbers of items; a layout with a dictionary stands alone.
+        pages: the pages, one after the other.
+        rows: numbered from the first row of the first page.
+
+    Raises:
+        CorruptFileError: the bytes contradict the layout.
     """
-    scheme = LevelScheme.of(layout.layers)
-    whole = rows.is_all(page.num_rows)
-    has_lists = scheme.max_rep > 0
-    has_index = has_lists and layout.repetition_index_depth > 0
-    at_once = whole or page.path.slots_per_row > 1 or sum(page.buffer_sizes) <= SMALL_PAGE_BYTES
-    at_once = at_once or (has_lists and not has_index)
-    wanted = [page.whole(0)] + ([page.whole(2)] if layout.dictionary is not None else [])
+    layout, path = layouts[0], pages[0].path
+    num_rows = sum(page.num_rows for page in pages)
+    whole = rows.is_all(num_rows)
+    has_lists = any(layer.is_list for layer in layout.layers)
+    at_once = whole or path.slots_per_row > 1 or sum(sum(page.buffer_sizes) for page in pages) <= SMALL_BYTES
+    at_once = at_once or (has_lists and layout.repetition_index_depth == 0)
+    dictionary_buffer = [2] if layout.dictionary is not None else []
+    wanted = [_WORDS, *dictionary_buffer]
     if at_once:
-        buffers = yield [*wanted, page.whole(1)]
-    else:
-        buffers = yield [*wanted, *([page.whole(len(wanted) + 1)] if has_index else [])]
+        wanted.append(_DATA)
+    elif has_lists:
+        wanted.append(2 + len(dictionary_buffer))
+    answers = yield [page.whole(buffer, number) for buffer in wanted for number, page in enumerate(pages)]
+    buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]
     table = ChunkTable.parse(
-        buffers[0], page.whole(1).length, layout.num_items, large_chunks=layout.has_large_chunk
-    )  # fmt: skip
+        buffers[0],
+        [page.whole(_DATA).length for page in pages],
+        [each.num_items for each in layouts],
+        large_chunks=layout.has_large_chunk,
+    )
     dictionary = None
     if layout.dictionary is not None:
-        leaf_type = page.path.nodes[0].data_type
-        dictionary = PageDictionary.decode(layout.dictionary, layout.num_dictionary_items, buffers[1], leaf_type)
-    decoder = _Decoder(layout, page, scheme, dictionary)
+        leaf_type = path.nodes[0].data_type
+        dictionary = PageDictionary.decode(layout.dictionary, layout.num_dictionary_items, buffers[1][0], leaf_type)
+    decoder = _Decoder(layout, path, num_rows, table, dictionary)
     if at_once:
-        decoded = decoder.decode(table, np.arange(len(table)), buffers[-1])
+        data, bases = spanned(buffers[-1])
+        decoded = decoder.decode(None, data, table.starts + bases[table.pages])
         return decoded.whole() if whole else decoded.pick(rows, None)
-    index = RowIndex.parse(buffers[-1], len(table), page.num_rows) if has_index else None
+    index = RowIndex.parse(buffers[-1], table, [page.num_rows for page in pages]) if has_lists else None
     chosen = touched_by_values(table.num_values, rows) if index is None else index.touched(rows)
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
-        raise CorruptFileError(f"mini-block: the chunks do not hold all of {page.num_rows} rows")
-    starts = table.starts[chosen]
-    spans = ReadSpans.plan(starts, starts + table.sizes[chosen])
-    pieces = yield spans.slices(1)
-    moved = ChunkTable(spans.places, table.sizes[chosen], table.num_values[chosen])
-    decoded = decoder.decode(moved, chosen, joined(pieces))
-    if index is not None:
-        return decoded.pick(rows, index)
-    first_values = np.cumsum(table.num_values) - table.num_values
-    return decoded.pick_values(rows, first_values[chosen])
+        raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
+    spans = ChunkSpans.plan(table, chosen)
+    data, bases = spanned((yield spans.slices()))
+    decoded = decoder.decode(chosen, data, bases[spans.span_of] + spans.offsets)
+    return decoded.pick(rows, index) if has_lists else decoded.pick_values(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpans:
+    """Stretches of the chunk data that are read for some chunks.
+
+    Attributes:
+        pages: int64[m], the page of each stretch.
+        starts: int64[m], its first byte in the chunk data of the page.
+        lengths: int64[m], its bytes.
+        span_of: int64[n], the stretch of each chosen chunk.
+        offsets: int64[n], where the chunk begins in it.
+    """
+
+    pages: Int64Array
+    starts: Int64Array
+    lengths: Int64Array
+    span_of: Int64Array
+    offsets: Int64Array
+
+    @classmethod
+    def plan(cls, table: ChunkTable, chosen: Int64Array) -> ChunkSpans:
+        """The stretches for the `chosen` chunks (at least one), over gaps of at most `MAX_GAP_BYTES`."""
+        pages, starts = table.pages[chosen], table.starts[chosen]
+        stops = starts + table.sizes[chosen]
+        opens = np.ones(len(chosen), np.bool_)
+        opens[1:] = (starts[1:] - stops[:-1] > MAX_GAP_BYTES) | (pages[1:] != pages[:-1])
+        first = np.flatnonzero(opens)
+        last = np.append(first[1:], len(chosen)) - 1
+        span_of = np.cumsum(opens) - 1
+        return cls(pages[first], starts[first], stops[last] - starts[first], span_of, starts - starts[first][span_of])
+
+    def slices(self) -> list[PageRequest]:
+        """The requests."""
+        places = zip(self.starts.tolist(), self.lengths.tolist(), self.pages.tolist(), strict=True)
+        return [BufferSlice(_DATA, start, length, page) for start, length, page in places]
 
 
 @dataclass(frozen=True, slots=True)
 class _Decoder:
-    """What the chunks of a page share."""
+    """What the chunks of a run share."""
 
     layout: MiniBlockLayout
-    page: Page
-    scheme: LevelScheme
+    path: LeafPath
+    num_rows: int
+    table: ChunkTable
     dictionary: PageDictionary | None
 
-    def decode(self, table: ChunkTable, chosen: Int64Array, data: pa.Buffer) -> _Decoded:
-        """Decodes the chunks of `table`, which lie in `data` and are the chunks number `chosen` of the page."""
-        layout = self.layout
+    def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
+        """Decodes the chunks number `chosen` (None: all), which begin at `starts` in `data`."""
+        layout, table = self.layout, self.table
+        sizes, num_values = table.sizes, table.num_values
+        if chosen is not None:
+            sizes, num_values = sizes[chosen], num_values[chosen]
         encodings = [layout.rep_compression, layout.def_compression]
         parts = ChunkParts.locate(
             data,
-            table,
+            starts,
+            sizes,
+            num_values,
             num_level_parts=sum(encoding is not None for encoding in encodings),
             num_value_parts=layout.value_compression.num_buffers,
             large_chunks=layout.has_large_chunk,
@@ -92,49 +153,50 @@ class _Decoder:
         repetition, definition = (
             None if encoding is None else decode_levels(encoding, next(level_parts)) for encoding in encodings
         )
-        if layout.rep_compression is None and layout.def_compression is None:
-            num_levels = table.num_values
-        else:
-            num_levels = parts.num_levels
+        num_levels = parts.num_levels if parts.levels else num_values
         values = layout.value_compression.decode_mini_blocks(parts.values)
-        leaf_type = self.page.path.nodes[0].data_type
+        leaf_type = self.path.nodes[0].data_type
         leaf = block_leaf(values, leaf_type) if self.dictionary is None else self.dictionary.leaf(values)
         levels = SlotLevels(repetition, definition, int(num_levels.sum()))
-        return _Decoded(self.page, self.scheme, levels, leaf, table, chosen, num_levels)
+        return _Decoded(self, chosen, levels, num_levels, num_values, leaf)
 
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """Some chunks of a page, decoded."""
+    """Some chunks, decoded: their levels and values, and how many of each a chunk has (int64[n])."""
 
-    page: Page
-    scheme: LevelScheme
+    decoder: _Decoder
+    chosen: Int64Array | None
     levels: SlotLevels
-    leaf: Leaf
-    table: ChunkTable
-    chosen: Int64Array
     num_levels: Int64Array
+    num_values: Int64Array
+    leaf: Leaf
+
+    @property
+    def scheme(self) -> LevelScheme:
+        return LevelScheme.of(self.decoder.layout.layers)
 
     def whole(self) -> pa.Array:
-        """All rows; the chunks are all of the page."""
-        return unravel(self.page.path, self.scheme, self.levels, self.leaf)
+        """All rows of the chunks, which begin and end with a row."""
+        return unravel(self.decoder.path, self.scheme, self.levels, self.leaf)
 
     def pick(self, rows: RowRanges, index: RowIndex | None) -> pa.Array:
-        """Some rows, found by their levels if there are lists; `index` is None if the chunks are all of the page."""
+        """Some rows, found by their levels if there are lists; `index` is None if the chunks are all of the run."""
         if self.scheme.max_rep == 0:
             return take_values(self.whole(), rows.indices())
-        slot_starts = np.cumsum(self.num_levels) - self.num_levels
-        if index is None:
-            runs = RowRuns.page()
-        else:
+        runs = RowRuns.page()
+        if index is not None and self.chosen is not None:
+            slot_starts = np.cumsum(self.num_levels) - self.num_levels
             opens = np.flatnonzero(np.diff(self.chosen, prepend=-2) != 1)
             runs = RowRuns(slot_starts[opens], index.first_begun[self.chosen[opens]])
-        return pick_rows(self.page, self.scheme, self.levels, self.leaf, runs, rows)
+        decoder = self.decoder
+        return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, runs, rows)
 
-    def pick_values(self, rows: RowRanges, first_values: Int64Array) -> pa.Array:
-        """Some rows of a page without lists; chunk i begins with the page's value `first_values[i]`."""
+    def pick_values(self, rows: RowRanges) -> pa.Array:
+        """Some rows of pages without lists."""
+        ends = np.cumsum(self.decoder.table.num_values)
+        first_values = (ends - self.decoder.table.num_values)[self.chosen]
+        moved = np.cumsum(self.num_values) - self.num_values - first_values
         wanted = rows.indices()
-        ends = np.cumsum(self.table.num_values)
-        moved = (ends - self.table.num_values) - first_values
         chunk = np.searchsorted(first_values, wanted, "right") - 1
         return take_values(self.whole(), wanted + moved[chunk])

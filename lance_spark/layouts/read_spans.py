@@ -50,3 +50,20 @@ class ReadSpans:
 def joined(pieces: list[pa.Buffer]) -> pa.Buffer:
     """The pieces in one buffer; a single one as it is."""
     return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+
+
+def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
+    """(a buffer from the first to the last byte of the pieces, where each piece begins in it). Nothing is copied.
+
+    What lies between the pieces is not theirs and must not be touched; a `Chunks` whose slices lie inside of the pieces
+    sees to that.
+    """
+    addresses = [piece.address for piece in pieces]
+    if len(pieces) == 1:
+        return pieces[0], np.zeros(1, np.int64)
+    filled = [(address, address + piece.size) for address, piece in zip(addresses, pieces, strict=True) if piece.size]
+    if not filled:
+        return pa.py_buffer(b""), np.zeros(len(pieces), np.int64)
+    low = min(start for start, _ in filled)
+    high = max(stop for _, stop in filled)
+    return pa.foreign_buffer(low, high - low, pieces), np.array(addresses, np.int64) - low

@@ -126,27 +126,32 @@ class _State:
         self.layers = scheme.layers
         self.max_def = scheme.max_def
         self.repetition = levels.repetition
-        self.definition = levels.definition
+        self.definition = levels.definition if scheme.max_def else None
         self.consumed = 0
         self.lists_left = scheme.max_rep
         self.num_slots = levels.num_slots
         self._enter(0)
-
-    def _enter(self, depth: int) -> None:
-        """Finds the visible slots of the layers from `depth` to the next list layer."""
-        self.visible_max = self.consumed
-        for layer in self.layers[depth:]:
-            if layer.is_list:
-                break
-            self.visible_max += layer.num_levels
-        self.visible = self.definition
         self.num_visible = self.num_slots
         if self.definition is not None and self.visible_max < self.max_def:
-            visible = np.empty(self.num_slots, np.uint16)
-            self.num_visible = kernels.visible_levels(
-                address_of(self.definition), self.num_slots, self.visible_max, address_of(visible)
-            )
-            self.visible = visible[: self.num_visible]
+            self.num_visible = kernels.count_visible(address_of(self.definition), self.num_slots, self.visible_max)
+
+    def _enter(self, depth: int) -> None:
+        """Begins with the item layers from `depth` to the next list layer."""
+        self.visible_max = self.consumed + sum(layer.num_levels for layer in _items_from(self.layers, depth))
+        self.visible: LevelArray | None = None
+
+    def _visible_levels(self) -> LevelArray:
+        """The definition levels without those of placeholders."""
+        assert self.definition is not None
+        if self.visible is None:
+            self.visible = self.definition
+            if self.num_visible < self.num_slots:
+                visible = np.empty(self.num_slots, np.uint16)
+                kernels.visible_levels(
+                    address_of(self.definition), self.num_slots, self.visible_max, address_of(visible)
+                )
+                self.visible = visible[: self.num_visible]
+        return self.visible
 
     def item(self, depth: int, *, nullable: bool) -> pa.Buffer | None:
         """Validity of the visible slots at an item layer, None if all are valid."""
@@ -154,12 +159,13 @@ class _State:
         limit = self.consumed
         self.consumed += layer.num_levels
         # A slot that an outer null hides is null here too, unless the schema has no place for that.
-        if self.visible is None or limit == self.visible_max or not (layer.has_null or nullable):
+        if self.definition is None or limit == self.visible_max or not (layer.has_null or nullable):
             return None
+        levels = self._visible_levels()
         bitmap = pa.allocate_buffer((self.num_visible + 7) // 8)
         status = kernels.validity_bitmap(
-            address_of(self.visible), self.num_visible, limit, self.visible_max, bitmap.address
-        )
+            address_of(levels), self.num_visible, limit, self.visible_max, bitmap.address
+        )  # fmt: skip
         if status < 0:
             raise CorruptFileError("a definition level is larger than the layers of its page allow")
         return bitmap
@@ -171,68 +177,52 @@ class _State:
         self.consumed += layer.num_levels
         if self.repetition is None:
             raise CorruptFileError("a page of lists has no repetition levels")
-        num_starts = int(np.count_nonzero(self.repetition))
-        if self.definition is None or self.max_def == inner_visible:
-            result = self._offsets_only(num_starts)
-        else:
-            result = self._offsets_and_validity(depth, inner_visible, num_starts)
-        self.lists_left -= 1
-        self._enter(depth + 1)
-        if result[2] != self.num_visible:
-            raise CorruptFileError("the levels of a page contradict each other")
-        return result
-
-    def _offsets_only(self, num_starts: int) -> tuple[pa.Buffer, pa.Buffer | None, int]:
-        assert self.repetition is not None
-        offsets = pa.allocate_buffer((num_starts + 1) * 4)
-        following = np.empty(num_starts, np.uint16) if self.lists_left > 1 else None
-        status = kernels.list_offsets(
-            address_of(self.repetition),
-            self.num_slots,
-            self.lists_left,
-            num_starts,
-            offsets.address,
-            0 if following is None else address_of(following),
-        )
-        if status < 0:
-            raise CorruptFileError("the repetition levels of a page contradict its layers")
-        self.repetition, self.definition, self.num_slots = following, None, num_starts
-        return offsets, None, num_starts
-
-    def _offsets_and_validity(
-        self, depth: int, inner_visible: int, num_starts: int
-    ) -> tuple[pa.Buffer, pa.Buffer | None, int]:
-        assert self.repetition is not None
-        assert self.definition is not None
-        layer = self.layers[depth]
-        outer_visible = self.consumed + sum(item.num_levels for item in _items_after(self.layers, depth))
-        offsets = pa.allocate_buffer((num_starts + 1) * 4)
-        valid = np.empty(num_starts, np.uint8)
-        repetition = np.empty(num_starts, np.uint16)
-        definition = np.empty(num_starts, np.uint16)
-        num_lists = kernels.list_layer(
-            address_of(self.repetition),
-            address_of(self.definition),
-            self.num_slots,
-            self.lists_left,
-            inner_visible,
-            self.consumed if layer.has_empty else -1,
-            outer_visible,
-            num_starts,
-            offsets.address,
-            address_of(valid),
-            address_of(repetition),
-            address_of(definition),
-            self.num_visible,
-            self.max_def,
-        )
-        if num_lists < 0:
+        rep, num_slots = address_of(self.repetition), self.num_slots
+        has_levels = self.definition is not None and self.max_def > inner_visible
+        definition = address_of(self.definition) if has_levels and self.definition is not None else 0
+        if kernels.check_list_levels(rep, definition, num_slots, self.lists_left, self.max_def, inner_visible) < 0:
             raise CorruptFileError("the levels of a page contradict its layers")
-        self.repetition, self.definition, self.num_slots = repetition, definition, num_starts
+        num_starts = int(np.count_nonzero(self.repetition))
+        offsets = pa.allocate_buffer((num_starts + 1) * 4)
+        if has_levels:
+            visible = kernels.list_starts_visible(rep, definition, num_slots, inner_visible, offsets.address)
+            if visible != self.num_visible:
+                raise CorruptFileError("the levels of a page contradict its layers")
+        else:
+            kernels.list_starts(rep, num_slots, offsets.address)
+        self._next_layer(num_starts, definition)
+        self._enter(depth + 1)
+        num_lists = num_starts
+        if has_levels and self.definition is not None and self.visible_max < self.max_def:
+            num_lists = kernels.visible_offsets(
+                offsets.address, address_of(self.definition), num_starts, self.visible_max
+            )  # fmt: skip
+        self.num_visible = num_lists
         validity = None
-        if inner_visible + int(layer.has_empty) < outer_visible:
-            validity = pa.py_buffer(np.packbits(valid[:num_lists], bitorder="little"))
+        if has_levels and inner_visible + int(layer.has_empty) < self.visible_max:
+            validity = self._list_validity(inner_visible, self.consumed if layer.has_empty else inner_visible)
         return offsets.slice(0, (num_lists + 1) * 4), validity, num_lists
+
+    def _next_layer(self, num_starts: int, definition: int) -> None:
+        """Goes on with the slots that begin a list; `definition` is the address of levels that still matter, or 0."""
+        assert self.repetition is not None
+        rep = address_of(self.repetition)
+        self.definition = self._levels_of_starts(rep, definition, num_starts) if definition else None
+        following = self._levels_of_starts(rep, rep, num_starts) - np.uint16(1) if self.lists_left > 1 else None
+        self.repetition = following
+        self.num_slots = num_starts
+        self.lists_left -= 1
+
+    def _levels_of_starts(self, repetition: int, levels: int, num_starts: int) -> LevelArray:
+        picked = np.empty(num_starts + 1, np.uint16)
+        kernels.levels_of_starts(repetition, levels, self.num_slots, address_of(picked))
+        return picked[:num_starts]
+
+    def _list_validity(self, inner_visible: int, empty_level: int) -> pa.Buffer:
+        levels = self._visible_levels()
+        bitmap = pa.allocate_buffer((self.num_visible + 7) // 8)
+        kernels.list_validity(address_of(levels), self.num_visible, inner_visible, empty_level, bitmap.address)
+        return bitmap
 
     def fold(self, dimension: int) -> None:
         """Keeps one slot a fixed-size list: all slots of a list say the same from here on."""
@@ -242,7 +232,7 @@ class _State:
         self.num_visible = self.num_slots
         if self.definition is not None:
             self.definition = np.ascontiguousarray(self.definition[::dimension])
-            self.visible = self.definition
+            self.visible = None
 
     def finish(self) -> None:
         """Checks that no slot is left over."""
@@ -250,9 +240,10 @@ class _State:
             raise CorruptFileError("the levels of a page contradict its layers")
 
 
-def _items_after(layers: tuple[RepDefLayer, ...], depth: int) -> list[RepDefLayer]:
+def _items_from(layers: tuple[RepDefLayer, ...], depth: int) -> list[RepDefLayer]:
+    """The item layers from `depth` to the next list layer."""
     items = []
-    for layer in layers[depth + 1 :]:
+    for layer in layers[depth:]:
         if layer.is_list:
             break
         items.append(layer)
