@@ -40,9 +40,14 @@ def cast(operand: Operand, type_: pa.DataType, *, is_try: bool, time_zone: str) 
     converted = conversion(operand, type_, time_zone)
     if not is_try and converted.null_count > operand.null_count:
         failed = pc.and_(pc.is_null(converted), pc.is_valid(operand))
-        value = operand.filter(failed)[0].as_py()
-        raise InvalidInputError(f"CAST of {value!r} to {cast_type_name(type_)} fails; TRY_CAST gives NULL there")
+        value = _shown(operand.filter(failed)[0])
+        raise InvalidInputError(f"CAST of {value} to {cast_type_name(type_)} fails; TRY_CAST gives NULL there")
     return converted
+
+
+def _shown(scalar: pa.Scalar) -> str:
+    # Python has no dates and timestamps for all that Arrow holds.
+    return f"{scalar.value} ({scalar.type})" if pa.types.is_temporal(scalar.type) else repr(scalar.as_py())
 
 
 def _where(condition: pa.Array, values: pa.Array) -> pa.Array:

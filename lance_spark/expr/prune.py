@@ -1,6 +1,6 @@
 """What statistics tell about a filter: whether any row of a fragment, page or zone can match.
 
-Every part of a filter is one of TRUE, FALSE or NULL for a row; from bounds and counts follows which of the three are
+Every part of a filter is TRUE, FALSE or NULL for a row; from bounds and counts follows whether TRUE and FALSE are
 possible at all (`Outcomes`). Whatever is not known is possible, so a filter is pruned only where no row can match:
 
     price in [10, 20], no nulls:   price > 30  can only be FALSE             -> prune
@@ -41,7 +41,7 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     like_tokens,
 )
-from lance_spark.expr.values import Family, family_of
+from lance_spark.expr.values import Family, family_of, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,14 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Which values a condition can have for some row."""
+    """Which values a condition can have for some row. NULL is always possible: for a filter it is as good as FALSE."""
 
     true: bool = True
     false: bool = True
-    null: bool = True
 
 
 _ANY = Outcomes()
-_NULL_ONLY = Outcomes(true=False, false=False)
+_ONLY_NULL = Outcomes(true=False, false=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,8 @@ def _outcomes(expr: Expr, known: _Known) -> Outcomes:
 @_outcomes.register
 def _(expr: Literal, known: _Known) -> Outcomes:
     if expr.value is None:
-        return _NULL_ONLY
-    return Outcomes(true=expr.value is True, false=expr.value is False, null=False)
+        return _ONLY_NULL
+    return Outcomes(true=expr.value is True, false=expr.value is False)
 
 
 @_outcomes.register
@@ -121,43 +120,35 @@ def _(expr: Column, known: _Known) -> Outcomes:
 @_outcomes.register
 def _(expr: Not, known: _Known) -> Outcomes:
     inner = _outcomes(expr.value, known)
-    return Outcomes(true=inner.false, false=inner.true, null=inner.null)
+    return Outcomes(true=inner.false, false=inner.true)
 
 
 @_outcomes.register
 def _(expr: And, known: _Known) -> Outcomes:
     terms = [_outcomes(term, known) for term in expr.terms]
-    return Outcomes(
-        true=all(term.true for term in terms),
-        false=any(term.false for term in terms),
-        null=any(term.null for term in terms) and all(term.true or term.null for term in terms),
-    )
+    return Outcomes(true=all(term.true for term in terms), false=any(term.false for term in terms))
 
 
 @_outcomes.register
 def _(expr: Or, known: _Known) -> Outcomes:
     terms = [_outcomes(term, known) for term in expr.terms]
-    return Outcomes(
-        true=any(term.true for term in terms),
-        false=all(term.false for term in terms),
-        null=any(term.null for term in terms) and all(term.false or term.null for term in terms),
-    )
+    return Outcomes(true=any(term.true for term in terms), false=all(term.false for term in terms))
 
 
 @_outcomes.register
 def _(expr: IsNull, known: _Known) -> Outcomes:
     about = known.about(expr.value)
     if about is None or about.null_count is None:
-        return Outcomes(null=False)
-    return Outcomes(true=about.null_count > 0, false=not _is_all_null(about), null=False)
+        return _ANY
+    return Outcomes(true=about.null_count > 0, false=not _is_all_null(about))
 
 
 @_outcomes.register
 def _(expr: IsNan, known: _Known) -> Outcomes:
     about = known.about(expr.value)
     if about is None or about.nan_count is None:
-        return Outcomes(null=False)
-    return Outcomes(true=about.nan_count > 0, false=about.nan_count != about.num_rows, null=False)
+        return _ANY
+    return Outcomes(true=about.nan_count > 0, false=about.nan_count != about.num_rows)
 
 
 @_outcomes.register
@@ -177,18 +168,12 @@ def _(expr: In, known: _Known) -> Outcomes:
         # The list compares as doubles, its single options would not.
         return _ANY
     equal = [_outcomes(Comparison(ComparisonOp.EQ, expr.value, option), known) for option in expr.options]
-    return Outcomes(
-        true=any(term.true for term in equal),
-        false=all(term.false for term in equal),
-        null=any(term.null for term in equal),
-    )
+    return Outcomes(true=any(term.true for term in equal), false=all(term.false for term in equal))
 
 
 @_outcomes.register
 def _(expr: StringMatch, known: _Known) -> Outcomes:
-    if expr.op is not StringMatchOp.STARTS_WITH:
-        return _some_text(expr.value, known)
-    return _prefixed(expr.value, expr.text, known)
+    return _prefixed(expr.value, expr.text if expr.op is StringMatchOp.STARTS_WITH else "", known)
 
 
 @_outcomes.register
@@ -198,21 +183,18 @@ def _(expr: Like, known: _Known) -> Outcomes:
     return _prefixed(expr.value, prefix, known)
 
 
-def _some_text(value: Expr, known: _Known) -> Outcomes:
-    about = known.about(value)
-    return Outcomes(null=_can_be_null(about)) if about is None or not _is_all_null(about) else _NULL_ONLY
-
-
 def _prefixed(value: Expr, prefix: str, known: _Known) -> Outcomes:
     """A condition that is TRUE only for values that start with `prefix`."""
-    about, some = known.about(value), _some_text(value, known)
-    if about is None or not some.true:
-        return some
+    about = known.about(value)
+    if about is None:
+        return _ANY
+    if _is_all_null(about):
+        return _ONLY_NULL
     low, high = _text_bytes(about.min), _text_bytes(about.max)
     wanted = prefix.encode()
     too_low = high is not None and high < wanted and not (about.is_truncated and wanted.startswith(high))
     too_high = low is not None and low[: len(wanted)] > wanted
-    return Outcomes(true=not (too_low or too_high), null=some.null)
+    return Outcomes(true=not (too_low or too_high))
 
 
 def _text_bytes(bound: pa.Scalar | None) -> bytes | None:
@@ -224,10 +206,6 @@ def _is_all_null(about: ColumnStatistics) -> bool:
     return about.num_rows is not None and about.null_count == about.num_rows
 
 
-def _can_be_null(about: ColumnStatistics | None) -> bool:
-    return about is None or about.null_count != 0
-
-
 def _compared(op: ComparisonOp, column: Column, other: Expr, known: _Known) -> Outcomes:
     about = known.about(column)
     constant = _constant(other, known)
@@ -236,7 +214,7 @@ def _compared(op: ComparisonOp, column: Column, other: Expr, known: _Known) -> O
     if op is ComparisonOp.NULL_SAFE_EQ:
         return _null_safe_compared(about, constant, column, known)
     if not constant.is_valid or _is_all_null(about):
-        return _NULL_ONLY
+        return _ONLY_NULL
     return _with_bounds(op, _Bounds(about, known.time_zone), constant)
 
 
@@ -254,56 +232,53 @@ def _null_safe_compared(about: ColumnStatistics, constant: pa.Scalar, column: Co
     if not constant.is_valid:
         return _outcomes(IsNull(column), known)
     if _is_all_null(about):
-        return Outcomes(true=False, null=False)
+        return Outcomes(true=False)
     equal = _with_bounds(ComparisonOp.EQ, _Bounds(about, known.time_zone), constant)
-    return Outcomes(true=equal.true, false=equal.false or equal.null, null=False)
+    # Where = is NULL, <=> is FALSE.
+    return Outcomes(true=equal.true, false=equal.false or about.null_count != 0)
 
 
 class _Bounds:
-    """The bounds of a column, ready to be compared with a constant; `None` answers mean that nothing is known."""
+    """The bounds of a column, compared with a constant."""
 
     def __init__(self, about: ColumnStatistics, time_zone: str) -> None:
-        self.can_be_null = _can_be_null(about)
+        self._about = about
         self._time_zone = time_zone
-        self._low, self._high = _plain_bound(about.min), _plain_bound(about.max)
-        is_float = any(bound is not None and family_of(bound.type) is Family.FLOAT for bound in (self._low, self._high))
-        # NaN is greater than every number, so where it may stand there is no upper bound.
-        self.can_be_nan = is_float and about.nan_count != 0
-        self._is_truncated = about.is_truncated
 
-    def all_above(self, constant: pa.Scalar) -> bool:
-        """Whether every value is certainly greater than the constant."""
-        return self._holds(ComparisonOp.GT, self._low, constant)
+    def low_order(self, constant: pa.Scalar) -> int | None:
+        """Sign of the lower bound minus the constant; None if unknown."""
+        return self._order(_plain_bound(self._about.min), constant)
 
-    def all_from(self, constant: pa.Scalar) -> bool:
-        """Whether every value is certainly the constant or greater."""
-        return self._holds(ComparisonOp.GE, self._low, constant)
+    def high_order(self, constant: pa.Scalar) -> int | None:
+        """Sign of the upper bound minus the constant; None if unknown."""
+        high = _plain_bound(self._about.max)
+        if high is None or self._is_open(high, constant):
+            return None
+        return self._order(high, constant)
 
-    def all_below(self, constant: pa.Scalar) -> bool:
-        """Whether every value is certainly less than the constant."""
-        return not self._high_is_open(constant) and self._holds(ComparisonOp.LT, self._high, constant)
-
-    def all_upto(self, constant: pa.Scalar) -> bool:
-        """Whether every value is certainly the constant or less."""
-        return not self._high_is_open(constant) and self._holds(ComparisonOp.LE, self._high, constant)
-
-    def _high_is_open(self, constant: pa.Scalar) -> bool:
-        if self.can_be_nan:
-            return True
-        if not self._is_truncated or self._high is None:
+    def _is_open(self, high: pa.Scalar, constant: pa.Scalar) -> bool:
+        """Whether values beyond the upper bound may be on the constant's other side."""
+        if family_of(high.type) is Family.FLOAT:
+            return self._about.nan_count != 0
+        if not self._about.is_truncated:
             return False
-        high, value = self._high.as_py(), constant.as_py()
-        # Values that start with the cut bound may be on either side of a constant that starts with it too.
-        return type(high) is not type(value) or value.startswith(high)
+        # Values that start with the cut bound stand anywhere against a constant that starts with it too.
+        prefix, value = high.as_py(), constant.as_py()
+        return type(prefix) is not type(value) or value.startswith(prefix)
 
-    def _holds(self, op: ComparisonOp, bound: pa.Scalar | None, constant: pa.Scalar) -> bool:
+    def _order(self, bound: pa.Scalar | None, constant: pa.Scalar) -> int | None:
         if bound is None or not self._is_monotone(bound, constant):
-            return False
+            return None
+        if family_of(bound.type) is family_of(constant.type) in _ORDERED_AS_PYTHON:
+            left, right = bound.as_py(), constant.as_py()
+            if right == right:
+                return int(left > right) - int(left < right)
         try:
-            return compare(op, bound, constant, self._time_zone).as_py() is True
+            less = compare(ComparisonOp.LT, bound, constant, self._time_zone).as_py()
+            return -1 if less else int(not compare(ComparisonOp.EQ, bound, constant, self._time_zone).as_py())
         except InvalidInputError:
             # Types that cannot be compared: evaluating the rows tells the user so.
-            return False
+            return None
 
     def _is_monotone(self, bound: pa.Scalar, constant: pa.Scalar) -> bool:
         """Clocks that are put back and forward do not keep the order of local times."""
@@ -312,17 +287,25 @@ class _Bounds:
         return not zoned or is_utc(self._time_zone)
 
 
+_ORDERED_AS_PYTHON = (Family.INTEGER, Family.FLOAT, Family.DECIMAL, Family.STRING, Family.BINARY)
+"""Python's order of these is the order of rows (strings by code point, which is the order of UTF-8), NaN aside."""
+
+
 def _plain_bound(bound: pa.Scalar | None) -> pa.Scalar | None:
     if bound is None or not bound.is_valid:
         return None
-    plain = literal(bound)
+    value = bound if family_of(bound.type) in _PLAIN_BOUNDS else plain(pa.repeat(bound, 1))[0]
     # A NaN says that the writer knew no bound.
-    return None if isinstance(plain.value, float) and math.isnan(plain.value) else plain.scalar()
+    return None if family_of(value.type) is Family.FLOAT and math.isnan(value.as_py()) else value
+
+
+_PLAIN_BOUNDS = (Family.INTEGER, Family.FLOAT, Family.STRING)
 
 
 def _with_bounds(op: ComparisonOp, bounds: _Bounds, constant: pa.Scalar) -> Outcomes:
-    above, below = bounds.all_above(constant), bounds.all_below(constant)
-    from_, upto = bounds.all_from(constant), bounds.all_upto(constant)
+    low, high = bounds.low_order(constant), bounds.high_order(constant)
+    above, from_ = low == 1, low in (0, 1)
+    below, upto = high == -1, high in (-1, 0)
     never, always = {
         ComparisonOp.EQ: (above or below, from_ and upto),
         ComparisonOp.NE: (from_ and upto, above or below),
@@ -331,4 +314,4 @@ def _with_bounds(op: ComparisonOp, bounds: _Bounds, constant: pa.Scalar) -> Outc
         ComparisonOp.GT: (upto, above),
         ComparisonOp.GE: (below, from_),
     }[op]
-    return Outcomes(true=not never, false=not always, null=bounds.can_be_null)
+    return Outcomes(true=not never, false=not always)
