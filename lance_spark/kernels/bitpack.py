@@ -25,12 +25,11 @@ from lance_spark.kernels.jit import (
     pack_row,
     pointer_i64,
     pointer_u8,
-    pointer_u16,
-    pointer_u32,
     pointer_u64,
     unpack_row,
     unpack_split_row,
 )
+from lance_spark.kernels.words import read_word, write_word
 
 BLOCK_VALUES = 1024
 """Values that are packed together."""
@@ -109,29 +108,6 @@ def _pack_block(source, width, word_bits, target):
             pack_high_row(values, high, np.uint64(in_first), target + (word + 1) * 128)
 
 
-@inlined
-def _read_word(address, word_bits):
-    if word_bits == 8:
-        return np.uint64(pointer_u8(address)[0])
-    if word_bits == 16:
-        return np.uint64(pointer_u16(address)[0])
-    if word_bits == 32:
-        return np.uint64(pointer_u32(address)[0])
-    return pointer_u64(address)[0]
-
-
-@inlined
-def _write_word(address, word_bits, value):
-    if word_bits == 8:
-        pointer_u8(address)[0] = value
-    elif word_bits == 16:
-        pointer_u16(address)[0] = value
-    elif word_bits == 32:
-        pointer_u32(address)[0] = value
-    else:
-        pointer_u64(address)[0] = value
-
-
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target):
     """Unpacks chunks of a width word and one block of up to 1024 values each, back to back.
@@ -147,7 +123,7 @@ def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target
             continue
         if count[i] > BLOCK_VALUES or size[i] < word_bytes:
             return ~np.int64(i)
-        width = _read_word(data + start[i], word_bits)
+        width = read_word(data + start[i], word_bytes)
         if width > np.uint64(word_bits) or size[i] < word_bytes + np.int64(width) * BLOCK_BYTES_PER_BIT:
             return ~np.int64(i)
         _unpack_block(data + start[i] + word_bytes, np.int64(width), word_bits, target)
@@ -198,7 +174,7 @@ def _width(source, num_values, word_bits):
     for i in range(np.uint64(num_bytes >> 3)):
         seen |= words[i]
     for offset in range(num_bytes & ~7, num_bytes, word_bits >> 3):
-        seen |= _read_word(source + offset, word_bits)
+        seen |= read_word(source + offset, word_bits >> 3)
     if word_bits <= 32:
         seen |= seen >> np.uint64(32)
     if word_bits <= 16:
@@ -244,7 +220,7 @@ def pack_inline(source, num_values, word_bits, widths, scratch, target):
         if num_values < BLOCK_VALUES:
             copy_bytes(scratch, source, num_values * word_bytes)
             values = scratch
-        _write_word(target, word_bits, width[block])
+        write_word(target, word_bytes, width[block])
         _pack_block(values, width[block], word_bits, target + word_bytes)
         target += word_bytes + width[block] * BLOCK_BYTES_PER_BIT
         block += 1

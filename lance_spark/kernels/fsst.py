@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import inlined, kernel, pointer_i64, pointer_u8, pointer_u32, pointer_u64
+from lance_spark.kernels.jit import inlined, kernel, pointer_u8, pointer_u32, pointer_u64
+from lance_spark.kernels.words import offset_at, write_offset
 
 ESCAPE = 255
 """The code that says: the next byte is itself."""
@@ -26,13 +27,6 @@ _LONG_VALUE_CODES = 12
 """From so many codes a value on, a loop for each value is faster."""
 
 _INSIDE_ESCAPE = 0xFFFFFFFF
-
-
-@inlined
-def _offset_at(address, offset_bytes, index):
-    if offset_bytes == 4:
-        return np.int64(pointer_u32(address)[index])
-    return pointer_i64(address)[index]
 
 
 @inlined
@@ -120,20 +114,12 @@ def _decode_value(source, stop, symbols, lengths, target):
 
 
 @inlined
-def _write_offset(address, offset_bytes, index, value):
-    if offset_bytes == 4:
-        pointer_u32(address)[index] = np.uint32(value)
-    else:
-        pointer_i64(address)[index] = value
-
-
-@inlined
 def _batch_stop(offsets, offset_bytes, first, num_values, room):
     """The end of a batch from `first` on: values with at most `BATCH_CODES` codes that surely fit, but at least one."""
-    start = _offset_at(offsets, offset_bytes, first)
+    start = offset_at(offsets, offset_bytes, first)
     most = min(BATCH_CODES, room // MAX_SYMBOL_BYTES)
     stop = min(num_values, first + BATCH_CODES)
-    while stop > first + 1 and _offset_at(offsets, offset_bytes, stop) - start > most:
+    while stop > first + 1 and offset_at(offsets, offset_bytes, stop) - start > most:
         stop = first + (stop - first) // 2
     return stop
 
@@ -166,35 +152,35 @@ def decode_symbols(
         capacity: bytes of `target`.
         places: u32[BATCH_CODES + 1], scratch.
     """
-    at = _offset_at(target_offsets, target_offset_bytes, first_value)
+    at = offset_at(target_offsets, target_offset_bytes, first_value)
     place = pointer_u32(places)
     first = first_value
     while first < num_values:
-        start = _offset_at(offsets, offset_bytes, first)
+        start = offset_at(offsets, offset_bytes, first)
         room = capacity - at - SLACK_BYTES
         stop = _batch_stop(offsets, offset_bytes, first, num_values, room)
-        num_codes = _offset_at(offsets, offset_bytes, stop) - start
+        num_codes = offset_at(offsets, offset_bytes, stop) - start
         if num_codes * MAX_SYMBOL_BYTES > room:
             return first
         if num_codes >= _LONG_VALUE_CODES * (stop - first):
             for i in range(first, stop):
-                source = data + _offset_at(offsets, offset_bytes, i)
-                source_stop = data + _offset_at(offsets, offset_bytes, i + 1)
+                source = data + offset_at(offsets, offset_bytes, i)
+                source_stop = data + offset_at(offsets, offset_bytes, i + 1)
                 written = _decode_value(source, source_stop, symbols, lengths, target + at)
                 if written < 0:
                     return ~i
                 at += written
-                _write_offset(target_offsets, target_offset_bytes, i + 1, at)
+                write_offset(target_offsets, target_offset_bytes, i + 1, at)
         else:
             written = _decode_codes(data + start, num_codes, symbols, lengths, target + at, places)
             if written < 0:
                 return ~first
             for i in range(first, stop):
-                value_start = np.int64(place[_offset_at(offsets, offset_bytes, i) - start])
+                value_start = np.int64(place[offset_at(offsets, offset_bytes, i) - start])
                 if value_start == _INSIDE_ESCAPE:
                     return ~i
-                _write_offset(target_offsets, target_offset_bytes, i, at + value_start)
+                write_offset(target_offsets, target_offset_bytes, i, at + value_start)
             at += written
-            _write_offset(target_offsets, target_offset_bytes, stop, at)
+            write_offset(target_offsets, target_offset_bytes, stop, at)
         first = stop
     return num_values

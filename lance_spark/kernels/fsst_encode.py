@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.jit import inlined, kernel, pointer_i64, pointer_u8, pointer_u32, pointer_u64
+from lance_spark.kernels.words import offset_at, write_offset
 
 HEAD_SLOTS = 4096
 LITERAL = 256
@@ -26,13 +27,6 @@ def head_slot(word):
     """Where a symbol that begins with the low 3 bytes of `word` lies in `heads`."""
     head = np.uint64(word) & np.uint64(0xFFFFFF)
     return (head * np.uint64(2971215073) >> np.uint64(15)) & np.uint64(4095)
-
-
-@inlined
-def _offset_at(address, offset_bytes, index):
-    if offset_bytes == 4:
-        return np.int64(pointer_u32(address)[index])
-    return pointer_i64(address)[index]
 
 
 @inlined
@@ -137,16 +131,13 @@ def encode_symbols(offsets, offset_bytes, num_values, data, heads, pairs, single
         offsets: num_values + 1 offsets of 4 or 8 bytes.
         target_offsets: as many offsets of the same width.
     """
-    data_stop = data + _offset_at(offsets, offset_bytes, num_values)
+    data_stop = data + offset_at(offsets, offset_bytes, num_values)
     out = pointer_u8(target)
     filled = np.int64(0)
     for i in range(num_values):
-        at = data + _offset_at(offsets, offset_bytes, i)
-        stop = data + _offset_at(offsets, offset_bytes, i + 1)
-        if offset_bytes == 4:
-            pointer_u32(target_offsets)[i] = np.uint32(filled)
-        else:
-            pointer_i64(target_offsets)[i] = filled
+        at = data + offset_at(offsets, offset_bytes, i)
+        stop = data + offset_at(offsets, offset_bytes, i + 1)
+        write_offset(target_offsets, offset_bytes, i, filled)
         while at < stop:
             word = _word_at(at, data_stop)
             entry = _longest(word, stop - at, heads, pairs, singles)
@@ -159,8 +150,5 @@ def encode_symbols(offsets, offset_bytes, num_values, data, heads, pairs, single
                 out[filled] = np.uint8(code)
                 filled += 1
             at += entry >> 16
-    if offset_bytes == 4:
-        pointer_u32(target_offsets)[num_values] = np.uint32(filled)
-    else:
-        pointer_i64(target_offsets)[num_values] = filled
+    write_offset(target_offsets, offset_bytes, num_values, filled)
     return filled

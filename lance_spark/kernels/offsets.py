@@ -16,13 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u32
-
-
-@inlined
-def _offset_at(address, offset_bytes, index):
-    if offset_bytes == 4:
-        return np.int64(pointer_u32(address)[index])
-    return pointer_i64(address)[index]
+from lance_spark.kernels.words import offset_at, write_offset
 
 
 @inlined
@@ -41,11 +35,11 @@ def _rebase_32(source, num_values, base, target):
 @inlined
 def _rebase_64(source, offset_bytes, num_values, base, target):
     out = pointer_i64(target)
-    last = _offset_at(source, offset_bytes, 0)
+    last = offset_at(source, offset_bytes, 0)
     rises = last >= 0
     for i in range(num_values):
         out[i] = last + base
-        following = _offset_at(source, offset_bytes, i + 1)
+        following = offset_at(source, offset_bytes, i + 1)
         rises &= following >= last
         last = following
     return rises
@@ -89,8 +83,8 @@ def concatenate_variable(
         if n >= data_size or offset_start[i] + (n + 1) * offset_bytes > data_size:
             return ~np.int64(i)
         offsets = data + offset_start[i]
-        first = _offset_at(offsets, offset_bytes, 0)
-        last = _offset_at(offsets, offset_bytes, n)
+        first = offset_at(offsets, offset_bytes, 0)
+        last = offset_at(offsets, offset_bytes, n)
         if first < 0 or last < first or last > limit[i]:
             return ~np.int64(i)
         if target_offset_bytes == 4:
@@ -102,10 +96,7 @@ def concatenate_variable(
         copy_bytes(target_data + filled, data + origin[i] + first, last - first)
         filled += last - first
         target_offsets += n * target_offset_bytes
-    if target_offset_bytes == 4:
-        pointer_u32(target_offsets)[0] = np.uint32(filled)
-    else:
-        pointer_i64(target_offsets)[0] = filled
+    write_offset(target_offsets, target_offset_bytes, 0, filled)
     return filled
 
 
@@ -122,22 +113,22 @@ def plan_variable_chunks(offsets, offset_bytes, num_values, max_values, max_byte
     chunks = 0
     done = 0
     while done < num_values:
-        base = _offset_at(offsets, offset_bytes, done)
+        base = offset_at(offsets, offset_bytes, done)
         left = num_values - done
         take = max_values
         if left < max_values:
             take = left
-        size = (take + 1) * offset_bytes + _offset_at(offsets, offset_bytes, done + take) - base
+        size = (take + 1) * offset_bytes + offset_at(offsets, offset_bytes, done + take) - base
         if size > max_bytes:
             take = max_values
             while take > 2:
                 take >>= 1
                 if take <= left:
-                    size = (take + 1) * offset_bytes + _offset_at(offsets, offset_bytes, done + take) - base
+                    size = (take + 1) * offset_bytes + offset_at(offsets, offset_bytes, done + take) - base
                     if size <= max_bytes:
                         break
         take = min(take, left)
-        size = (take + 1) * offset_bytes + _offset_at(offsets, offset_bytes, done + take) - base
+        size = (take + 1) * offset_bytes + offset_at(offsets, offset_bytes, done + take) - base
         counts[chunks] = take
         sizes[chunks] = (size + offset_bytes - 1) // offset_bytes * offset_bytes
         chunks += 1
@@ -152,27 +143,16 @@ def write_variable_chunks(offsets, data, offset_bytes, counts, sizes, num_chunks
     size = pointer_i64(sizes)
     for i in range(np.uint64(num_chunks)):
         n = count[i]
-        base = _offset_at(offsets, offset_bytes, 0)
-        num_bytes = _offset_at(offsets, offset_bytes, n) - base
+        base = offset_at(offsets, offset_bytes, 0)
+        num_bytes = offset_at(offsets, offset_bytes, n) - base
         header = (n + 1) * offset_bytes
         if offset_bytes == 4:
             _rebase_32(offsets, n, header - base, target)
-            pointer_u32(target)[n] = np.uint32(header + num_bytes)
         else:
             _rebase_64(offsets, 8, n, header - base, target)
-            pointer_i64(target)[n] = header + num_bytes
+        write_offset(target, offset_bytes, n, header + num_bytes)
         copy_bytes(target + header, data + base, num_bytes)
         for j in range(header + num_bytes, size[i]):
             pointer_u8(target)[j] = fill
         offsets += n * offset_bytes
         target += size[i]
-
-
-@kernel("int64(int64, int64, int64)")
-def longest(offsets, offset_bytes, num_values):
-    """Bytes of the longest value."""
-    result = 0
-    for i in range(num_values):
-        length = _offset_at(offsets, offset_bytes, i + 1) - _offset_at(offsets, offset_bytes, i)
-        result = max(result, length)
-    return result

@@ -9,27 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import (
-    copy_bytes,
-    inlined,
-    kernel,
-    pointer_i64,
-    pointer_u8,
-    pointer_u16,
-    pointer_u32,
-    pointer_u64,
-)
-
-
-@inlined
-def _read_length(address, length_bytes):
-    if length_bytes == 1:
-        return np.int64(pointer_u8(address)[0])
-    if length_bytes == 2:
-        return np.int64(pointer_u16(address)[0])
-    if length_bytes == 4:
-        return np.int64(pointer_u32(address)[0])
-    return np.int64(pointer_u64(address)[0])
+from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i64
+from lance_spark.kernels.words import read_word, write_word
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
@@ -56,7 +37,7 @@ def locate_fields(offsets, data, num_rows, num_fields, widths, length_bytes, tar
             if length_width[field] != 0:
                 if length_width[field] > stop - at:
                     return ~np.int64(row)
-                taken = _read_length(data + at, length_width[field])
+                taken = np.int64(read_word(data + at, length_width[field]))
                 at += length_width[field]
             if taken < 0 or taken > stop - at:
                 return ~np.int64(row)
@@ -66,18 +47,6 @@ def locate_fields(offsets, data, num_rows, num_fields, widths, length_bytes, tar
         if at != stop:
             return ~np.int64(row)
     return 0
-
-
-@inlined
-def _write_length(address, length_bytes, value):
-    if length_bytes == 1:
-        pointer_u8(address)[0] = value
-    elif length_bytes == 2:
-        pointer_u16(address)[0] = value
-    elif length_bytes == 4:
-        pointer_u32(address)[0] = value
-    else:
-        pointer_u64(address)[0] = value
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
@@ -97,7 +66,7 @@ def join_fields(num_rows, num_fields, field_data, length_bytes, starts, sizes, t
         for field in range(num_fields):
             taken = size[field * num_rows + row]
             if length_width[field] != 0:
-                _write_length(target, length_width[field], taken)
+                write_word(target, length_width[field], taken)
                 target += length_width[field]
             copy_bytes(target, source[field] + start[field * num_rows + row], taken)
             target += taken

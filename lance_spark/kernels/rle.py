@@ -13,23 +13,13 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.jit import inlined, kernel, pointer_i64, pointer_u8, pointer_u16, pointer_u32, pointer_u64
+from lance_spark.kernels.words import read_word, write_word
 
 MAX_RUN = 255
 """A run length is one byte."""
 
 SLACK_BYTES = 16
 """Bytes that `decode_runs` may write after the last value."""
-
-
-@inlined
-def _word_at(address, word_bytes, index):
-    if word_bytes == 1:
-        return np.uint64(pointer_u8(address)[index])
-    if word_bytes == 2:
-        return np.uint64(pointer_u16(address)[index])
-    if word_bytes == 4:
-        return np.uint64(pointer_u32(address)[index])
-    return pointer_u64(address)[index]
 
 
 @inlined
@@ -45,7 +35,7 @@ def _decode_chunk(values, lengths, num_runs, word_bytes, num_values, target):
         repeated = np.uint64(0x0000000100000001)
     done = np.int64(0)
     for run in range(np.uint64(num_runs)):
-        word = _word_at(values, word_bytes, run) * repeated
+        word = read_word(values + np.int64(run) * word_bytes, word_bytes) * repeated
         count = np.int64(length[run])
         done += count
         if done > num_values:
@@ -118,18 +108,6 @@ def bound_runs(source, num_values, num_chunks, word_bytes, target):
         source += count[i] * word_bytes
 
 
-@inlined
-def _write_word(address, word_bytes, index, word):
-    if word_bytes == 1:
-        pointer_u8(address)[index] = word
-    elif word_bytes == 2:
-        pointer_u16(address)[index] = word
-    elif word_bytes == 4:
-        pointer_u32(address)[index] = word
-    else:
-        pointer_u64(address)[index] = word
-
-
 @kernel("void(int64, int64, int64, int64, int64, int64, int64, int64)")
 def encode_runs(source, num_values, num_chunks, word_bytes, places, values, lengths, target_runs):
     """Writes the runs of chunk i from run `places[i]` on in `values` and `lengths`, and their number."""
@@ -141,12 +119,12 @@ def encode_runs(source, num_values, num_chunks, word_bytes, places, values, leng
         run = place[i]
         at = 0
         while at < count[i]:
-            word = _word_at(source, word_bytes, at)
+            word = read_word(source + at * word_bytes, word_bytes)
             stop = min(at + MAX_RUN, count[i])
             following = at + 1
-            while following < stop and _word_at(source, word_bytes, following) == word:
+            while following < stop and read_word(source + following * word_bytes, word_bytes) == word:
                 following += 1
-            _write_word(values, word_bytes, run, word)
+            write_word(values + run * word_bytes, word_bytes, word)
             length[run] = following - at
             run += 1
             at = following

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.kernels.addresses import address_of
-from lance_spark.kernels.offsets import longest, plan_variable_chunks
+from lance_spark.kernels.offsets import plan_variable_chunks
 
 
 def plan(sizes: list[int], max_values: int, max_bytes: int) -> tuple[list[int], list[int]]:
@@ -31,8 +31,3 @@ def test_chunks_are_powers_of_two_that_fit(sizes: list[int], max_values: int, ma
         assert count <= 2 or needed <= max_bytes
         assert count <= max_values
         at += count
-
-
-def test_longest_value() -> None:
-    offsets = np.array([0, 3, 3, 10, 11], np.int64)
-    assert longest(address_of(offsets), 8, 4) == 7
