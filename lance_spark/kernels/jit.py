@@ -15,6 +15,7 @@ Functions that only other kernels call are decorated with `inlined`.
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import threading
 import types
@@ -72,7 +73,10 @@ class Kernel:
 
         config: Any = numba_config
         before = config.CACHE_DIR
-        config.CACHE_DIR = os.path.join(tempfile.gettempdir(), f"lance_spark_numba_{os.getuid()}")
+        folder = _private_folder()
+        if folder is None:
+            return numba.njit(self._signature, nogil=True, error_model="numpy")(function)
+        config.CACHE_DIR = folder
         try:
             return numba.njit(self._signature, nogil=True, cache=True, error_model="numpy")(function)
         except (RuntimeError, OSError):
@@ -99,6 +103,18 @@ class Kernel:
         copy.__module__ = self._function.__module__
         copy.__doc__ = self._function.__doc__
         return copy
+
+
+def _private_folder() -> str | None:
+    """A folder for machine code that only this user can write to: whoever else could would run code as us."""
+    folder = os.path.join(tempfile.gettempdir(), f"lance_spark_numba_{os.getuid()}")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        status = os.lstat(folder)
+    except OSError:
+        return None
+    private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return folder if private else None
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lance_spark.kernels import jit
+from lance_spark.kernels.jit import kernel, pointer_u8
+
+
+@kernel("int64(int64)")
+def _three_times(number):
+    return number * 3
+
+
+def test_a_kernel_compiles_at_its_first_call() -> None:
+    assert _three_times(5) == 15
+    assert _three_times.compiled().signatures
+
+
+def test_pointers_are_for_kernels_only() -> None:
+    with pytest.raises(TypeError, match="inside a kernel"):
+        pointer_u8(0)
+
+
+def test_importing_codecs_and_layouts_does_not_import_numba() -> None:
+    code = "import lance_spark.encodings, lance_spark.layouts.registry, sys; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_folder_that_others_can_write_to_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = tmp_path / f"lance_spark_numba_{os.getuid()}"
+    assert jit._private_folder() == str(folder)
+    folder.chmod(0o777)
+    assert jit._private_folder() is None
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    assert jit._private_folder() is None
+
+
+def test_nothing_can_be_cached_and_kernels_run_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_private_folder", lambda: None)
+    compiled = _three_times._compile_with_temporary_cache(_three_times._with_compiled_globals())
+    assert compiled(7) == 21
