@@ -53,6 +53,9 @@ _MIN_FSST_BYTES = 1 << 15
 """The symbol table takes 2312 bytes a page."""
 _COMPRESSED_CHUNK_BYTES = 1 << 15
 """Chunks to be compressed are larger: it takes a call and finds more that repeats. 2.1 cannot address larger ones."""
+_MIN_CHUNK_BYTES = 64
+_MAX_CHUNK_BYTES = {FileVersion.V2_1: 1 << 13, FileVersion.V2_2: 1 << 15}
+"""2.1 counts the bytes of a chunk, levels included, in 15 bits."""
 _LARGE_BLOCK_BYTES = 1024
 """Smaller dictionaries are not worth compressing."""
 
@@ -77,13 +80,13 @@ class CompressionChoice:
         name = metadata.get("lance-encoding:compression", b"").decode().lower()
         if name not in ("", "none", "lz4", "zstd", "fsst"):
             raise InvalidInputError(f"lance-encoding:compression is {name!r}; one of none, lz4, zstd, fsst")
-        level = _level(metadata, "lance-encoding:compression-level")
+        level = _number(metadata, "lance-encoding:compression-level")
         schemes = {"lz4": CompressionScheme.LZ4, "zstd": CompressionScheme.ZSTD}
         general = BufferCompression(schemes[name], level) if name in schemes else None
         return cls(name, general, metadata.get("lance-encoding:bss", b"auto").decode().lower())
 
 
-def _level(metadata: Metadata, key: str) -> int | None:
+def _number(metadata: Metadata, key: str) -> int | None:
     text = metadata.get(key)
     if text is None:
         return None
@@ -99,7 +102,10 @@ def choose_mini_block(
     """The values of a mini-block page, encoded into chunks."""
     limits = limits or ChunkLimits()
     choice = CompressionChoice.of(metadata)
-    if choice.general is not None and version is not FileVersion.V2_1:
+    chunk_bytes = _number(metadata, "lance-encoding:minichunk-size")
+    if chunk_bytes is not None:
+        limits = replace(limits, max_bytes=max(_MIN_CHUNK_BYTES, min(chunk_bytes, _MAX_CHUNK_BYTES[version])))
+    elif choice.general is not None and version is not FileVersion.V2_1:
         limits = replace(limits, max_bytes=max(limits.max_bytes, _COMPRESSED_CHUNK_BYTES))
     encoded = _mini_block(block, choice, limits)
     if choice.general is None:
@@ -186,7 +192,7 @@ def choose_block(block: Block, version: FileVersion, metadata: Metadata = _NO_ME
 
 def _dictionary_compression(metadata: Metadata) -> BufferCompression | None:
     name = metadata.get("lance-encoding:dict-values-compression", b"lz4").decode().lower()
-    level = _level(metadata, "lance-encoding:dict-values-compression-level")
+    level = _number(metadata, "lance-encoding:dict-values-compression-level")
     if name == "none":
         return None
     if name not in ("lz4", "zstd"):

@@ -32,6 +32,7 @@ from lance_spark.kernels.fsst import BATCH_CODES, MAX_SYMBOL_BYTES, SLACK_BYTES,
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_SAMPLED_CODES = 4096
 _MAGIC = 0x46535354
 _COMPRESSED_BIT = 1 << 24
 _MAX_SYMBOLS = 255
@@ -117,8 +118,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         symbols = self._symbols()
         if symbols is None:
             return block
-        # 3 is more than real text reaches on average; what does not fit makes the buffer grow.
-        data = pa.allocate_buffer(3 * block.data.size + 64 * MAX_SYMBOL_BYTES, resizable=True)
+        data = pa.allocate_buffer(_expected_bytes(block.data, symbols), resizable=True)
         wide = block.bits_per_offset == 64 or block.data.size * MAX_SYMBOL_BYTES + SLACK_BYTES >= 1 << 31
         offset_bytes = 8 if wide else 4
         offsets = pa.allocate_buffer((block.num_values + 1) * offset_bytes)
@@ -157,6 +157,13 @@ def _table(matcher: Matcher) -> bytes:
     header = _MAGIC << 32 | _COMPRESSED_BIT | count
     table = header.to_bytes(8, "little") + matcher.symbols.tobytes() + matcher.lengths.astype(np.uint8).tobytes()
     return table.ljust(_TABLE_BYTES, b"\0")
+
+
+def _expected_bytes(codes: pa.Buffer, symbols: _Symbols) -> int:
+    """About what `codes` decode to, after a sample of them; what does not fit makes the buffer grow."""
+    sample = np.frombuffer(codes, np.uint8)[:: codes.size // _SAMPLED_CODES + 1]
+    bytes_per_code = float(symbols.lengths[sample].mean()) if len(sample) else 1.0
+    return int(codes.size * bytes_per_code * 1.1) + SLACK_BYTES + BATCH_CODES * MAX_SYMBOL_BYTES
 
 
 def _grown(block: VariableWidthBlock, done: int, size: int) -> int:

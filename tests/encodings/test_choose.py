@@ -168,3 +168,11 @@ def _check_with_reference(path: Path, array: pa.Array, version: FileVersion, met
     assert reader.read_all().to_table().column(0).combine_chunks().equals(array)
     rows = [0, 1, len(array) // 2, len(array) - 1]
     assert reader.take_rows(rows).to_table().column(0).combine_chunks().equals(array.take(pa.array(rows)))
+
+
+def test_chunk_size_on_request() -> None:
+    small = choose_mini_block(NOISE, V2_2, {"lance-encoding:minichunk-size": b"512"})
+    large = choose_mini_block(NOISE, V2_2, {"lance-encoding:minichunk-size": b"100000000"})
+    assert int(small.buffers[0].sizes.max()) <= 512
+    assert 8192 < int(large.buffers[0].sizes.max()) <= 32768
+    assert meaning(decode(small)) == meaning(decode(large)) == meaning(NOISE)
