@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from fsspec.asyn import sync
 from pyarrow import fs
@@ -22,8 +23,7 @@ from lance_spark.storage.s3_client import S3Client
 
 _MAX_FILES = 128
 
-_UNMAPPED_CONFIG = ("proxies", "signature_version", "client_cert", "tcp_keepalive")
-_UNMAPPED_ENVIRONMENT = ("AWS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+_UNMAPPED_CONFIG = ("proxies", "signature_version", "client_cert")
 
 _Credentials = tuple[str, str, str | None] | None
 
@@ -79,14 +79,13 @@ class S3BulkReader:
         return filesystem
 
     def _find_place(self) -> dict[str, Any] | None:
-        """Endpoint and region as pyarrow's arguments."""
+        """Endpoint and region as pyarrow's arguments; None if there is something that it has no argument for."""
         arguments = self._client.arguments
         config, client = arguments.get("config_kwargs", {}), arguments.get("client_kwargs", {})
         style = config.get("s3", {})
         if (
             not hasattr(fs, "S3FileSystem")
             or any(name in config for name in _UNMAPPED_CONFIG)
-            or any(os.environ.get(name) for name in _UNMAPPED_ENVIRONMENT)
             or style.keys() - {"addressing_style", "payload_signing_enabled"}
             or client.keys() - {"region_name", "endpoint_url"}
             or arguments.get("requester_pays")
@@ -95,10 +94,12 @@ class S3BulkReader:
             return None
         meta = self._client.filesystem.s3.meta
         endpoint = urlsplit(meta.endpoint_url)
-        if endpoint.path.strip("/"):
+        host = endpoint.hostname or ""
+        certificates = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
+        proxied = endpoint.scheme in getproxies() and not proxy_bypass(host)
+        if endpoint.path.strip("/") or proxied or (certificates and endpoint.scheme == "https"):
             return None
         place: dict[str, Any] = {"scheme": endpoint.scheme}
-        host = endpoint.hostname or ""
         if host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
             return place | {"region": self._bucket_region(meta.region_name)}
         virtual = style.get("addressing_style") == "virtual"

@@ -1,9 +1,10 @@
-"""Requests to S3 through s3fs: the user's client, with the retries that each kind of request may have.
+"""Requests to S3: through s3fs, the user's client, and commits through botocore, on which s3fs stands.
 
-Reads and data uploads may be sent again as often as the client likes. A put-if-absent may not: when its first try
-landed and only the answer was lost, a silent second try is refused, and a refusal would be reported for our own
-object; or the second try meets expired credentials, and a failure would be reported for an object that is there.
-So commits use a client that never repeats a request, and this module repeats them, knowing what it did before.
+Reads and data uploads may be sent again as often as a client likes. A put-if-absent may not: when its first try
+landed and only the answer was lost, a silent second try is refused, and the refusal of our own object looks like
+somebody else's; or the second try meets expired credentials, and a failure is reported for an object that is
+there. s3fs cannot be kept from trying again (aiohttp does so for every PUT whose connection breaks). So commits
+go through botocore's own transport with all retries off, and this module tries again, knowing what it did before.
 """
 
 from __future__ import annotations
@@ -23,14 +24,13 @@ from lance_spark.storage.s3_options import with_environment
 _CREATE_ATTEMPTS = 5
 _FIRST_PAUSE_SECONDS = 0.1
 
-_TAKEN = frozenset({"PreconditionFailed", "412"})
 _TRY_AGAIN = frozenset(
     {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "TooManyRequests"}
 )
 
 
 class S3Client:
-    """The s3fs file systems of this process for one set of arguments.
+    """The clients of this process for one set of arguments.
 
     Args:
         arguments: of `s3fs.S3FileSystem`, see `s3_options`.
@@ -57,38 +57,53 @@ class S3Client:
             StorageError: the service does not know the condition.
             Other errors of the client: the request was refused, and no earlier try can have landed.
         """
+        client, fixed = self._committing.get()
         in_doubt = False
         for attempt in range(_CREATE_ATTEMPTS):
             if attempt:
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.0))
             try:
-                self._committing.get().call_s3("put_object", Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
-            except FileExistsError:
-                return PutResult.EXISTS
+                client.put_object(**fixed, Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
             except client_errors() as error:
                 answer = _judge(error)
-                if answer is PutResult.EXISTS:
-                    return answer
                 if answer is PutResult.UNKNOWN:
                     in_doubt = True
                     continue
-                if in_doubt:
+                if answer is None and in_doubt:
                     return PutResult.UNKNOWN
-                raise
-            else:
-                return PutResult.CREATED
+                if answer is None:
+                    raise
+                return answer
+            return PutResult.CREATED
         return PutResult.UNKNOWN
 
     def _make_reading(self) -> Any:
         # One reader at a time within s3fs: otherwise it asks for the size before it reads a whole object.
         return _s3fs()(**with_environment(self.arguments), max_concurrency=1, use_listings_cache=False)
 
-    def _make_committing(self) -> Any:
-        arguments = with_environment(self.arguments)
-        config = {**arguments.get("config_kwargs", {}), "retries": {"total_max_attempts": 1, "mode": "standard"}}
-        filesystem = _s3fs()(**(arguments | {"config_kwargs": config}), max_concurrency=1, use_listings_cache=False)
-        filesystem.retries = 1
-        return filesystem
+    def _make_committing(self) -> tuple[Any, dict[str, Any]]:
+        """(botocore client that never repeats a request, parameters of every PutObject)."""
+        from botocore import UNSIGNED
+        from botocore.config import Config
+        from botocore.session import Session
+
+        given = with_environment(self.arguments)
+        config = {"connect_timeout": 5, "read_timeout": 15, **given.get("config_kwargs", {})}
+        config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
+        names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
+        arguments = {names[name]: given[name] for name in names if name in given}
+        if given.get("anon"):
+            arguments, config["signature_version"] = {}, UNSIGNED
+        for name in ("endpoint_url", "use_ssl"):
+            if name in given:
+                arguments[name] = given[name]
+        arguments |= given.get("client_kwargs", {})
+        client = Session(profile=given.get("profile")).create_client("s3", config=Config(**config), **arguments)
+        known = client.meta.service_model.operation_model("PutObject").input_shape.members
+        if "IfNoneMatch" not in known:
+            raise StorageError("the installed botocore cannot send If-None-Match; commits need 1.35.20 or later")
+        fixed = {name: value for name, value in given.get("s3_additional_kwargs", {}).items() if name in known}
+        return client, fixed | ({"RequestPayer": "requester"} if given.get("requester_pays") else {})
 
 
 @cache
@@ -101,38 +116,24 @@ def client_errors() -> tuple[type[BaseException], ...]:
     return (OSError, asyncio.TimeoutError, BotoCoreError, ClientError, ResponseParserError, HttpError)
 
 
-def status_of(error: BaseException) -> tuple[int, str]:
-    """(HTTP status, S3 error code) of a reply that s3fs turned into `error`; (0, "") if there was no reply."""
-    for candidate in (error, error.__cause__):
-        response = getattr(candidate, "response", None)
-        if isinstance(response, dict) and "Error" in response:
-            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            return int(status), str(response["Error"].get("Code", ""))
-    return 0, ""
-
-
 def _judge(error: BaseException) -> PutResult | None:
     """What a failed put-if-absent says about the object; None: this request did not create it."""
-    status, code = status_of(error)
-    if status == 412 or code in _TAKEN:
+    from botocore import exceptions
+
+    if not isinstance(error, exceptions.ClientError):
+        # Of botocore's own errors only those of the transport come after sending; the rest (no credentials, a bad
+        # parameter) come before.
+        transport = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError)
+        before = isinstance(error, exceptions.BotoCoreError) and not isinstance(error, transport)
+        return None if before else PutResult.UNKNOWN
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    if status == 412 or code == "PreconditionFailed":
         return PutResult.EXISTS
     if status == 501 or code == "NotImplemented":
         raise StorageError(f"the service cannot create an object only if it is absent: {error}") from error
-    if status >= 500 or status in (408, 409, 429) or code in _TRY_AGAIN:
-        return PutResult.UNKNOWN
-    if status:
-        return None
-    return PutResult.UNKNOWN if _may_have_been_sent(error) else None
-
-
-def _may_have_been_sent(error: BaseException) -> bool:
-    """Whether a request without a reply may have reached the service."""
-    from botocore import exceptions
-
-    # Of botocore's own errors only those of the transport come after sending; the rest (no credentials, a bad
-    # parameter) come before.
-    transport = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError)
-    return not isinstance(error, exceptions.BotoCoreError) or isinstance(error, transport)
+    in_doubt = status >= 500 or status in (0, 408, 409, 429) or code in _TRY_AGAIN
+    return PutResult.UNKNOWN if in_doubt else None
 
 
 def _s3fs() -> Any:
