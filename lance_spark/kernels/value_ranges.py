@@ -26,6 +26,16 @@ def decimals_within(data, num_values, num_words, bound):
     signed = pointer_i64(data)
     limit = pointer_u64(bound)
     outside = np.uint8(0)
+    if num_words == 2:
+        low_limit, high_limit = limit[0], limit[1]
+        for i in range(np.uint64(num_values)):
+            place = i << np.uint64(1)
+            flip = np.uint64(signed[place + np.uint64(1)] >> 63)
+            low = words[place] ^ flip
+            high = words[place + np.uint64(1)] ^ flip
+            equal = np.uint8(high == high_limit)
+            outside |= np.uint8(high > high_limit) | (equal & np.uint8(low >= low_limit))
+        return np.int64(outside == 0)
     stride = np.uint64(num_words)
     for i in range(np.uint64(num_values)):
         place = i * stride

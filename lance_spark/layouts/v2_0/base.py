@@ -168,8 +168,11 @@ def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> 
             start=buffer.position,
             length=buffer.size,
         )
-    addresses, pieces = yield from read_pieces(starts + buffer.position, stops + buffer.position)
-    return pieces[0] if len(starts) == 1 else gathered(addresses, stops - starts)
+    if len(starts) == 1:
+        [piece] = yield [FileRange(buffer.position + int(starts[0]), last_byte - int(starts[0]))]
+        return piece
+    addresses, _held = yield from read_pieces(starts + buffer.position, stops + buffer.position)
+    return gathered(addresses, stops - starts)
 
 
 def read_pieces(starts: Int64Array, stops: Int64Array) -> FileReads[tuple[Int64Array, list[pa.Buffer]]]:
