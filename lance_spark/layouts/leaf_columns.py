@@ -20,7 +20,7 @@ from lance_spark.layouts.base import (
     JoinablePageLayout,
     Page,
     PageLayout,
-    PageRequest,
+    Reads,
     RowRanges,
     side_by_side,
 )
@@ -30,8 +30,8 @@ from lance_spark.layouts.registry import parse_page
 from lance_spark.schema.columns import paths
 from lance_spark.schema.field import Field, FieldId
 
-MAX_RUN_ROWS = 1 << 19
-MAX_RUN_BYTES = 8 << 20
+MAX_RUN_ROWS = 1 << 24
+MAX_RUN_BYTES = 4 << 20
 """What is decoded at once at most, unless a single page is larger."""
 
 
@@ -64,7 +64,7 @@ def _read_leaf(path: LeafPath, column: EncodedColumn, rows: RowRanges) -> FieldR
         pages = [_page(column.pages[number], int(lengths[number]), path) for number in run]
         reads.append(_read_run(column, run, pages, rows.within(start, stop)))
     arrays = yield from side_by_side(reads)
-    return pa.chunked_array(arrays, path.data_type)
+    return pa.chunked_array([array for run in arrays for array in run], path.data_type)
 
 
 def _page(page: EncodedPage, num_rows: int, path: LeafPath) -> Page:
@@ -113,9 +113,8 @@ def _touched(lengths: np.ndarray, ends: np.ndarray, rows: RowRanges) -> list[int
 
 def _read_run(
     column: EncodedColumn, numbers: list[int], pages: list[Page], rows: RowRanges
-) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
-    """Runs the coroutine of pages that are read together; its errors learn where they happened."""
-    encoded = [column.pages[number] for number in numbers]
+) -> Generator[list[FileRange], list[pa.Buffer], list[pa.Array]]:
+    """The path arrays of pages that are read together; errors learn where they happened."""
     layouts = [_layout(column, number) for number in numbers]
     first = layouts[0]
     try:
@@ -123,33 +122,44 @@ def _read_run(
             reads = first.read_run(layouts, pages, rows)
         else:
             reads = first.read(pages[0], rows)
+        array = yield from _located(reads, [column.pages[number] for number in numbers])
+        if len(array) != rows.num_rows:
+            raise CorruptFileError(f"{len(array)} rows where the page has {rows.num_rows}")
+    except CorruptFileError as error:
+        if len(numbers) == 1:
+            error.at(column=column.index, page=numbers[0])
+            raise
+    else:
+        return [array]
+    # One by one, so that the error names its page; or the pages are sound and only too large to be read together.
+    return (yield from _read_one_by_one(column, numbers, pages, rows))
+
+
+def _read_one_by_one(
+    column: EncodedColumn, numbers: list[int], pages: list[Page], rows: RowRanges
+) -> Generator[list[FileRange], list[pa.Buffer], list[pa.Array]]:
+    arrays = []
+    start = 0
+    for number, page in zip(numbers, pages, strict=True):
+        wanted = rows.within(start, start + page.num_rows)
+        start += page.num_rows
+        if wanted.num_rows:
+            arrays += yield from _read_run(column, [number], [page], wanted)
+    return arrays
+
+
+def _located(
+    reads: Reads[pa.Array], pages: Sequence[EncodedPage]
+) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
+    """Runs a page's coroutine, its requests turned into ranges of the file."""
+    try:
         requests = next(reads)
         while True:
-            buffers = yield [_locate(request, encoded) for request in requests]
-            requests = reads.send(buffers)
+            ranges = [
+                request if isinstance(request, FileRange) else pages[request.page].locate(request)
+                for request in requests
+            ]
+            requests = reads.send((yield ranges))
     except StopIteration as stop:
         array: pa.Array = stop.value
-    except CorruptFileError as error:
-        error.at(column=column.index, page=numbers[0] if len(numbers) == 1 else None)
-        if len(numbers) > 1:
-            yield from _find_corrupt_page(column, numbers, pages)
-        raise
-    if len(array) != rows.num_rows:
-        raise CorruptFileError(
-            f"the page gives {len(array)} rows where {rows.num_rows} were expected",
-            column=column.index,
-            page=numbers[0],
-        )
-    return array
-
-
-def _locate(request: PageRequest, pages: Sequence[EncodedPage]) -> FileRange:
-    return request if isinstance(request, FileRange) else pages[request.page].locate(request)
-
-
-def _find_corrupt_page(
-    column: EncodedColumn, numbers: list[int], pages: list[Page]
-) -> Generator[list[FileRange], list[pa.Buffer], None]:
-    """Reads the pages one by one, so that the error names the one it comes from."""
-    for number, page in zip(numbers, pages, strict=True):
-        yield from _read_run(column, [number], [page], RowRanges.of(0, page.num_rows))
+        return array
