@@ -31,9 +31,10 @@ def shown(schema: LanceSchema, file_version: FileVersion | None) -> LanceSchema:
     return LanceSchema(tuple(_shown(field) for field in schema.fields), schema.metadata)
 
 
-def holds_values(field: Field, file_version: FileVersion) -> bool:
-    """True if a scan shows `field` as descriptions, but files of `file_version` hold values."""
-    return file_version in _VALUES and any(is_blob(node) and node.children == _DESCRIPTION for node in field.walk())
+def is_shown_otherwise(field: Field, file_version: FileVersion) -> bool:
+    """True if a scan shows blobs of `field` as descriptions but files of `file_version` hold values, or the reverse."""
+    holds_values = file_version in _VALUES
+    return any(is_blob(node) and (node.children == _DESCRIPTION) is holds_values for node in field.walk())
 
 
 def _shown(field: Field) -> Field:

@@ -55,7 +55,10 @@ class Conformer:
         """
         if not batch.schema.equals(self._given):
             raise InvalidInputError("the batches to write differ in their schemas")
-        arrays = [_convert(batch.column(target.name), target.type) for target in self._targets]
+        try:
+            arrays = [_convert(batch.column(target.name), target.type) for target in self._targets]
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"the batch does not fit into the table's types: {error}") from error
         if not arrays:
             return batch.select([])
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._targets))

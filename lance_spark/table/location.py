@@ -52,9 +52,12 @@ class TableLocation:
 
     def latest(self) -> Manifest | None:
         """The newest version, None if there is no table."""
-        if self.history.latest_location() is None:
+        try:
+            return self.history.load_latest().manifest
+        except NotFoundError:
+            if self.history.latest_location() is not None:
+                raise
             return None
-        return self.history.load_latest().manifest
 
     def at(self, version: int) -> ManifestFile:
         """The version with this number.

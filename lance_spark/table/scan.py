@@ -25,6 +25,7 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project, prune
 from lance_spark.table.bases import Bases
 from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment_columns import FragmentColumns
 from lance_spark.table.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.nested import narrowed
 from lance_spark.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
@@ -126,15 +127,21 @@ class Scan:
             InvalidInputError: the filter fails on a value.
         """
         reader = FragmentReader(fragment, self.bases)
-        lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
         end = reader.num_rows if stop is None else min(stop, reader.num_rows)
-        window = self._window(reader)
+        if start >= end:
+            return
+        source = _Source(
+            reader.columns(self._first_fields),
+            reader.columns(self._later_fields),
+            RowLineage(fragment, reader.num_rows, self.stable_row_ids),
+        )
+        window = Window(self.window_bytes, self.batch_rows, self._widths(source))
         while start < end:
             last = min(start + window.num_rows, end)
             rows = reader.deletions.live_rows(start, last)
             start = last
             if rows.num_rows:
-                decoded = self._decode(reader, lineage, rows)
+                decoded = self._decode(source, rows)
                 window.adapt(rows.num_rows, decoded.num_bytes)
                 yield from self._batches(decoded)
 
@@ -154,7 +161,7 @@ class Scan:
         lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
         rows = row_ranges(reader.deletions.offsets_of_live(positions))
         fields = self.projection.fields
-        columns = self._with_system(_named(fields, reader.read(fields, rows)), lineage, rows, self.output)
+        columns = self._with_system(_named(fields, reader.columns(fields).read(rows)), lineage, rows, self.output)
         return self._table(columns)
 
     @cached_property
@@ -177,38 +184,36 @@ class Scan:
     def _is_system(self, name: str) -> bool:
         return name in SYSTEM_FIELDS and name not in self.schema.names()
 
-    def _window(self, reader: FragmentReader) -> Window:
+    def _widths(self, source: _Source) -> list[tuple[Field, float]]:
         fields = [*self._first_fields, *self._later_fields]
-        widths = reader.encoded_widths(fields) if reader.num_rows else {}
-        return Window(self.window_bytes, self.batch_rows, [(field, widths.get(field.id, 0.0)) for field in fields])
+        return list(zip(fields, [*source.first.encoded_widths(), *source.later.encoded_widths()], strict=True))
 
-    def _decode(self, reader: FragmentReader, lineage: RowLineage, rows: RowRanges) -> _Decoded:
+    def _decode(self, source: _Source, rows: RowRanges) -> _Decoded:
         """The output columns for those of `rows` that the filter keeps."""
         columns: dict[str, pa.ChunkedArray] = {}
         num_bytes = 0
         if self.filter is not None:
-            columns = _named(self._first_fields, reader.read(self._first_fields, rows))
+            columns = _named(self._first_fields, source.first.read(rows))
             num_bytes = _num_bytes(columns)
-            keep = self._matches(columns, lineage, rows)
-            kept = rows.indices()[keep.to_numpy(zero_copy_only=False)]
+            keep = self._matches(columns, source.lineage, rows)
+            kept = rows.indices()[keep.to_numpy()]
             if len(kept) < rows.num_rows:
                 rows = row_ranges(kept)
                 columns = {name: column.filter(keep) for name, column in columns.items()}
-        later = _named(self._later_fields, reader.read(self._later_fields, rows))
-        columns = self._with_system(columns | later, lineage, rows, self.output)
+        later = _named(self._later_fields, source.later.read(rows))
+        columns = self._with_system(columns | later, source.lineage, rows, self.output)
         return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))
 
-    def _matches(self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges) -> pa.BooleanArray:
+    def _matches(self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges) -> pa.ChunkedArray:
+        """bool[rows.num_rows] without nulls: which rows the filter keeps."""
         assert self.filter is not None
         known = _filterable(self.schema)
         tops = {resolve_names(known, path)[0] for path in referenced_columns(self.filter)}
         whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
-        arrays = [_joined(column) for column in whole.values()]
-        if not arrays:
-            batch = no_columns(rows.num_rows)
-        else:
-            batch = pa.RecordBatch.from_arrays(arrays, names=list(whole))
-        return evaluate_filter(self.filter, batch, time_zone=self.time_zone)
+        # Mostly one batch; texts of more than 2 GiB do not fit into one.
+        batches = pa.table(whole).combine_chunks().to_batches() if whole else [no_columns(rows.num_rows)]
+        masks = [evaluate_filter(self.filter, batch, time_zone=self.time_zone) for batch in batches]
+        return pa.chunked_array(masks, pa.bool_())
 
     def _with_system(
         self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges, names: Sequence[str]
@@ -232,6 +237,15 @@ class Scan:
                 yield no_columns(num_rows)
             else:
                 yield from table.slice(start, num_rows).combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The columns of a fragment: those that the filter needs, the others, and those that no file holds."""
+
+    first: FragmentColumns
+    later: FragmentColumns
+    lineage: RowLineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +279,6 @@ def _filterable(schema: LanceSchema) -> pa.Schema:
     """What a filter may name: data columns, and system columns that they do not hide."""
     data = to_arrow_schema(schema)
     return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def no_columns(num_rows: int) -> pa.RecordBatch:
