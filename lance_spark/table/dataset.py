@@ -22,7 +22,7 @@ from lance_spark.table.operations.successor import data_format
 from lance_spark.table.refs import Branch, Tag
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CREATE, CommitOptions, save
-from lance_spark.table.scan import Scan
+from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.take import take
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
@@ -115,10 +115,33 @@ class Dataset:
         """The table's branches but the main one, by name."""
         return self.location.refs.branches()
 
-    def plan(self, **options: Any) -> Scan:
-        """A plan that reads this version, see `Scan.of`; for those who read fragment by fragment."""
-        bases = self.location.bases(self.manifest)
-        return Scan.of(self._shown, bases, stable_row_ids=self.manifest.has_stable_row_ids, **options)
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_rows: int | None = None,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+    ) -> Scan:
+        """A plan that reads this version, for those who read fragment by fragment; arguments and errors as `scan`.
+
+        Args:
+            batch_rows: rows of a batch at most.
+            window_bytes: about how much is decoded at a time.
+        """
+        return Scan.of(
+            self._shown,
+            self.location.bases(self.manifest),
+            columns=columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            stable_row_ids=self.manifest.has_stable_row_ids,
+            batch_rows=batch_rows,
+            window_bytes=window_bytes,
+        )
 
     def scan(
         self,
