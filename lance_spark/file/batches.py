@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.layouts.leaf_values import require_whole_structs
 from lance_spark.layouts.shred import shred, storage_of
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
@@ -90,6 +91,7 @@ def _has_view(dtype: pa.DataType) -> bool:
 def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:
     """Raises if a field that is not nullable is null where nothing above it is."""
     for path, steps in leaf_steps(top):
+        _check_leaf(path, array, steps)
         if all(field.nullable for field in path) or not _may_be_null(path, array, steps):
             continue
         rows = shred(array, steps)
@@ -100,6 +102,21 @@ def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:
                 row = first_row + _row_of(rows.reps, item, rows.num_items, len(array))
                 name = ".".join(node.name for node in path[: depth + 1])
                 raise InvalidInputError(f"column {name!r} is not nullable but is null in row {row} of the batch")
+
+
+def _check_leaf(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]) -> None:
+    """Raises for nulls that the leaf's way of storage has no place for."""
+    if path[-1].logical_type != "struct":
+        return
+    rows = shred(array, steps)
+    name = ".".join(node.name for node in path)
+    if path[-1].children:
+        require_whole_structs(rows.values, name)
+    elif rows.codes is not None:
+        raise UnsupportedFeatureError(
+            f"column {name!r}: a struct without fields cannot be null, nor below a null struct; remove the field",
+            feature="empty struct",
+        )
 
 
 def _row_of(reps: np.ndarray[tuple[int], np.dtype[np.uint16]] | None, item: int, num_items: int, num_rows: int) -> int:

@@ -30,21 +30,42 @@ def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None
     if is_blob(field):
         raise UnsupportedFeatureError(f"field {name!r}: blob columns are not written", feature="blob column")
     if is_packed(field):
-        raise UnsupportedFeatureError(
-            f"field {name!r}: packed structs are not written; remove the metadata that asks for one",
-            feature="packed struct",
-        )
+        _check_packed(field, name, version)
+        return
     if version is FileVersion.V2_1 and field.logical_type == "map":
         raise _needs_2_2(name, "map", version)
     if lt.is_fixed_size_list(field.logical_type):
         _check_fixed_size_list(field, above, name, version)
-    if field.logical_type == "struct" and not field.children and any(_has_levels(node) for node in (*above, field)):
+    if field.logical_type == "struct" and not field.children and any(_is_list(node) for node in above):
         raise UnsupportedFeatureError(
-            f"field {name!r}: a struct without fields is only written where it can be neither null nor in a list",
-            feature="empty struct",
+            f"field {name!r}: structs without fields cannot be in a list; remove the field", feature="empty struct"
+        )
+    if field.logical_type == "fixed_size_binary:0":
+        raise UnsupportedFeatureError(
+            f"field {name!r}: values of no bytes are not written; remove the field", feature="fixed_size_binary:0"
         )
     for child in field.children:
         _check(child, (*above, field), version)
+
+
+def _check_packed(field: Field, name: str, version: FileVersion) -> None:
+    for child in field.children:
+        kind = lt.split(child.logical_type)[0]
+        if child.children or kind in ("bool", "null", "dict", "struct"):
+            raise UnsupportedFeatureError(
+                f"field {name!r}: {child.logical_type} cannot be in a packed struct; remove the metadata",
+                feature="packed struct",
+            )
+        if version is FileVersion.V2_1 and kind in (
+            "string",
+            "binary",
+            "large_string",
+            "large_binary",
+            "fixed_size_list",
+        ):
+            raise _needs_2_2(name, f"a packed struct with {kind}", version)
+    if not field.children:
+        raise UnsupportedFeatureError(f"field {name!r}: a packed struct needs fields", feature="packed struct")
 
 
 def _check_fixed_size_list(field: Field, above: tuple[Field, ...], name: str, version: FileVersion) -> None:
@@ -67,10 +88,6 @@ def _check_fixed_size_list(field: Field, above: tuple[Field, ...], name: str, ve
 
 def _is_list(field: Field) -> bool:
     return lt.is_list(field.logical_type) or field.logical_type == "map"
-
-
-def _has_levels(field: Field) -> bool:
-    return field.nullable or _is_list(field)
 
 
 def _needs_2_2(name: str, feature: str, version: FileVersion) -> UnsupportedFeatureError:

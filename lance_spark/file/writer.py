@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
+from lance_spark.errors import InvalidInputError
 from lance_spark.file.batches import BatchChecker, leaf_steps
 from lance_spark.file.column_writer import ColumnWriter
 from lance_spark.file.writable import require_writable
@@ -60,6 +62,12 @@ class WrittenFile:
     field_ids: tuple[FieldId, ...]
     column_indices: tuple[int, ...]
     version: FileVersion
+
+
+class _State(Enum):
+    OPEN = "open"
+    BROKEN = "broken"
+    CLOSED = "closed"
 
 
 @dataclass(slots=True)
@@ -107,7 +115,7 @@ class FileWriter:
         ]
         self._num_rows = 0
         self._output = store.open_output(path)
-        self._done = False
+        self._state = _State.OPEN
 
     @property
     def num_rows(self) -> int:
@@ -124,22 +132,31 @@ class FileWriter:
         Raises:
             InvalidInputError: a column is missing, unknown, of another type, or null where the schema forbids it.
         """
+        self._require_usable()
         arrays = self._checker.columns(batch)
+        self._state = _State.BROKEN
         for column in self._columns:
             for array in arrays[column.top]:
                 for page in column.writer.append(array):
                     self._write_page(column, page)
         self._num_rows += batch.num_rows
+        self._state = _State.OPEN
 
     def close(self) -> WrittenFile:
-        """Writes what is left and publishes the file."""
+        """Writes what is left and publishes the file.
+
+        Raises:
+            InvalidInputError: the writer is closed, or a write has failed before.
+        """
+        self._require_usable()
+        self._state = _State.BROKEN
         for column in self._columns:
             for page in column.writer.flush():
                 self._write_page(column, page)
         self._write_tail()
         size = self._output.tell()
         self._output.close()
-        self._done = True
+        self._state = _State.CLOSED
         return WrittenFile(
             self._path,
             self._num_rows,
@@ -151,8 +168,8 @@ class FileWriter:
 
     def abort(self) -> None:
         """Throws the file away; harmless after `close`."""
-        if not self._done:
-            self._done = True
+        if self._state is not _State.CLOSED:
+            self._state = _State.CLOSED
             self._output.abort()
 
     def __enter__(self) -> Self:
@@ -161,10 +178,19 @@ class FileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None:
+        try:
+            if kind is None and self._state is not _State.CLOSED:
+                self.close()
+        finally:
             self.abort()
-        elif not self._done:
-            self.close()
+
+    def _require_usable(self) -> None:
+        if self._state is not _State.OPEN:
+            raise InvalidInputError(
+                f"{self._path}: the writer is closed"
+                if self._state is _State.CLOSED
+                else f"{self._path}: an earlier write failed, so the file would be incomplete; abort it and start again"
+            )
 
     def _write_page(self, column: _Column, page: PageBytes) -> None:
         metadata = file2_pb2.ColumnMetadata.Page(

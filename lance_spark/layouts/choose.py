@@ -15,16 +15,22 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Block, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import (
+    Block,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    PackedStructBlock,
+    VariableWidthBlock,
+)
 from lance_spark.encodings.choose import choose_block, choose_mini_block, choose_values
 from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.constant_write import encode_constant, encode_nulls
+from lance_spark.layouts.constant_write import encode_constant, encode_empty_structs, encode_nulls
 from lance_spark.layouts.dictionary_pages import DictionaryValues, given_dictionary, repeating_values
 from lance_spark.layouts.full_zip_write import encode_full_zip
 from lance_spark.layouts.leaf_values import leaf_block
-from lance_spark.layouts.level_chunks import max_values
+from lance_spark.layouts.level_chunks import MAX_CHUNK_VALUES, max_values
 from lance_spark.layouts.mini_block_write import encode_mini_blocks
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.shred import Levels, Shredded
@@ -32,6 +38,8 @@ from lance_spark.layouts.single_value import single_value
 from lance_spark.layouts.sparse_rows import cut_at_long_runs
 
 _FULL_ZIP_BITS = 8 * 256
+_MAX_BOOLEANS = 32_768
+"""Values of a chunk of booleans, 4 KiB: the most that the format allows."""
 _MAX_RAW_LEVELS = 4096
 """Constant pages keep their levels as they are, so for many slots mini-blocks are smaller."""
 
@@ -59,12 +67,15 @@ def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
     """
     levels = rows.levels(settings.lasting_codes)
     values = rows.values
+    if pa.types.is_struct(values.type) and values.type.num_fields == 0:
+        return [encode_empty_structs(levels)]
     if values.null_count == len(values):
         return [encode_nulls(levels, settings.version)]
     constant = _constant_page(levels, values, settings)
     if constant is not None:
         return [constant]
-    limits = ChunkLimits(max_values(levels, large_chunks=settings.version is not FileVersion.V2_1))
+    most = _MAX_BOOLEANS if pa.types.is_boolean(values.type) else MAX_CHUNK_VALUES
+    limits = ChunkLimits(max_values(levels, large_chunks=settings.version is not FileVersion.V2_1, most=most))
     if limits.max_values < 2:
         pieces = cut_at_long_runs(rows, levels)
         if len(pieces) > 1:
@@ -130,6 +141,8 @@ def _dictionary_page(
 
 
 def _is_wide(block: Block, num_values: int, settings: PageSettings) -> bool:
+    if isinstance(block, PackedStructBlock):
+        return any(not isinstance(child, FixedWidthBlock) for child in block.children)
     wanted = settings.metadata.get("lance-encoding:structural-encoding", b"").lower()
     if _smallest_bits(block) % 8 or wanted == b"miniblock":
         return False

@@ -14,6 +14,7 @@ from lance_spark.encodings.choose import choose_blocks
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.constant import ConstantLayout
 from lance_spark.layouts.page_bytes import PageBytes
+from lance_spark.layouts.repdef import RepDefLayer
 from lance_spark.layouts.shred import Levels, Uint16Array
 
 MAX_INLINE_BYTES = 32
@@ -37,6 +38,11 @@ def encode_nulls(levels: Levels, version: FileVersion) -> PageBytes:
         num_def_values=0 if def_ is None else def_.num_values,
     )
     return PageBytes(levels.num_rows, layout, tuple(_EMPTY if part is None else part.data for part in (rep, def_)))
+
+
+def encode_empty_structs(levels: Levels) -> PageBytes:
+    """A page of structs without fields; one layer that can be null stands for all, though none is."""
+    return PageBytes(levels.num_rows, ConstantLayout((RepDefLayer.NULLABLE_ITEM,)), ())
 
 
 def encode_constant(levels: Levels, value: Block) -> PageBytes:

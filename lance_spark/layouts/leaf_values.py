@@ -10,7 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.encodings.blocks import Block, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import (
+    Block,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    PackedStructBlock,
+    VariableWidthBlock,
+)
 from lance_spark.errors import InvalidInputError
 from lance_spark.kernels import arrow_values as kernels
 
@@ -26,6 +32,8 @@ def leaf_block(values: pa.Array) -> Block:
     dtype = values.type
     if pa.types.is_fixed_size_list(dtype):
         return _fixed_size_list(values)
+    if pa.types.is_struct(dtype):
+        return _packed_struct(values)
     if pa.types.is_boolean(dtype):
         return FixedWidthBlock(_bits(values), 1, len(values))
     if is_variable(dtype):
@@ -115,6 +123,25 @@ def _fixed_size_list(values: pa.FixedSizeListArray) -> FixedSizeListBlock:
     if values.null_count:
         block = _clear_rows(block, values, dimension)
     return FixedSizeListBlock(block, dimension, validity, len(values))
+
+
+def _packed_struct(values: pa.StructArray) -> PackedStructBlock:
+    """A struct that is packed is a leaf."""
+    children = tuple(leaf_block(pc.struct_field(values, [number])) for number in range(values.type.num_fields))
+    return PackedStructBlock(children, len(values))
+
+
+def require_whole_structs(values: pa.StructArray, name: str) -> None:
+    """Passes if no field of a packed struct is null where the struct is not.
+
+    Raises:
+        InvalidInputError: one is; the format has no place for that.
+    """
+    for number, field in enumerate(values.type):
+        if pc.struct_field(values, [number]).null_count != values.null_count:
+            raise InvalidInputError(
+                f"column {name!r} is a packed struct and its field {field.name!r} is null; only all of it can be null"
+            )
 
 
 def _clear_rows(items: Block, rows: pa.Array, dimension: int) -> Block:

@@ -23,25 +23,40 @@ from lance_spark.layouts.shred import Levels
 MAX_CHUNK_VALUES = 4096
 """Values in a chunk at most: what the reference library writes."""
 
-_SAFE_LEVELS = {True: 32_000, False: 5_000}
-"""Levels of a chunk that fit however they are encoded, with large chunks and without."""
+_MAX_LEVELS = 32_000
+"""Levels of a chunk that fit into 16 bits however they are encoded."""
+
+_MAX_SMALL_CHUNK_BYTES = 20_000
+"""Bytes of packed levels that leave enough of a chunk of 32 KiB for its values."""
 
 
-def max_values(levels: Levels, *, large_chunks: bool) -> int:
-    """How many values (a power of two) a chunk of this page may hold without having too many levels; 0 if none."""
-    scheme = levels.scheme
-    most = _SAFE_LEVELS[large_chunks]
+def max_values(levels: Levels, *, large_chunks: bool, most: int = MAX_CHUNK_VALUES) -> int:
+    """How many values (a power of two, up to `most`) a chunk may hold without getting too many levels; 0 if none."""
+    max_levels = _max_levels(levels, large_chunks=large_chunks)
+    if levels.reps is None and levels.defs is None:
+        return most
     placeholders = levels.num_items - levels.num_visible_items
-    if levels.defs is None or placeholders + MAX_CHUNK_VALUES <= most:
-        return MAX_CHUNK_VALUES
-    window = MAX_CHUNK_VALUES
+    while most > max_levels:
+        most //= 2
+    if levels.defs is None or placeholders + most <= max_levels:
+        return most
+    window = most
     while window > 1:
-        longest = kernels.longest_window(address_of(levels.defs), levels.num_items, scheme.max_visible_def, window)
+        longest = kernels.longest_window(
+            address_of(levels.defs), levels.num_items, levels.scheme.max_visible_def, window
+        )
         # A chunk need not be aligned, so it touches two windows, and the last one also the rest after its last value.
-        if 3 * longest <= most:
+        if 3 * longest <= max_levels:
             return window
         window //= 2
     return 0
+
+
+def _max_levels(levels: Levels, *, large_chunks: bool) -> int:
+    if large_chunks:
+        return _MAX_LEVELS
+    bits = levels.scheme.max_rep.bit_length() + levels.scheme.max_def.bit_length()
+    return min(_MAX_LEVELS, _MAX_SMALL_CHUNK_BYTES * 8 // max(bits, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,9 @@ def _leaf_bytes(leaf: pa.Array) -> Callable[[int], int]:
         kind = np.dtype("<i8" if wide else "<i4")
         offsets = np.frombuffer(leaf.buffers()[1], kind, len(leaf) + 1, leaf.offset * kind.itemsize)
         return lambda position: int(offsets[position]) + position * kind.itemsize
+    if pa.types.is_struct(leaf.type):
+        children = [_leaf_bytes(leaf.field(number)) for number in range(leaf.type.num_fields)]
+        return lambda position: sum(child(position) for child in children)
     bits = _value_bits(leaf.type)
     return lambda position: position * bits // 8
 
