@@ -47,7 +47,8 @@ class DataFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
-        """
+        """The file that a message describes.
+
         Raises:
             CorruptFileError: the path leaves its base, or the message contradicts itself.
         """
@@ -107,7 +108,8 @@ class DeletionFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
-        """
+        """The deletion file that a message describes.
+
         Raises:
             UnsupportedFeatureError: an unknown form of deletion file.
         """
@@ -160,7 +162,8 @@ class DataFragment:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> DataFragment:
-        """
+        """The fragment that a message describes.
+
         Raises:
             CorruptFileError: the message contradicts the format.
             UnsupportedFeatureError: it uses something that no release of the format has written.
@@ -199,7 +202,8 @@ class DataFragment:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DataFragment:
-        """
+        """The fragment that `to_bytes` gave.
+
         Raises:
             CorruptFileError: not a serialized fragment.
         """

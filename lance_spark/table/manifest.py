@@ -82,7 +82,8 @@ class Manifest:
 
     @classmethod
     def from_proto(cls, message: table_pb2.Manifest, index_section: bytes | None = None) -> Manifest:
-        """
+        """The version that a message describes; the index section lies elsewhere in the file.
+
         Raises:
             CorruptFileError: the message contradicts the format.
             UnsupportedFeatureError: the data files are of another format, or the fragments are not in the message.

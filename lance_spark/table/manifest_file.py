@@ -42,7 +42,8 @@ class ManifestFile:
 
     @classmethod
     def decode(cls, data: pa.Buffer | bytes, path: str) -> ManifestFile:
-        """
+        """The content of a manifest file; `path` is for messages.
+
         Raises:
             CorruptFileError: the bytes are no manifest file.
             UnsupportedFeatureError: the manifest keeps its fragments in a tree.

@@ -56,7 +56,8 @@ class Refs:
         self._store = main_root
 
     def tag(self, name: str) -> Tag:
-        """
+        """The tag of this name.
+
         Raises:
             NotFoundError: there is no such tag.
             InvalidInputError: no tag can have this name.
@@ -68,7 +69,8 @@ class Refs:
         return {name: self.tag(name) for name in self._names(TAGS)}
 
     def branch(self, name: str) -> Branch:
-        """
+        """The branch of this name.
+
         Raises:
             NotFoundError: there is no such branch.
             InvalidInputError: no branch can have this name.

@@ -42,7 +42,8 @@ class Transaction:
 
     @classmethod
     def from_bytes(cls, data: pa.Buffer | bytes) -> Transaction:
-        """
+        """The transaction that a file or a section of a manifest holds.
+
         Raises:
             CorruptFileError: not a serialized transaction.
         """

@@ -128,3 +128,20 @@ def test_sequences_of_the_reference_after_a_compaction(tmp_path: Path, predicate
 def _inline(meta: dict[str, list[int]]) -> bytes:
     (content,) = meta.values()
     return bytes(content)
+
+
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_damaged_sequences_raise_nothing_else(data: st.DataObject) -> None:
+    whole = RowIdSequence(tuple(segment for segment, _ in SEGMENTS)).to_bytes()
+    versions = RowDatasetVersionSequence(((2, 7), (1, 3), (300, 9))).to_bytes()
+    for parse, content in ((RowIdSequence, bytearray(whole)), (RowDatasetVersionSequence, bytearray(versions))):
+        for _ in range(data.draw(st.integers(1, 3))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        try:
+            sequence = parse.from_bytes(bytes(content))
+        except CorruptFileError:
+            continue
+        rows = np.unique(np.linspace(0, max(sequence.num_rows - 1, 0), 50).astype(np.int64))
+        if sequence.num_rows:
+            assert len(sequence.at(rows)) == len(rows)
