@@ -7,12 +7,16 @@ its type however often Spark rewrites it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.temporal import to_unit
 
 _MAX_PRECISION = 38
 
@@ -88,13 +92,16 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
 
 def is_lossless(dtype: pa.DataType) -> bool:
     """True if Spark sees exactly the values of such a column, so that a filter means the same on either side."""
-    if pt.is_timestamp(dtype) or pt.is_duration(dtype) or pt.is_time64(dtype):
-        return bool(dtype.unit != "ns")
-    if pt.is_date64(dtype):
-        return False
     if pt.is_dictionary(dtype):
         return is_lossless(dtype.value_type)
+    if has_nanoseconds(dtype) or pt.is_time64(dtype):
+        return bool(dtype.unit != "ns")
     return all(is_lossless(dtype.field(index).type) for index in range(dtype.num_fields))
+
+
+def has_nanoseconds(dtype: pa.DataType) -> bool:
+    """True for timestamps and durations in nanoseconds, of which Spark sees the microseconds."""
+    return bool((pt.is_timestamp(dtype) or pt.is_duration(dtype)) and dtype.unit == "ns")
 
 
 def to_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
@@ -103,7 +110,7 @@ def to_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     Raises:
         InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
     """
-    return _to_schema(batch, target)
+    return _to_schema(batch, target, _to_spark)
 
 
 def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
@@ -112,7 +119,7 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
     Raises:
         InvalidInputError: a value that the table's type cannot hold; the message names the column.
     """
-    return _to_schema(batch.select(target.names), target)
+    return _to_schema(batch.select(target.names), target, _to_table)
 
 
 def table_types(given: pa.Schema, table: pa.Schema | None) -> pa.Schema:
@@ -145,11 +152,15 @@ def _with_lance_names(dtype: pa.DataType) -> pa.DataType:
     return dtype
 
 
-def _to_schema(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
+"""Converts an array that is not nested."""
+
+
+def _to_schema(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.RecordBatch:
     arrays = []
     for index, field in enumerate(target):
         try:
-            arrays.append(convert(batch.column(index), field.type))
+            arrays.append(convert(batch.column(index), field.type, leaf))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             given = batch.column(index).type
             raise InvalidInputError(
@@ -160,51 +171,82 @@ def _to_schema(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _to_spark(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Values as Spark sees them: of nanoseconds the microseconds (towards the past), of date64 the days."""
+    if has_nanoseconds(array.type):
+        micros = pa.timestamp("us", array.type.tz) if pt.is_timestamp(array.type) else pa.duration("us")
+        return to_unit(array, micros).cast(target)
+    if pt.is_time64(array.type) and array.type.unit == "ns":
+        return to_unit(to_unit(array, pa.time64("us")), target)
+    if pt.is_date64(array.type):
+        return pc.floor_temporal(array, unit="day").cast(target)
+    return array if array.type == target else array.cast(target)
+
+
+def _to_table(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Values as the table keeps them; nothing is cut off."""
+    if array.type == target:
+        return array
+    if pt.is_dictionary(target):
+        # By way of the values: Arrow makes dictionaries of values of the same type only.
+        return _to_table(array, target.value_type).dictionary_encode().cast(target)
+    if pt.is_float16(target):
+        return _to_float16(array)
+    return array.cast(target)
+
+
+def _to_float16(array: pa.Array) -> pa.Array:
+    halves = array.cast(pa.float16())
+    # Arrow makes infinities of numbers that are too large.
+    too_large = pc.and_(pc.is_finite(array), pc.is_inf(halves.cast(pa.float32())))
+    if pc.any(too_large).as_py():
+        value = array.filter(too_large)[0].as_py()
+        raise pa.ArrowInvalid(f"{value!r} is beyond the range of float16")
+    return halves
+
+
+def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     """`array` as `target`, at every level of nesting.
 
     Raises:
         pyarrow.ArrowInvalid: a value that `target` cannot hold.
     """
-    if array.type == target:
+    if array.type == target and (leaf is _to_table or is_lossless(target)):
         return array
     if pt.is_dictionary(array.type):
-        return convert(array.dictionary_decode(), target)
+        return convert(array.dictionary_decode(), target, leaf)
     if pt.is_struct(target):
-        children = [convert(array.field(child.name), child.type) for child in target]
+        children = [convert(array.field(child.name), child.type, leaf) for child in target]
         mask = array.is_null() if array.null_count else None
         if not children:
             return array.cast(target)
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
     if pt.is_map(target):
-        return _convert_map(array, target)
+        return _convert_map(array, target, leaf)
     if pt.is_list(target) or pt.is_large_list(target):
-        return _convert_list(array, target)
+        return _convert_list(array, target, leaf)
     if pt.is_fixed_size_list(target):
-        return _convert_list(array, pa.list_(target.value_field)).cast(target)
-    if pt.is_timestamp(target) or pt.is_duration(target) or pt.is_time(target):
-        # Spark's microseconds are all that it can be given of nanoseconds.
-        return array.cast(target, safe=array.type.unit != "ns" if hasattr(array.type, "unit") else True)
-    return array.cast(target)
+        return _convert_list(array, pa.list_(target.value_field), leaf).cast(target)
+    return leaf(array, target)
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:
     return array.is_valid().buffers()[1] if array.null_count else None
 
 
-def _convert_map(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _convert_map(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     offsets = array.offsets.to_numpy()
     start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     children = [
-        convert(array.keys.slice(start, length), target.key_type),
-        convert(array.items.slice(start, length), target.item_type),
+        convert(array.keys.slice(start, length), target.key_type, leaf),
+        convert(array.items.slice(start, length), target.item_type, leaf),
     ]
     entries = pa.StructArray.from_arrays(children, fields=[target.key_field, target.item_field])
     buffers = [_validity(array), pa.py_buffer((offsets - start).astype(np.int32))]
     return pa.Array.from_buffers(target, len(array), buffers, children=[entries])
 
 
-def _convert_list(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _convert_list(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     if pt.is_fixed_size_list(array.type):
         size = array.type.list_size
         offsets = np.arange(len(array) + 1, dtype=np.int64) * size
@@ -214,5 +256,7 @@ def _convert_list(array: pa.Array, target: pa.DataType) -> pa.Array:
         items = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
         offsets = offsets - offsets[0]
     width = np.int64 if pt.is_large_list(target) else np.int32
+    if offsets[-1] > np.iinfo(width).max:
+        raise pa.ArrowInvalid(f"{offsets[-1]} items in one batch; read or write fewer rows at a time")
     buffers = [_validity(array), pa.py_buffer(offsets.astype(width))]
-    return pa.Array.from_buffers(target, len(array), buffers, children=[convert(items, target.value_type)])
+    return pa.Array.from_buffers(target, len(array), buffers, children=[convert(items, target.value_type, leaf)])
