@@ -186,74 +186,44 @@ def count_visible(definition, num_items, max_visible):
     return total
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def select_slots(
-    repetition,
-    definition,
-    num_items,
-    max_rep,
-    max_visible,
-    run_starts,
-    run_rows,
-    num_runs,
-    wanted,
-    num_rows,
-    next_repetition,
-    next_definition,
-    values,
-    counts,
-):
-    """The slots of wanted rows out of runs of chunks that need not begin or end at a row.
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def row_places(repetition, definition, num_items, max_rep, max_visible, run_starts, num_runs, run_rows, slots, values):
+    """Where rows begin in runs of slots that need not begin or end with a row.
 
-    Run k holds the slots from ``run_starts[k]`` (int64) to the start of the next run, and the first row that begins in
-    it is row ``run_rows[k]`` (int64); slots before that belong to a row whose begin was not read. `wanted` is
-    ``uint8[num_rows]``. `definition` may be 0 if there are no levels.
+    Run k goes from slot ``run_starts[k]`` (int64) to the start of the next run. `definition` may be 0: all slots have
+    values. `slots` and `values` get the slot and the number of values before it (int64) for each row that begins, with
+    one more entry after each run that says where it ends. `run_rows` (int64[num_runs]) gets the number of rows that
+    begin in each run. Room is for all rows and runs, and one entry more.
 
-    Writes the levels of the wanted slots to `next_repetition`, `next_definition` (room for `num_items`), the numbers of
-    their values among all visible values to `values` (int64), and to `counts` (int64[3]) the number of slots, of values
-    and of rows. Returns 0, or -1 if a run has more rows than the page.
+    Returns the number of entries.
     """
-    rep = pointer_u16(repetition)
+    reps = pointer_u16(repetition)
     definitions = pointer_u16(definition)
     starts = pointer_i64(run_starts)
-    rows = pointer_i64(run_rows)
-    want = pointer_u8(wanted)
-    next_rep = pointer_u16(next_repetition)
-    next_def = pointer_u16(next_definition)
-    out = pointer_i64(values)
-    result = pointer_i64(counts)
-    has_definition = definition != 0
-    visible = np.int64(0)
-    slots = np.int64(0)
-    taken = np.int64(0)
-    taken_rows = np.int64(0)
+    out_rows = pointer_i64(run_rows)
+    out_slots = pointer_i64(slots)
+    out_values = pointer_i64(values)
+    row = np.uint64(max_rep)
+    bound = np.uint64(max_visible)
+    visible = np.uint64(0)
+    entry = np.uint64(0)
     for k in range(num_runs):
+        first = entry
         stop = starts[k + 1] if k + 1 < num_runs else num_items
-        row = rows[k] - 1
-        keep = False
-        if starts[k] < 0 or stop > num_items or row < -1:
-            return -1
-        for i in range(starts[k], stop):
-            if np.int64(rep[i]) == max_rep:
-                row += 1
-                if row >= num_rows:
-                    return -1
-                keep = want[row] != 0
-                taken_rows += np.int64(keep)
-            level = np.uint16(0)
-            if has_definition:
-                level = definitions[i]
-            is_visible = np.int64(level) <= max_visible
-            if keep:
-                next_rep[slots] = rep[i]
-                if has_definition:
-                    next_def[slots] = level
-                slots += 1
-                if is_visible:
-                    out[taken] = visible
-                    taken += 1
-            visible += np.int64(is_visible)
-    result[0] = slots
-    result[1] = taken
-    result[2] = taken_rows
-    return 0
+        if definition == 0:
+            for i in range(np.uint64(starts[k]), np.uint64(stop)):
+                out_slots[entry] = np.int64(i)
+                out_values[entry] = np.int64(i)
+                entry += np.uint64(np.uint64(reps[i]) == row)
+            visible = np.uint64(stop)
+        else:
+            for i in range(np.uint64(starts[k]), np.uint64(stop)):
+                out_slots[entry] = np.int64(i)
+                out_values[entry] = np.int64(visible)
+                entry += np.uint64(np.uint64(reps[i]) == row)
+                visible += np.uint64(np.uint64(definitions[i]) <= bound)
+        out_rows[k] = np.int64(entry - first)
+        out_slots[entry] = stop
+        out_values[entry] = np.int64(visible)
+        entry += np.uint64(1)
+    return np.int64(entry)

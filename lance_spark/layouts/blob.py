@@ -20,7 +20,6 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import FileRange, Page, PageLayout, PageRequest, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, block_leaf, check_count
 from lance_spark.layouts.path import LeafPath
-from lance_spark.layouts.read_spans import joined
 from lance_spark.layouts.registry import parse, register
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.unravel import SlotLevels, unravel
@@ -104,5 +103,5 @@ def _read_values(position: npt.NDArray[np.uint64], size: npt.NDArray[np.uint64],
     pieces = (yield list[PageRequest](ranges)) if ranges else []
     offsets = np.zeros(len(size) + 1, np.int64)
     np.cumsum(size.astype(np.int64), out=offsets[1:])
-    block = VariableWidthBlock(pa.py_buffer(offsets), joined(pieces or [pa.py_buffer(b"")]), 64, len(size))
+    block = VariableWidthBlock(pa.py_buffer(offsets), pa.py_buffer(b"".join(pieces)), 64, len(size))
     return block_leaf(block, leaf_type)

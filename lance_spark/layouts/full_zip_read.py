@@ -11,9 +11,9 @@ from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWi
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import full_zip as kernels
 from lance_spark.kernels.addresses import address_of
-from lance_spark.layouts.base import BufferSlice, Page, Reads, RowRanges
+from lance_spark.layouts.base import Page, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import block_leaf
-from lance_spark.layouts.read_spans import ReadSpans, joined
+from lance_spark.layouts.read_spans import ReadSpans, gathered
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import SlotLevels, unravel
 
@@ -31,7 +31,7 @@ def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[p
     """
     scheme = LevelScheme.of(layout.layers)
     if rows.is_all(page.num_rows):
-        pieces = yield [page.whole(0)]
+        [data] = yield [page.whole(0)]
     else:
         # A page of fixed-size lists of structs counts their items as rows.
         slots = RowRanges(rows.starts * page.path.slots_per_row, rows.stops * page.path.slots_per_row)
@@ -40,9 +40,9 @@ def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[p
             starts, stops = slots.starts * stride, slots.stops * stride
         else:
             starts, stops = yield from _read_row_index(page, slots)
-        pairs = zip(starts.tolist(), (stops - starts).tolist(), strict=True)
-        pieces = yield [BufferSlice(0, start, length) for start, length in pairs]
-    data = joined(pieces) if pieces else pa.py_buffer(b"")
+        spans = ReadSpans.plan(starts, stops)
+        buffer, places = spans.located((yield spans.slices(0)))
+        data = gathered(buffer, places, stops - starts)
     num_slots = rows.num_rows * page.path.slots_per_row
     if layout.control_bytes == 0 and layout.bits_per_value is not None:
         return _flat(layout, page, scheme, data, num_slots)
@@ -56,15 +56,15 @@ def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int6
     width = size // entries
     if width not in (1, 2, 4, 8) or width * entries != size:
         raise CorruptFileError(f"full-zip: a row index of {size} bytes for {entries - 1} rows")
-    if len(rows.starts) == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     # The stop of a range is the entry after its last row.
     spans = ReadSpans.plan(rows.starts * width, (rows.stops + 1) * width)
-    pieces = yield spans.slices(1)
-    index = np.frombuffer(joined(pieces), f"<u{width}")
-    first = spans.places // width
-    starts, stops = index[first], index[first + rows.stops - rows.starts]
-    if int(stops.max()) > page.buffer_sizes[0] or bool((starts > stops).any()):
+    data, places = spans.located((yield spans.slices(1)))
+    ends = places + (rows.stops - rows.starts) * width
+    entry = np.full(len(places), width, np.int64)
+    starts = np.frombuffer(gathered(data, places, entry), f"<u{width}")
+    stops = np.frombuffer(gathered(data, ends, entry), f"<u{width}")
+    falls = bool((starts > stops).any() or (starts[1:] < stops[:-1]).any())
+    if falls or int(stops[-1]) > page.buffer_sizes[0]:
         raise CorruptFileError("full-zip: the row index leaves the page or falls")
     return starts.astype(np.int64), stops.astype(np.int64)
 

@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import (
     EncodedColumn,
@@ -33,6 +34,9 @@ from lance_spark.schema.field import Field, FieldId
 MAX_RUN_ROWS = 1 << 24
 MAX_RUN_BYTES = 4 << 20
 """What is decoded at once at most, unless a single page is larger."""
+
+CHUNK_BYTES = 8 << 10
+"""About what one row out of the middle of a page costs."""
 
 
 def read_field(field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
@@ -59,7 +63,8 @@ def _read_leaf(path: LeafPath, column: EncodedColumn, rows: RowRanges) -> FieldR
             f"the pages hold {int(ends[-1]) if len(ends) else 0} rows of {column.num_rows}", column=column.index
         )
     reads = []
-    for run in _runs(column, _touched(lengths, ends, rows), path):
+    touched = _touched(lengths, ends, rows)
+    for run in _runs(column, touched, _touched_bytes(column, touched, ends, rows) if touched else [], path):
         start, stop = int(ends[run[0]] - lengths[run[0]]), int(ends[run[-1]])
         pages = [_page(column.pages[number], int(lengths[number]), path) for number in run]
         reads.append(_read_run(column, run, pages, rows.within(start, stop)))
@@ -71,17 +76,18 @@ def _page(page: EncodedPage, num_rows: int, path: LeafPath) -> Page:
     return Page(tuple(size for _, size in page.buffers), num_rows, path)
 
 
-def _runs(column: EncodedColumn, touched: Sequence[int], path: LeafPath) -> list[list[int]]:
+def _runs(
+    column: EncodedColumn, touched: Sequence[int], touched_bytes: Sequence[int], path: LeafPath
+) -> list[list[int]]:
     """Numbers of pages that follow each other and can be decoded together."""
     runs: list[list[int]] = []
     before: PageLayout | None = None
     num_rows = num_bytes = 0
-    for number in touched:
+    for number, size in zip(touched, touched_bytes, strict=True):
         page = column.pages[number]
-        size = sum(size for _, size in page.buffers)
         num_rows, num_bytes = num_rows + page.num_rows, num_bytes + size
-        small = num_rows <= MAX_RUN_ROWS and num_bytes <= MAX_RUN_BYTES and path.slots_per_row == 1
         layout = _layout(column, number)
+        small = num_rows <= MAX_RUN_ROWS and num_bytes <= MAX_RUN_BYTES and path.slots_per_row == 1
         follows = small and before is not None and runs[-1][-1] == number - 1
         if follows and before is not None and isinstance(layout, JoinablePageLayout) and layout.joins(before):
             runs[-1].append(number)
@@ -90,6 +96,28 @@ def _runs(column: EncodedColumn, touched: Sequence[int], path: LeafPath) -> list
             num_rows, num_bytes = page.num_rows, size
         before = layout
     return runs
+
+
+def _touched_bytes(column: EncodedColumn, touched: Sequence[int], ends: Int64Array, rows: RowRanges) -> list[int]:
+    """About how many bytes of each touched page have to be decoded."""
+    stops = ends[touched]
+    starts = stops - np.array([column.pages[number].num_rows for number in touched], np.int64)
+    num_ranges = np.searchsorted(rows.starts, stops) - np.searchsorted(rows.stops, starts, "right")
+    share = (_rows_before(rows, stops) - _rows_before(rows, starts)) / np.maximum(stops - starts, 1)
+    sizes = np.array([sum(size for _, size in column.pages[number].buffers) for number in touched], np.int64)
+    needed: list[int] = np.minimum(sizes, (sizes * share).astype(np.int64) + num_ranges * CHUNK_BYTES).tolist()
+    return needed
+
+
+def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:
+    """How many of `rows` are before each place."""
+    lengths = rows.stops - rows.starts
+    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    done = np.searchsorted(rows.stops, places, "right")
+    inside = np.minimum(done, len(lengths) - 1)
+    open_rows = np.clip(places - rows.starts[inside], 0, lengths[inside])
+    result: Int64Array = counted[done] + np.where(done < len(lengths), open_rows, 0)
+    return result
 
 
 def _layout(column: EncodedColumn, number: int) -> PageLayout:

@@ -87,10 +87,10 @@ class MiniBlockLayout(JoinablePageLayout):
         return read_mini_blocks([self], [page], rows)
 
     def joins(self, before: PageLayout) -> bool:
-        """Dictionaries are a page's own; else the layouts have to be alike."""
-        return self.dictionary is None and self == (
-            before if not isinstance(before, MiniBlockLayout) else replace(before, num_items=self.num_items)
-        )
+        """Dictionaries are a page's own; else the layouts have to be alike but for their number of items."""
+        if self.dictionary is not None or not isinstance(before, MiniBlockLayout):
+            return False
+        return before is self or self == replace(before, num_items=self.num_items)
 
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([each for each in layouts if isinstance(each, MiniBlockLayout)], pages, rows)

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import BufferSlice, Page, PageRequest, Reads, RowRanges
+from lance_spark.layouts.base import Page, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block_chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
 from lance_spark.layouts.path import LeafPath
-from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
+from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
@@ -81,46 +81,11 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     chosen = touched_by_values(table.num_values, rows) if index is None else index.touched(rows)
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
         raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
-    spans = ChunkSpans.plan(table, chosen)
-    data, bases = spanned((yield spans.slices()))
-    decoded = decoder.decode(chosen, data, bases[spans.span_of] + spans.offsets)
+    starts = table.starts[chosen]
+    spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
+    data, places = spans.located((yield spans.slices(_DATA)))
+    decoded = decoder.decode(chosen, data, places)
     return decoded.pick(rows, index) if has_lists else decoded.pick_values(rows)
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkSpans:
-    """Stretches of the chunk data that are read for some chunks.
-
-    Attributes:
-        pages: int64[m], the page of each stretch.
-        starts: int64[m], its first byte in the chunk data of the page.
-        lengths: int64[m], its bytes.
-        span_of: int64[n], the stretch of each chosen chunk.
-        offsets: int64[n], where the chunk begins in it.
-    """
-
-    pages: Int64Array
-    starts: Int64Array
-    lengths: Int64Array
-    span_of: Int64Array
-    offsets: Int64Array
-
-    @classmethod
-    def plan(cls, table: ChunkTable, chosen: Int64Array) -> ChunkSpans:
-        """The stretches for the `chosen` chunks (at least one), over gaps of at most `MAX_GAP_BYTES`."""
-        pages, starts = table.pages[chosen], table.starts[chosen]
-        stops = starts + table.sizes[chosen]
-        opens = np.ones(len(chosen), np.bool_)
-        opens[1:] = (starts[1:] - stops[:-1] > MAX_GAP_BYTES) | (pages[1:] != pages[:-1])
-        first = np.flatnonzero(opens)
-        last = np.append(first[1:], len(chosen)) - 1
-        span_of = np.cumsum(opens) - 1
-        return cls(pages[first], starts[first], stops[last] - starts[first], span_of, starts - starts[first][span_of])
-
-    def slices(self) -> list[PageRequest]:
-        """The requests."""
-        places = zip(self.starts.tolist(), self.lengths.tolist(), self.pages.tolist(), strict=True)
-        return [BufferSlice(_DATA, start, length, page) for start, length, page in places]
 
 
 @dataclass(frozen=True, slots=True)

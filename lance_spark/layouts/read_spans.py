@@ -8,48 +8,56 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
+from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.slices import concatenate
 from lance_spark.layouts.base import BufferSlice, PageRequest
 
-MAX_GAP_BYTES = 16 * 1024
-"""Bytes that are rather read along than skipped."""
+MAX_GAP_BYTES = 128 * 1024
+"""Bytes that are rather read along than skipped: they take an object store less time than one more request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpans:
-    """Stretches of a buffer that hold the ranges that are wanted.
+    """Stretches of the same buffer of some pages, which hold the ranges that are wanted.
 
     Attributes:
-        starts: int64[m], first byte of each stretch.
-        lengths: int64[m], bytes of each stretch.
-        places: int64[n], where each wanted range begins once the stretches are joined.
+        pages: int64[m], number of the page of each stretch.
+        starts: int64[m], first byte of the stretch in its page's buffer.
+        lengths: int64[m], bytes of the stretch.
+        span_of: int64[n], the stretch of each wanted range.
+        offsets: int64[n], where in it the range begins.
     """
 
+    pages: Int64Array
     starts: Int64Array
     lengths: Int64Array
-    places: Int64Array
+    span_of: Int64Array
+    offsets: Int64Array
 
     @classmethod
-    def plan(cls, starts: Int64Array, stops: Int64Array, max_gap_bytes: int = MAX_GAP_BYTES) -> ReadSpans:
-        """The stretches for the ranges [starts[i], stops[i]): at least one, ascending, and none inside another."""
+    def plan(cls, starts: Int64Array, stops: Int64Array, pages: Int64Array | None = None) -> ReadSpans:
+        """The stretches for the ranges [starts[i], stops[i]) of page `pages[i]`.
+
+        There is at least one range; they ascend by page and place, and none lies inside of another.
+        """
+        pages = np.zeros(len(starts), np.int64) if pages is None else pages
         opens = np.ones(len(starts), np.bool_)
-        opens[1:] = starts[1:] - stops[:-1] > max_gap_bytes
+        opens[1:] = (starts[1:] - stops[:-1] > MAX_GAP_BYTES) | (pages[1:] != pages[:-1])
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(starts)) - 1
-        span_starts = starts[first]
-        lengths = stops[last] - span_starts
-        joined_starts = np.cumsum(lengths) - lengths
         span_of = np.cumsum(opens) - 1
-        return cls(span_starts, lengths, starts - span_starts[span_of] + joined_starts[span_of])
+        span_starts = starts[first]
+        return cls(pages[first], span_starts, stops[last] - span_starts, span_of, starts - span_starts[span_of])
 
     def slices(self, buffer: int) -> list[PageRequest]:
-        """The stretches as slices of a page's buffer."""
-        pairs = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
-        return [BufferSlice(buffer, start, length) for start, length in pairs]
+        """The requests, for a buffer of the pages."""
+        places = zip(self.starts.tolist(), self.lengths.tolist(), self.pages.tolist(), strict=True)
+        return [BufferSlice(buffer, start, length, page) for start, length, page in places]
 
-
-def joined(pieces: list[pa.Buffer]) -> pa.Buffer:
-    """The pieces in one buffer; a single one as it is."""
-    return pieces[0] if len(pieces) == 1 else pa.py_buffer(b"".join(pieces))
+    def located(self, pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
+        """(a buffer around all `pieces`, which were read for `slices`; where in it each wanted range begins)."""
+        data, bases = spanned(pieces)
+        return data, bases[self.span_of] + self.offsets
 
 
 def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
@@ -67,3 +75,13 @@ def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
     low = min(start for start, _ in filled)
     high = max(stop for _, stop in filled)
     return pa.foreign_buffer(low, high - low, pieces), np.array(addresses, np.int64) - low
+
+
+def gathered(data: pa.Buffer, starts: Int64Array, lengths: Int64Array) -> pa.Buffer:
+    """The ranges of `data` back to back: a view of a single one, else a copy. The caller knows that they lie inside."""
+    if len(starts) == 1:
+        return data.slice(int(starts[0]), int(lengths[0]))
+    target = pa.allocate_buffer(int(lengths.sum()))
+    starts, lengths = np.ascontiguousarray(starts), np.ascontiguousarray(lengths)
+    concatenate(data.address, address_of(starts), address_of(lengths), len(starts), target.address)
+    return target

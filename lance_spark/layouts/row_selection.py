@@ -15,8 +15,9 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, check_count
 from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.read_spans import gathered
 from lance_spark.layouts.repdef import LevelScheme
-from lance_spark.layouts.unravel import SlotLevels, unravel, visible_validity
+from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel, visible_validity
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,46 +69,75 @@ def pick_rows(
         raise CorruptFileError("a page of lists has no repetition levels")
     if runs.is_page and num_rows > levels.num_slots:
         raise CorruptFileError(f"a page of {num_rows} rows has {levels.num_slots} slots")
-    picked, values = _pick_slots(num_rows, scheme, levels, runs, rows)
+    places = _RowPlaces.find(scheme, levels, runs)
+    entries = places.entries(runs, rows)
+    slots = RowRanges(places.slots[entries], places.slots[entries + 1])
+    values = RowRanges(places.values[entries], places.values[entries + 1])
+    picked = SlotLevels(
+        _pick_levels(levels.repetition, slots), _pick_levels(levels.definition, slots), slots.num_rows
+    )  # fmt: skip
     validity, num_visible = visible_validity(scheme, levels)
     everything = leaf(validity, num_visible)
 
     def chosen(_: pa.Buffer | None, num_values: int) -> pa.Array:
-        check_count(len(values), num_values)
-        return take_values(everything, values)
+        check_count(values.num_rows, num_values)
+        return take_values(everything, values.indices())
 
     return unravel(path, scheme, picked, chosen)
 
 
-def _pick_slots(
-    num_rows: int, scheme: LevelScheme, levels: SlotLevels, runs: RowRuns, rows: RowRanges
-) -> tuple[SlotLevels, Int64Array]:
-    """The levels of the slots of `rows`, and the places of their values among the visible ones."""
-    assert levels.repetition is not None
-    wanted = np.zeros(num_rows, np.uint8)
-    wanted[rows.indices()] = 1
-    repetition = np.empty(levels.num_slots, np.uint16)
-    definition = None if levels.definition is None else np.empty(levels.num_slots, np.uint16)
-    values = np.empty(levels.num_slots, np.int64)
-    counts = np.zeros(3, np.int64)
-    status = kernels.select_slots(
-        address_of(levels.repetition),
-        0 if levels.definition is None else address_of(levels.definition),
-        levels.num_slots,
-        scheme.max_rep,
-        scheme.max_visible_def,
-        address_of(runs.slot_starts),
-        address_of(runs.first_rows),
-        len(runs.slot_starts),
-        address_of(wanted),
-        num_rows,
-        address_of(repetition),
-        0 if definition is None else address_of(definition),
-        address_of(values),
-        address_of(counts),
-    )
-    num_slots, num_values, num_picked = (int(count) for count in counts)
-    if status < 0 or num_picked != rows.num_rows:
-        raise CorruptFileError("the repetition index of a page contradicts its levels")
-    picked = SlotLevels(repetition[:num_slots], None if definition is None else definition[:num_slots], num_slots)
-    return picked, values[:num_values]
+@dataclass(frozen=True, slots=True)
+class _RowPlaces:
+    """Where rows begin: an entry a row, and one after each run that says where it ends (see `kernels.row_places`)."""
+
+    slots: Int64Array
+    values: Int64Array
+    run_rows: Int64Array
+
+    @classmethod
+    def find(cls, scheme: LevelScheme, levels: SlotLevels, runs: RowRuns) -> _RowPlaces:
+        assert levels.repetition is not None
+        repetition = address_of(levels.repetition)
+        num_runs = len(runs.slot_starts)
+        num_rows = levels.num_slots - kernels.count_visible(repetition, levels.num_slots, scheme.max_rep - 1)
+        room = num_rows + num_runs + 1
+        slots, values, run_rows = (np.empty(count, np.int64) for count in (room, room, num_runs))
+        kernels.row_places(
+            repetition,
+            0 if levels.definition is None else address_of(levels.definition),
+            levels.num_slots,
+            scheme.max_rep,
+            scheme.max_visible_def,
+            address_of(runs.slot_starts),
+            num_runs,
+            address_of(run_rows),
+            address_of(slots),
+            address_of(values),
+        )
+        return cls(slots, values, run_rows)
+
+    def entries(self, runs: RowRuns, rows: RowRanges) -> Int64Array:
+        """The entry of each of `rows`.
+
+        Raises:
+            CorruptFileError: one of them does not begin where it should.
+        """
+        wanted = rows.indices()
+        run = np.searchsorted(runs.first_rows, wanted, "right") - 1
+        place = wanted - runs.first_rows[run]
+        if bool((run < 0).any() or (place >= self.run_rows[run]).any()):
+            raise CorruptFileError("the repetition index of a page contradicts its levels")
+        first_entries = np.cumsum(self.run_rows + 1) - (self.run_rows + 1)
+        entries: Int64Array = first_entries[run] + place
+        return entries
+
+
+def _pick_levels(levels: LevelArray | None, slots: RowRanges) -> LevelArray | None:
+    """The levels of ranges of slots: a view if the ranges touch each other, else a copy."""
+    if levels is None or len(slots.starts) == 0:
+        return levels if levels is None else levels[:0]
+    first, last = int(slots.starts[0]), int(slots.stops[-1])
+    if last - first == slots.num_rows:
+        return levels[first:last]
+    data = gathered(pa.py_buffer(levels), slots.starts * 2, (slots.stops - slots.starts) * 2)
+    return np.frombuffer(data, np.uint16)

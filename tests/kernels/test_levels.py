@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lance_spark.kernels.levels import select_slots, validity_bitmap, visible_levels
+from lance_spark.kernels.levels import count_visible, row_places, validity_bitmap, visible_levels
 from lance_spark.kernels.utf8 import has_only_ascii
 from tests.support.guarded_memory import allocate_guarded, guarded
 
@@ -36,25 +36,27 @@ def test_visible_levels() -> None:
     assert np.frombuffer(out, "<u2", 4).tolist() == [0, 1, 2, 0]
 
 
-def test_slots_of_rows_in_runs_of_chunks() -> None:
-    # Two runs: the first begins inside of row 3, the second with row 7.
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 32768, 70_000])
+def test_count_visible(n: int) -> None:
+    levels = np.random.default_rng(n).integers(0, 5, n).astype("<u2")
+    assert count_visible(guarded(levels.tobytes()).address, n, 2) == int((levels <= 2).sum())
+
+
+def test_places_of_rows_in_runs_of_chunks() -> None:
+    # Two runs: the first begins inside of a row, the second with a row.
     rep = np.array([0, 0, 1, 0, 1, 1, 1, 0, 1, 0], "<u2")
     definition = np.array([0, 0, 0, 1, 2, 0, 0, 0, 2, 0], "<u2")
-    starts, rows = np.array([0, 6], "<i8"), np.array([4, 7], "<i8")
-    wanted = np.zeros(9, np.uint8)
-    wanted[[5, 7]] = 1
-    out_rep, out_def, values, counts = (allocate_guarded(size) for size in (20, 20, 80, 24))
-    inputs = [guarded(array.tobytes()) for array in (rep, definition, starts, rows, wanted)]
-    rep_in, def_in, starts_in, rows_in, wanted_in = (buffer.address for buffer in inputs)
-    status = select_slots(
-        rep_in, def_in, 10, 1, 1, starts_in, rows_in, 2, wanted_in, 9,
-        out_rep.address, out_def.address, values.address, counts.address,
-    )  # fmt: skip
-    assert status == 0
-    assert np.frombuffer(counts, "<i8").tolist() == [3, 2, 2]
-    assert np.frombuffer(out_rep, "<u2")[:3].tolist() == [1, 1, 0]
-    assert np.frombuffer(out_def, "<u2")[:3].tolist() == [2, 0, 0]
-    assert np.frombuffer(values, "<i8")[:2].tolist() == [5, 6]
+    inputs = [guarded(array.tobytes()) for array in (rep, definition, np.array([0, 6], "<i8"))]
+    for with_levels, values in ((1, [2, 4, 4, 5, 5, 7, 8]), (0, [2, 4, 5, 6, 6, 8, 10])):
+        run_rows, out_slots, out_values = allocate_guarded(16), allocate_guarded(64), allocate_guarded(64)
+        count = row_places(
+            inputs[0].address, inputs[1].address * with_levels, 10, 1, 1, inputs[2].address, 2,
+            run_rows.address, out_slots.address, out_values.address,
+        )  # fmt: skip
+        assert count == 7
+        assert np.frombuffer(run_rows, "<i8").tolist() == [3, 2]
+        assert np.frombuffer(out_slots, "<i8")[:7].tolist() == [2, 4, 5, 6, 6, 8, 10]
+        assert np.frombuffer(out_values, "<i8")[:7].tolist() == values
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 4095, 4096, 4097, 9000])
