@@ -37,10 +37,11 @@ class LanceDataSource(DataSource):
         return snapshot.spark_schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        snapshot = self._snapshot()
         # Spark fails every query of a reader that overrides `pushFilters` unless its switch for that is on, and only
         # then does it plan in a worker of this name.
-        pushes = _PUSHDOWN_WORKER in sys.modules
-        return (PushdownReader if pushes else LanceReader)(self._snapshot(), schema)
+        pushes = snapshot.options.push_down_filters and _PUSHDOWN_WORKER in sys.modules
+        return (PushdownReader if pushes else LanceReader)(snapshot, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return LanceWriter(WriteOptions.parse(self.options), schema, overwrite)

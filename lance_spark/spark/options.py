@@ -39,7 +39,7 @@ class ReadOptions:
     limit: int | None = None
     with_row_id: bool = False
     with_row_address: bool = False
-    push_down_filters: bool = True
+    push_down_filters: bool = False
     target_partition_bytes: int = DEFAULT_PARTITION_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict)
 

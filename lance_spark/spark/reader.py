@@ -96,7 +96,7 @@ class LanceReader(DataSourceReader):
         self._target = spark_to_arrow_schema(schema, timezone="UTC")
         self._limit = snapshot.options.limit
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
-        self._pushes = snapshot.options.push_down_filters and self._limit is None
+        self._pushes = self._limit is None
         projection = narrow(snapshot.manifest.schema, schema, snapshot.system_columns)
         _check_types(projection, schema)
         self._scan = Scan.of(
@@ -151,7 +151,12 @@ class LanceReader(DataSourceReader):
 
 
 class PushdownReader(LanceReader):
-    """The reader in sessions where Spark hands over its filters."""
+    """The reader in sessions where Spark hands over its filters, for users who ask for it.
+
+    Spark 4.3 keeps one plan for all queries over one DataFrame and replaces it whenever a filter is pushed. A later
+    query without filters, or another branch of the same query, then reads with the filter of somebody else. So pushing
+    is off unless the user says that this DataFrame serves one query (docs/design/003).
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         if not self._pushes:

@@ -31,11 +31,6 @@ def people(spark: SparkSession, start: int = 0, stop: int = 1000) -> DataFrame:
     )
 
 
-def executed_plan(frame: DataFrame) -> str:
-    utilities = frame.sparkSession._jvm.PythonSQLUtils
-    return utilities.explainString(frame._jdf.queryExecution(), "formatted")
-
-
 def test_append_creates_and_appends(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark, 0, 600).write.format("lance").mode("append").save(uri)
@@ -148,18 +143,6 @@ def test_queries_work_with_and_without_the_switch_for_pushing_filters(spark: Spa
         frame = spark.read.format("lance").load(uri).where(condition)
         assert sorted(row.id for row in frame.collect()) == [991, 992, 993, 995, 996, 997]
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
-def test_pushed_filters_leave_the_plan(pushdown: SparkSession, tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    people(pushdown).write.format("lance").mode("append").save(uri)
-    frame = pushdown.read.format("lance").load(uri).where("id >= 10 AND id < 20")
-    assert frame.count() == 10
-    plan = executed_plan(frame)
-    assert "Filter (" not in plan
-    assert "ReadSchema" in plan or "PushedFilters" in plan
-    assert "GreaterThanOrEqual(id,10)" in plan.replace(" ", "")
-    assert "LessThan(id,20)" in plan.replace(" ", "")
 
 
 def test_a_filter_by_option(spark: SparkSession, tmp_path: Path) -> None:
