@@ -85,7 +85,7 @@ def parse_root(uri: str) -> Root:
         if "://" in uri and not os.path.exists(uri):
             raise InvalidInputError(f"{uri!r} is neither a URI (scheme://place) nor an existing local path")
         return Root("file", _local(os.path.expanduser(uri)))
-    location = uri[match.end() :].strip("/")
+    location = uri[match.end() :].rstrip("/")
     scheme = match[1].lower()
     if scheme != "memory":
         if "#" in location or "?" in location:

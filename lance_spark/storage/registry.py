@@ -48,10 +48,10 @@ def open_store(uri: str, storage_options: Options | None = None) -> ObjectStore:
         StorageError: the client package for the scheme is not installed; the message names it.
         UnsupportedFeatureError: a scheme of the Lance format that this release does not serve.
     """
+    scheme = uri.partition("://")[0].lower()
+    if scheme in _UNSUPPORTED:
+        raise UnsupportedFeatureError(f"{scheme}:// means {_UNSUPPORTED[scheme]}", feature=f"{scheme}://")
     root = parse_root(uri)
-    if root.scheme in _UNSUPPORTED:
-        message = f"{root.scheme}:// means {_UNSUPPORTED[root.scheme]}"
-        raise UnsupportedFeatureError(message, feature=f"{root.scheme}://")
     module, name = _STORES.get(root.scheme, _OTHER)
     store: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
     options = {} if storage_options is None else dict(storage_options)

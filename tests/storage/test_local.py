@@ -1,16 +1,345 @@
 from __future__ import annotations
 
+import ctypes
+import errno
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import stat
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from lance_spark.storage import open_store
-from lance_spark.storage.base import ObjectStore
+from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, StorageError
+from lance_spark.storage import local, local_publish, open_store
+from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
+from lance_spark.storage.local import LocalStore
+from lance_spark.storage.paths import STAGING_PREFIX
 from tests.support.store_contract import StoreContract
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    found = open_store(str(tmp_path / "table"))
+    assert isinstance(found, LocalStore)
+    return found
 
 
 class TestLocalStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path) -> ObjectStore:
+    def store(self, tmp_path: Path) -> ObjectStore:
         return open_store(str(tmp_path / "table"))
 
     def has_flat_names(self, store: ObjectStore) -> bool:
         return False
+
+
+class TestLocalStoreWithoutMaps(TestLocalStore):
+    """File systems, or limits on address space, that do not let files be mapped."""
+
+    @pytest.fixture(autouse=True)
+    def no_maps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+        monkeypatch.setattr(local.mmap, "mmap", fail)
+
+
+class TestLocalStoreWithoutHardLinks(TestLocalStore):
+    @pytest.fixture(autouse=True)
+    def no_links(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        if local_publish._renameat2() is None:
+            pytest.skip("this system has no renameat2")
+        monkeypatch.setattr(os, "link", _failing(errno.EPERM))
+
+
+def _failing(number: int) -> Any:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def staged(store: LocalStore) -> list[Path]:
+    return list(Path(store.uri).rglob(f"{STAGING_PREFIX}*"))
+
+
+def test_data_files_are_mapped_once_and_sliced_without_a_copy(store: LocalStore) -> None:
+    store.put("data/a", bytes(range(256)) * 100)
+    first, second = store.read_ranges("data/a", [ByteRange(64, 10), ByteRange(128, 10)])
+    assert second.address - first.address == 64
+    assert store.read_range("data/a", ByteRange(64, 10)).address == first.address
+    assert first.address % 64 == 0
+    assert not first.is_mutable
+
+
+def test_small_objects_are_copied_because_others_may_rewrite_them_in_place(store: LocalStore) -> None:
+    store.put("hint", b"12345")
+    kept = store.read("hint")
+    with open(Path(store.uri) / "hint", "r+b") as file:
+        file.truncate(1)
+    assert kept.to_pybytes() == b"12345"
+
+
+def test_a_replaced_file_is_mapped_anew(store: LocalStore) -> None:
+    store.put("a", b"first")
+    old = store.read_range("a", ByteRange(0, 5))
+    open_store(store.uri).put("a", b"other")
+    assert store.read_range("a", ByteRange(0, 5)).to_pybytes() == b"other"
+    assert old.to_pybytes() == b"first"
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000])
+def test_a_file_that_was_cut_off_is_corrupt(store: LocalStore, size: int) -> None:
+    store.put("a", b"x" * 10_000)
+    store.read_range("a", ByteRange(0, 10_000))
+    os.truncate(Path(store.uri) / "a", size)
+    with pytest.raises(CorruptFileError, match=f"object of {size} bytes"):
+        store.read_range("a", ByteRange(0, 10_000))
+    assert store.read_range("a", ByteRange(0, size)).size == size
+
+
+def test_few_files_stay_mapped(store: LocalStore) -> None:
+    for number in range(local._MAX_MAPS + 20):
+        store.put(f"data/{number}", b"x")
+        store.read_range(f"data/{number}", ByteRange(0, 1))
+    assert len(store._maps) == local._MAX_MAPS
+
+
+def test_a_deleted_file_does_not_stay_mapped(store: LocalStore) -> None:
+    store.put("a", b"x")
+    store.read_range("a", ByteRange(0, 1))
+    store.delete("a")
+    assert not store._maps
+
+
+def _race(directory: str, number: int, rounds: int, barrier: Any, results: Any) -> None:
+    store = open_store(directory)
+    for round_ in range(rounds):
+        barrier.wait(60)
+        results.put((round_, number, store.put_if_absent(f"_versions/{round_}", b"%d" % number)))
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "renames"])
+def test_one_of_many_processes_wins(store: LocalStore, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", _failing(errno.EPERM))
+    context = multiprocessing.get_context("fork")
+    num_racers, rounds = 16, 10
+    barrier, results = context.Barrier(num_racers), context.Queue()
+    racers = [
+        context.Process(target=_race, args=(store.uri, number, rounds, barrier, results))
+        for number in range(num_racers)
+    ]
+    for racer in racers:
+        racer.start()
+    found = [results.get(timeout=60) for _ in range(rounds * num_racers)]
+    for racer in racers:
+        racer.join(60)
+    for round_ in range(rounds):
+        winners = [number for r, number, result in found if r == round_ and result is PutResult.CREATED]
+        assert len(winners) == 1
+        assert store.read(f"_versions/{round_}").to_pybytes() == b"%d" % winners[0]
+    assert {result for _, _, result in found} == {PutResult.CREATED, PutResult.EXISTS}
+    assert not staged(store)
+
+
+def _commit_until_killed(directory: str, size: int) -> None:
+    store = open_store(directory)
+    for number in range(1_000_000):
+        store.put_if_absent(f"_versions/{number}", bytes([number % 251]) * size)
+        store.put("hint", bytes([number % 251]) * size)
+        output = store.open_output(f"data/{number}")
+        output.write(bytes([number % 251]) * size)
+        output.close()
+
+
+def test_a_killed_writer_never_leaves_a_torn_object(store: LocalStore) -> None:
+    size = 3_000_000
+    context = multiprocessing.get_context("fork")
+    rng = random.Random(5)
+    left_something = 0
+    for round_ in range(12):
+        victim = open_store(f"{store.uri}/{round_}")
+        process = context.Process(target=_commit_until_killed, args=(victim.uri, size))
+        process.start()
+        time.sleep(0.03 + 0.1 * rng.random())
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(60)
+        found = list(victim.list("", recursive=True))
+        for entry in found:
+            assert entry.size == size, entry
+            data = victim.read(entry.path).to_pybytes()
+            assert data == data[:1] * size
+        assert not [entry for entry in found if STAGING_PREFIX in entry.path]
+        left_something += bool(staged(victim))  # type: ignore[arg-type]
+    # Otherwise the kills all came at harmless moments, and this test has shown nothing.
+    assert left_something
+
+
+def test_what_killed_writers_left_can_be_removed(store: LocalStore) -> None:
+    store.put("data/a", b"x")
+    old, young = (Path(store.uri) / "data" / f"{STAGING_PREFIX}{name}" for name in ("old", "young"))
+    old.write_bytes(b"junk")
+    young.write_bytes(b"someone is writing")
+    os.utime(old, (time.time() - 7200,) * 2)
+    assert [found.path for found in store.list("data")] == ["data/a"]
+    assert store.remove_stale_staging("data", 3600) == 1
+    assert store.remove_stale_staging("data", 3600) == 0
+    assert store.remove_stale_staging("nothing/here", 3600) == 0
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_commits_reach_the_disk_before_they_get_their_name(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    fsync, link, replace, mkdir = os.fsync, os.link, os.replace, os.mkdir
+
+    def seen_fsync(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        events.append(f"fsync {kind} {Path(os.readlink(f'/proc/self/fd/{descriptor}')).name[:4]}")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen_fsync)
+    monkeypatch.setattr(os, "link", lambda *names: events.append("link") or link(*names))
+    monkeypatch.setattr(os, "replace", lambda *names: events.append("replace") or replace(*names))
+    monkeypatch.setattr(os, "mkdir", lambda name: events.append(f"mkdir {Path(name).name}") or mkdir(name))
+    store.put_if_absent("vers/1", b"x")
+    parent = Path(store.uri).parent.name[:4]
+    made = ["mkdir table", f"fsync folder {parent}", "mkdir vers", "fsync folder tabl"]
+    assert events == [*made, "fsync file .tmp", "link", "fsync folder vers"]
+    events.clear()
+    store.put("vers/hint", b"x")
+    assert events == ["fsync file .tmp", "replace", "fsync folder vers"]
+
+
+def test_a_full_disk_is_a_failure_and_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("a", b"x")
+    monkeypatch.setattr(os, "write", _failing(errno.ENOSPC))
+    with pytest.raises(StorageError, match="No space left"):
+        store.put_if_absent("b", b"x")
+    with pytest.raises(StorageError, match="No space left"):
+        store.put("a", b"y")
+    output = store.open_output("c")
+    with pytest.raises(StorageError, match="No space left"):
+        output.write(b"x")
+    output.abort()
+    assert [found.path for found in store.list("")] == ["a"]
+    assert store.read("a").to_pybytes() == b"x"
+    assert not staged(store)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_network_file_system_that_loses_the_reply_is_unknown(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    link = os.link
+
+    def lossy(*names: str) -> None:
+        link(*names)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", lossy)
+    assert store.put_if_absent("a", b"ours") is PutResult.UNKNOWN
+    assert store.read("a").to_pybytes() == b"ours"
+    assert not staged(store)
+
+
+def test_trouble_after_the_object_is_visible_is_unknown(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("warm", b"x")
+    monkeypatch.setattr(local_publish, "flush_directory", _failing(errno.EIO))
+    assert store.put_if_absent("a", b"ours") is PutResult.UNKNOWN
+    assert store.read("a").to_pybytes() == b"ours"
+
+
+def test_a_file_system_without_an_atomic_step_is_refused(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_there(*_: Any) -> int:
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+    monkeypatch.setattr(os, "link", _failing(errno.EOPNOTSUPP))
+    for rename in [lambda: None, lambda: not_there]:
+        monkeypatch.setattr(local_publish, "_renameat2", rename)
+        with pytest.raises(StorageError, match="hard links"):
+            store.put_if_absent("a", b"x")
+    assert list(store.list("")) == []
+    assert not staged(store)
+
+
+def test_other_writers_staging_names_are_listed(store: LocalStore) -> None:
+    store.put("_versions/.tmp_1.manifest", b"x")
+    assert [found.path for found in store.list("_versions")] == ["_versions/.tmp_1.manifest"]
+
+
+def test_links_to_folders_are_followed_by_name_but_not_in_listings(store: LocalStore, tmp_path: Path) -> None:
+    store.put("a", b"x")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "b").write_bytes(b"y")
+    (Path(store.uri) / "data").symlink_to(elsewhere)
+    (Path(store.uri) / "loop").symlink_to(store.uri)
+    (Path(store.uri) / "broken").symlink_to("nowhere")
+    assert [found.path for found in store.list("data")] == ["data/b"]
+    assert [found.path for found in store.list("", recursive=True)] == ["a"]
+    with pytest.raises(NotFoundError):
+        store.read("broken")
+
+
+def test_listings_tell_size_and_time(store: LocalStore) -> None:
+    store.put("a", b"123")
+    entry = next(store.list(""))
+    assert (entry.path, entry.size) == ("a", 3)
+    assert entry.modified is not None
+    assert abs(entry.modified - datetime.now(timezone.utc)) < timedelta(minutes=1)
+
+
+def test_a_relative_root_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store("table")
+    monkeypatch.chdir("/")
+    store.put("a", b"x")
+    assert store.uri == "table"
+    assert (tmp_path / "table" / "a").read_bytes() == b"x"
+    assert pickle.loads(pickle.dumps(store)).read("a").to_pybytes() == b"x"
+
+
+def test_percent_escapes_are_for_uris(tmp_path: Path) -> None:
+    open_store(f"file://{tmp_path}/a%20b").put("x", b"1")
+    open_store(f"{tmp_path}/c%20d").put("x", b"1")
+    assert sorted(os.listdir(tmp_path)) == ["a b", "c%20d"]
+
+
+def test_a_name_that_is_too_long(store: LocalStore) -> None:
+    for attempt in [lambda: store.put("x" * 300, b""), lambda: store.read("x" * 300)]:
+        with pytest.raises(InvalidInputError, match="too long"):
+            attempt()
+
+
+def test_a_file_where_a_folder_should_be(store: LocalStore) -> None:
+    store.put("a", b"x")
+    with pytest.raises(StorageError):
+        store.put("a/b", b"x")
+    with pytest.raises(StorageError):
+        store.put_if_absent("a/b", b"x")
+
+
+def test_a_forgotten_stream_removes_its_file_but_not_from_a_child(store: LocalStore) -> None:
+    output = store.open_output("a")
+    output.write(b"x")
+    child = os.fork()
+    if child == 0:
+        output.__del__()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(staged(store)) == 1
+    output.close()
+    assert store.read("a").to_pybytes() == b"x"
+    output = store.open_output("b")
+    del output
+    assert not staged(store)

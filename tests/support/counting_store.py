@@ -73,12 +73,14 @@ class CountingStore:
         return data
 
     def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
+        data = self._inner.read_range(path, byte_range)
         self._count_ranges("read_range", path, [byte_range])
-        return self._inner.read_range(path, byte_range)
+        return data
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        found = self._inner.read_ranges(path, byte_ranges)
         self._count_ranges("read_ranges", path, byte_ranges)
-        return self._inner.read_ranges(path, byte_ranges)
+        return found
 
     def size(self, path: str) -> int:
         self.count("size", path)

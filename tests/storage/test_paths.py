@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.storage.paths import Root, folder_path, is_staged, object_path, parse_root
+
+
+@given(st.lists(st.sampled_from(["a", "b.c", "..", ".", "", "...", "%2e%2e", "\\", "x\0", " "]), max_size=5))
+def test_an_accepted_path_stays_below_the_root(parts: list[str]) -> None:
+    path = "/".join(parts)
+    try:
+        accepted = object_path(path)
+    except InvalidInputError:
+        return
+    assert accepted == path
+    resolved = os.path.normpath(os.path.join("/root/table", accepted))
+    assert resolved == f"/root/table/{path}"
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_accepted_or_refused(path: str) -> None:
+    try:
+        assert object_path(path) == path
+        assert folder_path(f"{path}/") == path
+    except InvalidInputError:
+        assert not path or "\\" in path or "\0" in path or set(path.split("/")) & {"", ".", ".."}
+
+
+def test_folders() -> None:
+    assert folder_path("") == ""
+    assert folder_path("/") == ""
+    assert folder_path("data/") == folder_path("data") == "data"
+    with pytest.raises(InvalidInputError):
+        folder_path("data//")
+
+
+def test_staged_names() -> None:
+    assert is_staged("data/.tmp_lance_spark_1")
+    assert not is_staged("data/.tmp_1")
+    assert not is_staged(".tmp_lance_spark_1/x")
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [
+        ("/tmp/t.lance", Root("file", "/tmp/t.lance")),
+        ("/tmp/t.lance/", Root("file", "/tmp/t.lance")),
+        ("/tmp/a%20b#c?d", Root("file", "/tmp/a%20b#c?d")),
+        ("/tmp/c:/d", Root("file", "/tmp/c:/d")),
+        ("/", Root("file", "/")),
+        ("file:///tmp/a%20b", Root("file", "/tmp/a b")),
+        ("file:/tmp/t", Root("file", "/tmp/t")),
+        ("file://localhost/tmp/t", Root("file", "/tmp/t")),
+        ("FILE:///tmp/t/", Root("file", "/tmp/t")),
+        ("memory://x", Root("memory", "x")),
+        ("memory://a%20b/c", Root("memory", "a%20b/c")),
+        ("s3://bucket", Root("s3", "bucket")),
+        ("s3://bucket/a/b/", Root("s3", "bucket/a/b")),
+        ("s3a://bucket/a%20b%23%3F", Root("s3a", "bucket/a b#?")),
+        ("S3://Bucket/Key", Root("s3", "Bucket/Key")),
+        ("gs://bucket/ü", Root("gs", "bucket/ü")),
+        ("abfss://c@account.dfs.core.windows.net/p", Root("abfss", "c@account.dfs.core.windows.net/p")),
+    ],
+)
+def test_roots(uri: str, root: Root) -> None:
+    assert parse_root(uri) == root
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "s3://",
+        "s3:///key",
+        "s3://bucket//key",
+        "s3://bucket/../other",
+        "s3://bucket/%2e%2e/other",
+        "s3://bucket/a#b",
+        "s3://bucket/a?versionId=1",
+        "s3://bucket/%ff",
+        "s3://bucket/%00",
+        "file://host/path",
+        "file:relative",
+        "file://",
+        "simplecache::s3://bucket/key",
+        "/nul\0byte",
+        "/lone\ud800surrogate",
+    ],
+)
+def test_no_roots(uri: str) -> None:
+    with pytest.raises(InvalidInputError):
+        parse_root(uri)
+
+
+def test_a_relative_root_is_fixed_when_it_is_parsed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_root("t.lance") == Root("file", str(tmp_path / "t.lance"))
+    assert parse_root("a/../t.lance") == Root("file", str(tmp_path / "t.lance"))
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert parse_root("~/t.lance") == Root("file", "/home/someone/t.lance")
