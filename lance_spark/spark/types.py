@@ -188,8 +188,10 @@ def _to_table(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type == target:
         return array
     if pt.is_dictionary(target):
-        # By way of the values: Arrow makes dictionaries of values of the same type only.
-        return _to_table(array, target.value_type).dictionary_encode().cast(target)
+        # Arrow casts to dictionaries of strings only.
+        encoded = _to_table(array, target.value_type).dictionary_encode()
+        indices = encoded.indices.cast(target.index_type)
+        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
     if pt.is_float16(target):
         return _to_float16(array)
     return array.cast(target)
