@@ -203,8 +203,7 @@ class Dataset:
 
     def count_rows(self, filter: str | Expr | None = None) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers."""
-        plan = self.plan(columns=[], filter=filter)
-        return sum(plan.count(fragment) for fragment in self.fragments)
+        return sum(self.plan(columns=[], filter=filter).counts(self.fragments))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.

@@ -219,14 +219,16 @@ class DataFragment:
     @property
     def num_rows(self) -> int | None:
         """Rows that are not deleted; None if the manifest does not tell."""
-        if self.physical_rows is None or self.deletion_file is None:
-            return self.physical_rows
-        deleted = self.deletion_file.num_deleted_rows
-        if deleted is None:
-            return None
-        if deleted > self.physical_rows:
-            raise CorruptFileError(f"fragment {self.id} has {self.physical_rows} rows, {deleted} of them deleted")
-        return self.physical_rows - deleted
+        deleted = 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
+        return _live_rows(self.id, self.physical_rows, deleted)
+
+
+def _live_rows(fragment_id: int, physical_rows: int | None, deleted_rows: int | None) -> int | None:
+    if physical_rows is None or deleted_rows is None:
+        return None
+    if deleted_rows > physical_rows:
+        raise CorruptFileError(f"fragment {fragment_id} has {physical_rows} rows, {deleted_rows} of them deleted")
+    return physical_rows - deleted_rows
 
 
 def _refuse_unsupported(message: table_pb2.DataFragment) -> None:
@@ -256,6 +258,21 @@ class FragmentList(Sequence[DataFragment]):
     def messages(self) -> tuple[table_pb2.DataFragment, ...]:
         """The wire messages; not to be changed."""
         return self._messages
+
+    def row_counts(self) -> list[int | None]:
+        """`num_rows` of each fragment, without parsing the fragments.
+
+        Raises:
+            CorruptFileError: a fragment has more deleted rows than rows.
+        """
+        return [
+            _live_rows(
+                message.id,
+                message.physical_rows or None,
+                (message.deletion_file.num_deleted_rows or None) if message.HasField("deletion_file") else 0,
+            )
+            for message in self._messages
+        ]
 
     def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
         """These fragments and then `fragments`."""

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment import DataFragment, FragmentList
 from lance_spark.table.fragment_reader import FragmentReader
 from lance_spark.table.scan import Scan
 
 
 def limited(
-    scan: Scan, fragments: Sequence[DataFragment], *, limit: int | None = None, offset: int | None = None
+    scan: Scan, fragments: FragmentList, *, limit: int | None = None, offset: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `scan` over `fragments` from row number `offset` on, at most `limit`.
 
@@ -32,17 +32,16 @@ def limited(
     return _by_counting(scan, fragments, offset or 0, limit)
 
 
-def _by_position(
-    scan: Scan, fragments: Sequence[DataFragment], skip: int, limit: int | None
-) -> Iterator[pa.RecordBatch]:
+def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | None) -> Iterator[pa.RecordBatch]:
     remaining = limit
-    for fragment in fragments:
+    for place, known in enumerate(fragments.row_counts()):
         if remaining == 0:
             return
-        live = scan.count(fragment)
+        live = scan.count(fragments[place]) if known is None else known
         if skip >= live:
             skip -= live
             continue
+        fragment = fragments[place]
         rows = live - skip if remaining is None else min(live - skip, remaining)
         start, stop = _physical(scan, fragment, skip, rows)
         yield from scan.read_fragment(fragment, start=start, stop=stop)

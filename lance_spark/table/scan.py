@@ -24,7 +24,7 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project, prune
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment import DataFragment, FragmentList
 from lance_spark.table.fragment_columns import FragmentColumns
 from lance_spark.table.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.nested import narrowed
@@ -151,6 +151,13 @@ class Scan:
             known = fragment.num_rows
             return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
         return sum(batch.num_rows for batch in self.read_fragment(fragment))
+
+    def counts(self, fragments: FragmentList) -> list[int]:
+        """`count` of each fragment."""
+        if self.filter is not None:
+            return [self.count(fragment) for fragment in fragments]
+        known = fragments.row_counts()
+        return [self.count(fragments[place]) if rows is None else rows for place, rows in enumerate(known)]
 
     def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
         """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside.

@@ -9,18 +9,18 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment import FragmentList
 from lance_spark.table.scan import Scan, no_columns
 
 
-def take(scan: Scan, fragments: Sequence[DataFragment], indices: Sequence[int]) -> pa.Table:
-    """The rows at `indices` of what `scan` returns without its filter, in that order, twice if asked twice.
+def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Table:
+    """The rows at `indices` of what `scan`, which has no filter, returns: in that order, twice if asked twice.
 
     Raises:
         InvalidInputError: no such row.
     """
     positions = _positions(indices)
-    counts = np.array([scan.count(fragment) for fragment in fragments], np.int64)
+    counts = np.array(scan.counts(fragments), np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     outside = positions[(positions < 0) | (positions >= total)]
