@@ -10,8 +10,8 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field
 
-_GROWTH = 4
-_CAREFUL_ROWS = 1 << 17
+_GROWTH = 8
+_CAREFUL_ROWS = 1 << 14
 _EXPANSION = 4
 """How much longer texts and lists may be than their encoded form, on first sight."""
 
