@@ -90,13 +90,10 @@ def _text(value: str) -> str:
 
 def _integer(minimum: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
-        try:
-            number = int(value.strip())
-        except ValueError:
-            number = minimum - 1
-        if number < minimum:
+        text = value.strip()
+        if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or not minimum <= int(text) < 2**63:
             raise ValueError(f"an integer of at least {minimum}")
-        return number
+        return int(text)
 
     return parse
 
@@ -109,8 +106,8 @@ def _boolean(value: str) -> bool:
 
 
 def _columns(value: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in re.findall(r"(?:`[^`]*`|[^,`])+", value))
-    if not names or not all(names) or not value.strip().strip(","):
+    names = tuple(name.strip() for name in re.split(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", value))
+    if not all(names) or value.count("`") % 2:
         raise ValueError("a list of columns such as id,point.x")
     return names
 
@@ -167,7 +164,18 @@ _NO_CATALOG = (
     "Spark does not tell Python data sources where the tables of its session catalog lie. "
     "Use load(path), save(path), or a temporary view USING lance OPTIONS (path '...')"
 )
-_NOT_YET = frozenset({"topn_push_down", "use_scalar_index", "max_batch_bytes", "mergeschema", "distribution"})
+_NOT_YET = frozenset(
+    {
+        "topn_push_down",
+        "use_scalar_index",
+        "max_batch_bytes",
+        "mergeschema",
+        "distribution",
+        "startingversion",
+        "maxversionspertrigger",
+        "readchangefeed",
+    }
+)
 
 
 def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str, Any]:
@@ -196,6 +204,11 @@ def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str
 def _known(name: str, folded: str, known: Mapping[str, _Option]) -> _Option:
     if folded in known:
         return known[folded]
+    if folded in _READ or folded in _WRITE:
+        purpose = "reads" if folded in _READ else "writes"
+        raise InvalidInputError(f"option {name} is one of {purpose}; leave it out")
+    if folded == "paths":
+        raise InvalidInputError("several paths are given; a table has one")
     if folded in _NOT_YET:
         raise UnsupportedFeatureError(f"option {name} is not supported here yet; leave it out", feature=name)
     near = difflib.get_close_matches(folded, [*known, _STORAGE], n=1, cutoff=0.5)

@@ -1,0 +1,160 @@
+# ruff: noqa: E501
+"""Options: names, values, contradictions. No JVM is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.sql import parse
+from lance_spark.spark.options import ReadOptions, WriteOptions
+
+
+def read(**options: str) -> ReadOptions:
+    return ReadOptions.parse({"path": "/t", **options})
+
+
+def write(**options: str) -> WriteOptions:
+    return WriteOptions.parse({"path": "/t", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "attribute", "expected"),
+    [
+        ({}, "path", "/t"),
+        ({"version": " 3 "}, "version", 3),
+        ({"VERSION": "3"}, "version", 3),
+        ({"tag": "v1"}, "tag", "v1"),
+        ({"branch": "dev"}, "branch", "dev"),
+        ({"timestamp": "2026-11-21T10:00:00Z"}, "timestamp", datetime.datetime(2026, 11, 21, 10, tzinfo=datetime.timezone.utc)),
+        ({"batch_size": "100"}, "batch_size", 100),
+        ({"columns": "id, point.x ,`a,b`.c"}, "columns", ("id", "point.x", "`a,b`.c")),
+        ({"columns": "id"}, "columns", ("id",)),
+        ({"filter": "id > 5"}, "filter", parse("id > 5")),
+        ({"limit": "0"}, "limit", 0),
+        ({"with_row_id": "TRUE"}, "with_row_id", True),
+        ({"with_row_address": "false"}, "with_row_address", False),
+        ({"pushDownFilters": "true"}, "push_down_filters", True),
+        ({"pushdownfilters": "false"}, "push_down_filters", False),
+        ({"target_partition_bytes": "1048576"}, "target_partition_bytes", 1 << 20),
+        ({"storage.aws_region": "eu", "STORAGE.Key": "v"}, "storage_options", {"aws_region": "eu", "Key": "v"}),
+    ],
+)  # fmt: skip
+def test_read_options(options: dict[str, str], attribute: str, expected: Any) -> None:
+    assert getattr(read(**options), attribute) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "attribute", "expected"),
+    [
+        ({"max_row_per_file": "5"}, "max_rows_per_file", 5),
+        ({"max_rows_per_file": "5"}, "max_rows_per_file", 5),
+        ({"MAX_BYTES_PER_FILE": "5"}, "max_bytes_per_file", 5),
+        ({"file_format_version": "2.1"}, "file_format_version", "2.1"),
+        ({"data_storage_version": "stable"}, "file_format_version", "2.2"),
+        ({"enable_stable_row_ids": "true"}, "enable_stable_row_ids", True),
+        ({"branch": "dev"}, "branch", "dev"),
+        ({"commit_message": "hello"}, "commit_message", "hello"),
+        ({"max_rows_per_group": "5"}, "max_rows_per_file", write().max_rows_per_file),
+        ({"partitionOverwriteMode": "static"}, "path", "/t"),
+    ],
+)
+def test_write_options(options: dict[str, str], attribute: str, expected: Any) -> None:
+    assert getattr(write(**options), attribute) == expected
+
+
+@pytest.mark.parametrize(
+    ("parse_options", "options", "message"),
+    [
+        (read, {"versoin": "3"}, "unknown option versoin; did you mean version?"),
+        (read, {"colums": "a"}, "did you mean columns?"),
+        (read, {"batchSize": "3"}, "did you mean batch_size?"),
+        (read, {"storage_options": "x"}, "did you mean storage.?"),
+        (read, {"zzz": "1"}, "unknown option zzz; known are "),
+        (write, {"max_row_per_fil": "1"}, "did you mean max_row"),
+        (write, {"version": "3"}, "option version is one of reads; leave it out"),
+        (read, {"max_bytes_per_file": "3"}, "option max_bytes_per_file is one of writes; leave it out"),
+        (read, {"paths": '["a", "b"]'}, "several paths"),
+        (read, {"version": "0"}, "option version is '0', which is not an integer of at least 1"),
+        (read, {"version": "x"}, "is 'x', which is not an integer"),
+        (read, {"version": "1.0"}, "which is not an integer"),
+        (read, {"version": ""}, "which is not an integer"),
+        (read, {"version": "99999999999999999999"}, "which is not an integer"),
+        (read, {"limit": "-1"}, "an integer of at least 0"),
+        (read, {"limit": "1_0"}, "an integer of at least 0"),
+        (read, {"batch_size": "0"}, "an integer of at least 1"),
+        (read, {"with_row_id": "yes"}, "which is not true or false"),
+        (read, {"timestamp": "yesterday"}, "which is not a time such as"),
+        (read, {"tag": " "}, "a text that is not empty"),
+        (read, {"columns": ""}, "a list of columns"),
+        (read, {"columns": "a,,b"}, "a list of columns"),
+        (read, {"columns": "a,`b"}, "a list of columns"),
+        (read, {"filter": "id >"}, "option filter: unexpected end of the filter at line 1, column 5"),
+        (read, {"version": "1", "tag": "v1"}, "version and tag both choose a version; keep one"),
+        (read, {"version": "1", "timestamp": "2026-01-01"}, "version and timestamp both choose"),
+        (write, {"max_row_per_file": "1", "max_rows_per_file": "2"}, "are the same; keep one"),
+        (write, {"file_format_version": "2.1", "data_storage_version": "2.1"}, "are the same; keep one"),
+        (write, {"file_format_version": "9"}, "unknown file format version '9'"),
+        (write, {"max_bytes_per_file": "0"}, "an integer of at least 1"),
+    ],
+)  # fmt: skip
+def test_refused(parse_options: Any, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_options(**options)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["topN_push_down", "use_scalar_index", "max_batch_bytes", "startingVersion", "readChangeFeed"]
+)
+def test_reads_not_supported_yet(name: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here yet") as caught:
+        read(**{name: "true"})
+    assert caught.value.feature == name
+
+
+@pytest.mark.parametrize("name", ["mergeSchema", "distribution"])
+def test_writes_not_supported_yet(name: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here yet"):
+        write(**{name: "hash"})
+
+
+@pytest.mark.parametrize("kind", [ReadOptions, WriteOptions])
+def test_a_path_is_needed(kind: type[ReadOptions] | type[WriteOptions]) -> None:
+    with pytest.raises(InvalidInputError, match="no path is given"):
+        kind.parse({})
+    with pytest.raises(InvalidInputError, match="session catalog"):
+        kind.parse({"path": "/t", "owner": "me"})
+
+
+def test_options_travel_to_tasks() -> None:
+    options = read(version="3", filter="id > 5", **{"storage.key": "v"})
+    assert pickle.loads(pickle.dumps(options)) == options
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.version = 4  # type: ignore[misc]
+
+
+def test_every_option_is_documented() -> None:
+    """Names in docs/options.md and in the parser are the same."""
+    text = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+    reads, writes = text.split("## Write")
+    for part, parse_options in ((reads, read), (writes, write)):
+        names = set(re.findall(r"`([a-zA-Z_]+)`", "\n".join(re.findall(r"^\|([^|]*)\|", part, re.MULTILINE))))
+        assert names
+        for name in names:
+            assert "unknown option" not in _complaint(parse_options, name), name
+
+
+def _complaint(parse_options: Any, name: str) -> str:
+    try:
+        parse_options(**{name: "1"})
+    except InvalidInputError as error:
+        return str(error)
+    return ""
