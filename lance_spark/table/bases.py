@@ -56,18 +56,15 @@ class Bases:
         base_paths: tuple[BasePath, ...] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self._root_uri = root.uri
+        self._root = root
         self._base_paths = {base.id: base for base in base_paths}
         self._storage_options = dict(storage_options) if storage_options else None
-        self._stores: dict[BaseId | None, ObjectStore] = {None: root}
+        self._stores: dict[BaseId, ObjectStore] = {}
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "_root_uri": self._root_uri,
-            "_base_paths": self._base_paths,
-            "_storage_options": self._storage_options,
-        }
+        # The root travels as a store, not as the URI it was opened by: that may be a path relative to this process.
+        return {"_root": self._root, "_base_paths": self._base_paths, "_storage_options": self._storage_options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -77,7 +74,7 @@ class Bases:
     @property
     def root(self) -> ObjectStore:
         """The store of the table's own root."""
-        return self._store(None)
+        return self._root
 
     def data_file(self, file: DataFile) -> tuple[ObjectStore, str]:
         """The store that holds a data file, and its path there.
@@ -105,12 +102,13 @@ class Bases:
         return base
 
     def _store(self, base_id: BaseId | None) -> ObjectStore:
+        if base_id is None:
+            return self._root
         with self._lock:
             store = self._stores.get(base_id)
             if store is None:
-                uri = self._root_uri if base_id is None else resolved(self._base(base_id).path, self._root_uri)
-                store = open_store(uri, self._storage_options)
-                self._stores[base_id] = store
+                uri = resolved(self._base(base_id).path, self._root.uri)
+                store = self._stores[base_id] = open_store(uri, self._storage_options)
             return store
 
 

@@ -105,6 +105,17 @@ def test_a_base_that_the_manifest_does_not_have_is_corrupt(tmp_path: Path) -> No
         lance_spark.open(uri).to_table()
 
 
+def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = lance_spark.write(rows(1, 2), "t").plan()
+    fragments = lance_spark.open("t").fragments
+    data = pickle.dumps(plan)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    for scan in (plan, pickle.loads(data)):
+        assert [batch.num_rows for fragment in fragments for batch in scan.read_fragment(fragment)] == [2]
+
+
 def test_bases_open_their_stores_where_they_are_used(tmp_path: Path) -> None:
     bases = Bases(open_store(str(tmp_path)), (BasePath(BaseId(0), "nonsense-scheme://x", True),))
     copy = pickle.loads(pickle.dumps(bases))
