@@ -41,7 +41,7 @@ from lance_spark.layouts.constant_values import (
     repeated_leaf,
 )
 from lance_spark.layouts.leaf_arrays import Leaf
-from lance_spark.layouts.registry import optional_block, register, set_optional_block
+from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
 from lance_spark.layouts.unravel import LevelArray, SlotLevels, decode_levels, slot_levels, unravel
@@ -67,8 +67,8 @@ class ConstantLayout(PageLayout):
             message.inline_value if message.HasField("inline_value") else None,
             optional_block(message, "rep_compression"),
             optional_block(message, "def_compression"),
-            message.num_rep_values,
-            message.num_def_values,
+            bounded_count(message.num_rep_values),
+            bounded_count(message.num_def_values),
         )
 
     def to_proto(self) -> Any:

@@ -46,7 +46,10 @@ def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[p
     num_slots = rows.num_rows * page.path.slots_per_row
     if layout.control_bytes == 0 and layout.bits_per_value is not None:
         return _flat(layout, page, scheme, data, num_slots)
-    return _unzip(layout, page, scheme, data)
+    counts = _scan(layout, scheme, data)
+    if rows.is_all(page.num_rows) and counts[:2] != (layout.num_items, layout.num_visible_items):
+        raise CorruptFileError(f"full-zip: {counts[0]} slots with {counts[1]} values contradict the page layout")
+    return _unzip(layout, page, scheme, data, counts)
 
 
 def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int64Array]]:
@@ -79,9 +82,11 @@ def _flat(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffe
     return unravel(page.path, scheme, SlotLevels(None, None, num_slots), leaf)
 
 
-def _unzip(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer) -> pa.Array:
+def _unzip(
+    layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer, counts: tuple[int, int, int]
+) -> pa.Array:
     """Takes control words, lengths and values apart."""
-    num_slots, num_values, num_bytes = _scan(layout, scheme, data)
+    num_slots, num_values, num_bytes = counts
     repetition = np.empty(num_slots, np.uint16) if scheme.max_rep else None
     definition = np.empty(num_slots, np.uint16) if scheme.max_def else None
     addresses = (

@@ -27,7 +27,7 @@ from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.mini_block_read import read_mini_blocks
-from lance_spark.layouts.registry import optional_block, register, set_optional_block
+from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
 
 
@@ -52,12 +52,12 @@ class MiniBlockLayout(JoinablePageLayout):
         layout = cls(
             parse(message.value_compression, MiniBlockEncoding),
             layers_from_wire(message.layers),
-            message.num_items,
+            bounded_count(message.num_items),
             message.has_large_chunk,
             optional_block(message, "rep_compression"),
             optional_block(message, "def_compression"),
             optional_block(message, "dictionary"),
-            message.num_dictionary_items,
+            bounded_count(message.num_dictionary_items),
             message.repetition_index_depth,
         )
         if message.num_buffers != layout.value_compression.num_buffers:

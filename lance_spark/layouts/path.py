@@ -81,5 +81,7 @@ def _parent(field: Field, child: PathNode) -> PathNode:
         return PathNode(field, NodeKind.LARGE_LIST, pa.large_list(child_field))
     if lt.is_fixed_size_list(logical):
         dimension = to_arrow_type(field).list_size
+        if dimension == 0:
+            raise CorruptFileError(f"field {field.name!r} of type {logical!r} has columns below it, but no items")
         return PathNode(field, NodeKind.FIXED_SIZE_LIST, pa.list_(child_field, dimension), dimension)
     raise CorruptFileError(f"field {field.name!r} of type {logical!r} has columns below it")

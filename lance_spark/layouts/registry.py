@@ -19,6 +19,8 @@ from lance_spark.layouts.base import PageLayout
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
 """Type URL of the pages of versions 2.1 and 2.2."""
 
+MAX_COUNT = 1 << 40
+
 LayoutT = TypeVar("LayoutT", bound=type[PageLayout])
 
 _LAYOUTS: dict[str, type[PageLayout]] = {}
@@ -66,6 +68,17 @@ def parse_page(type_url: str, message: bytes) -> PageLayout:
     except DecodeError as error:
         raise CorruptFileError(f"a page layout does not parse: {error}") from error
     return parse(layout)
+
+
+def bounded_count(count: int) -> int:
+    """A number of values or items out of a layout message.
+
+    Raises:
+        CorruptFileError: more than any page holds.
+    """
+    if count > MAX_COUNT:
+        raise CorruptFileError(f"a page layout claims {count} items")
+    return count
 
 
 def optional_block(message: Any, name: str) -> BlockEncoding | None:

@@ -10,25 +10,16 @@ import pytest
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts import repdef
-from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.repdef import LevelScheme, layers_from_wire, layers_to_wire
 from lance_spark.layouts.repdef import RepDefLayer as Layer
 from lance_spark.layouts.unravel import SlotLevels, unravel
-from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.schema.columns import paths
+from tests.layouts.pages import path_of
 
 ALL_LISTS = [Layer.ALL_VALID_LIST, Layer.NULLABLE_LIST, Layer.EMPTYABLE_LIST, Layer.NULL_AND_EMPTY_LIST]
 
 
 def test_worked_example() -> None:
     assert doctest.testmod(repdef).failed == 0
-
-
-def path_of(dtype: pa.DataType) -> LeafPath:
-    """The only path of a column of this type."""
-    [field] = from_arrow_schema(pa.schema([pa.field("x", dtype)])).fields
-    [path] = paths(field)
-    return LeafPath.of(path)
 
 
 def read(
