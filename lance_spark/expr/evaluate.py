@@ -168,8 +168,10 @@ def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Op
     """The terms joined; `decisive` is the truth value after which the remaining terms do not matter."""
     truth: Operand = pa.scalar(not decisive)
     for term in expr.terms:
-        decided = pc.fill_null(pc.equal(truth, decisive), False)
-        value = _where_open(term, rows, decided) if _can_fail(term) else _evaluate(term, rows)
+        if _can_fail(term):
+            value = _where_open(term, rows, pc.fill_null(pc.equal(truth, decisive), False))
+        else:
+            value = _evaluate(term, rows)
         with _named(term):
             truth = join(truth, as_boolean(value, "a term of AND or OR"))
     return truth
@@ -247,8 +249,7 @@ def _coalesce(expr: Function, rows: Rows) -> Operand:
     """The first argument that is not null; one that can fail is evaluated only where all before are null."""
     value = _evaluate(expr.arguments[0], rows)
     for argument in expr.arguments[1:]:
-        decided = pc.is_valid(value)
-        other = _where_open(argument, rows, decided) if _can_fail(argument) else _evaluate(argument, rows)
+        other = _where_open(argument, rows, pc.is_valid(value)) if _can_fail(argument) else _evaluate(argument, rows)
         with _named(expr):
             value = pc.coalesce(*same_type(value, other))
     return value
