@@ -1,7 +1,6 @@
 """Blocks of decoded values to Arrow arrays.
 
-What Arrow takes for granted is checked here once: sizes, the type's width, UTF-8, and for the few types whose values
-have a range (decimals, times, `date64`) that range.
+What Arrow takes for granted is checked once: sizes and the type's width here, the values in `checked_values`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lance_spark.encodings.blocks import (
     VariableWidthBlock,
 )
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.utf8 import has_only_ascii
+from lance_spark.layouts.checked_values import checked
 
 
 def block_to_array(block: Block, data_type: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
@@ -34,10 +33,7 @@ def block_to_array(block: Block, data_type: pa.DataType, validity: pa.Buffer | N
     Raises:
         CorruptFileError: the block does not hold values of this type.
     """
-    array = _BUILDERS[type(block)](block, data_type, validity)
-    if _has_range(data_type):
-        _validate(array)
-    return array
+    return _BUILDERS[type(block)](block, data_type, validity)
 
 
 def _fixed_width(block: FixedWidthBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
@@ -48,7 +44,7 @@ def _fixed_width(block: FixedWidthBlock, data_type: pa.DataType, validity: pa.Bu
     if bits != block.bits_per_value or pa.types.is_nested(data_type):
         raise CorruptFileError(f"a page holds values of {block.bits_per_value} bits for type {data_type}")
     _check_size(block.data, (block.num_values * bits + 7) // 8)
-    return pa.Array.from_buffers(data_type, block.num_values, [validity, block.data])
+    return checked(pa.Array.from_buffers(data_type, block.num_values, [validity, block.data]))
 
 
 def _variable_width(block: VariableWidthBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
@@ -57,11 +53,7 @@ def _variable_width(block: VariableWidthBlock, data_type: pa.DataType, validity:
         raise CorruptFileError(f"a page holds byte strings for type {data_type}")
     _check_size(block.offsets, (block.num_values + 1) * block.bits_per_offset // 8)
     offsets = _offsets(block, bits)
-    array = pa.Array.from_buffers(data_type, block.num_values, [validity, offsets, block.data])
-    if _is_text(data_type) and not has_only_ascii(block.data.address, block.data.size):
-        # Also what nulls hide has to be valid, but no reader ever sees it.
-        _validate(array)
-    return array
+    return checked(pa.Array.from_buffers(data_type, block.num_values, [validity, offsets, block.data]))
 
 
 def _offsets(block: VariableWidthBlock, bits: int) -> pa.Buffer:
@@ -106,21 +98,6 @@ _BUILDERS: dict[type[Any], Callable[[Any, pa.DataType, pa.Buffer | None], pa.Arr
 _OFFSET_BITS = {pa.string().id: 32, pa.binary().id: 32, pa.large_string().id: 64, pa.large_binary().id: 64}
 
 
-def _is_text(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
-
-
-def _has_range(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(data_type) or pa.types.is_time(data_type) or pa.types.is_date64(data_type))
-
-
 def _check_size(buffer: pa.Buffer, num_bytes: int) -> None:
     if buffer.size < num_bytes:
         raise CorruptFileError(f"a page holds {buffer.size} bytes of values where {num_bytes} are needed")
-
-
-def _validate(array: pa.Array) -> None:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise CorruptFileError(f"a page holds values that its type does not allow: {error}") from error

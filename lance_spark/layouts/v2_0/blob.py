@@ -16,11 +16,11 @@ from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
 from lance_spark.layouts.base import RowRanges, side_by_side
+from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v2_0.base import EMPTY, MAX_COUNT, FileReads, gathered, read_pieces, require_type
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import Node
-from lance_spark.layouts.v2_0.values import checked
 
 DESCRIPTION = pa.struct(
     [pa.field("position", pa.uint64(), nullable=False), pa.field("size", pa.uint64(), nullable=False)]

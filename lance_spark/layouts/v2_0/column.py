@@ -13,9 +13,9 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges, side_by_side
+from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v2_0.base import MAX_COUNT, ArrayEncoding, FileReads, PageBuffers, ResultT, Selection
 from lance_spark.layouts.v2_0.registry import parse_page
-from lance_spark.layouts.v2_0.values import checked
 
 
 @dataclass(frozen=True, slots=True)
