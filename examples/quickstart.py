@@ -64,7 +64,9 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
 
     print(f"\nWriting 1,000 digits to {uri}, then appending 797 more")
-    digits(spark, 0, 1000).write.format("lance").mode("append").save(uri)
+    # Spark has no lists of fixed size; the option makes the column one, and later appends keep it.
+    first_part = digits(spark, 0, 1000).write.format("lance").option("vector.arrow.fixed-size-list.size", 64)
+    first_part.mode("append").save(uri)
     digits(spark, 1000, 1797).write.format("lance").mode("append").save(uri)
 
     table = spark.read.format("lance").load(uri)

@@ -17,6 +17,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
+from lance_spark.spark.column_properties import Properties, split_name
 from lance_spark.table.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 
@@ -69,6 +70,7 @@ class WriteOptions:
     file_format_version: str | None = None
     enable_stable_row_ids: bool = False
     commit_message: str | None = None
+    column_properties: Properties = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -79,7 +81,8 @@ class WriteOptions:
             InvalidInputError: an unknown name, or a value that makes no sense.
             UnsupportedFeatureError: an option that only the connector understands.
         """
-        return cls(**_parse(options, _WRITE))
+        plain, properties = _split(options)
+        return cls(**_parse(plain, _WRITE), column_properties=properties)
 
 
 def _text(value: str) -> str:
@@ -176,6 +179,19 @@ _NOT_YET = frozenset(
         "readchangefeed",
     }
 )
+
+
+def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The options of the table and those of its columns."""
+    plain: dict[str, str] = {}
+    properties: dict[str, dict[str, str]] = {}
+    for name, value in options.items():
+        of_column = None if name.lower().startswith(_STORAGE) else split_name(name.lower())
+        if of_column is None:
+            plain[name] = value
+        else:
+            properties.setdefault(of_column[0], {})[of_column[1]] = value.strip()
+    return plain, properties
 
 
 def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str, Any]:

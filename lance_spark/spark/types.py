@@ -17,6 +17,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
+from lance_spark.spark.column_properties import Properties, apply
 
 _MAX_PRECISION = 38
 
@@ -122,22 +123,34 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
     return _to_schema(batch.select(target.names), target, _to_table)
 
 
-def table_types(given: pa.Schema, table: pa.Schema | None) -> pa.Schema:
-    """The types in which columns of Spark's schema `given` are written.
+def table_types(given: pa.Schema, table: pa.Schema | None, properties: Properties | None = None) -> pa.Schema:
+    """The types in which columns of Spark's schema `given` are written, new ones as `properties` ask for.
 
     A column that `table` has too, in a type that Spark reads as the given one, keeps the type of the table.
+
+    Raises:
+        InvalidInputError: a property that does not fit its column, or asks for another type than the table has.
     """
-    return pa.schema([_table_field(field, table) for field in given])
+    plain = apply(properties or {}, pa.schema([_plain_field(field) for field in given]))
+    kept = pa.schema([_table_field(field, table) for field in plain])
+    for name in given.names:
+        asked, has = plain.field(name).type, kept.field(name).type
+        if name.lower() in (properties or {}) and asked != has:
+            raise InvalidInputError(f"column {name} is {has} in the table; its options ask for {asked}")
+    return kept
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _with_lance_names(field.type), field.nullable)
 
 
 def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
-    plain = pa.field(field.name, _with_lance_names(field.type), field.nullable)
     index = -1 if table is None else table.get_field_index(field.name)
     if table is None or index < 0:
-        return plain
+        return field
     kept = table.field(index)
     same = _spark_type(kept.type, field.name).simpleString() == _spark_type(field.type, field.name).simpleString()
-    return pa.field(field.name, kept.type, field.nullable) if same else plain
+    return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata) if same else field
 
 
 def _with_lance_names(dtype: pa.DataType) -> pa.DataType:

@@ -52,7 +52,9 @@ class LanceWriter(DataSourceArrowWriter):
         )
         base = self._location.latest()
         self._table_types = table_types(
-            spark_to_arrow_schema(schema, timezone="UTC"), None if base is None else to_arrow_schema(base.schema)
+            spark_to_arrow_schema(schema, timezone="UTC"),
+            None if base is None else to_arrow_schema(base.schema),
+            options.column_properties,
         )
         source = RowSource(self._table_types, iter(()))
         plan = plan_write(base, source, mode=self._mode, file_format_version=options.file_format_version)

@@ -1,0 +1,114 @@
+"""Options that say how one new column is stored: ``<column>.arrow.*`` its type, ``<column>.lance.*`` its encoding.
+
+Spark has no words for a list of fixed size or a half float; these options are how a user asks for them. They shape
+columns that a write creates. A column that the table has already keeps its type, and an option that asks for another
+is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import InvalidInputError
+
+Properties: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Property and value by column; names of columns in lower case, as Spark hands over its options."""
+
+_ENCODING_KEYS = {
+    "lance.compression": "lance-encoding:compression",
+    "lance.compression-level": "lance-encoding:compression-level",
+    "lance.structural-encoding": "lance-encoding:structural-encoding",
+    "lance.rle-threshold": "lance-encoding:rle-threshold",
+    "lance.bss": "lance-encoding:bss",
+    "lance.dict-divisor": "lance-encoding:dict-divisor",
+    "lance.dict-size-ratio": "lance-encoding:dict-size-ratio",
+    "lance.dict-values-compression": "lance-encoding:dict-values-compression",
+    "lance.minichunk-size": "lance-encoding:minichunk-size",
+    "lance.packed": "lance-encoding:packed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _TypeProperty:
+    fits: Callable[[pa.DataType], bool]
+    build: Callable[[pa.DataType, str], pa.DataType]
+    of: str
+
+
+def _fixed_size(dtype: pa.DataType, value: str) -> pa.DataType:
+    if not value.isascii() or not value.isdigit() or not 0 < int(value) < 1 << 31:
+        raise InvalidInputError(f"{value!r} is not a size of lists")
+    return pa.list_(dtype.value_field, int(value))
+
+
+def _half(dtype: pa.DataType, value: str) -> pa.DataType:
+    if not _is_on(value):
+        return dtype
+    if not (pt.is_list(dtype) or pt.is_fixed_size_list(dtype)):
+        return pa.float16()
+    item = dtype.value_field.with_type(pa.float16())
+    return pa.list_(item) if pt.is_list(dtype) else pa.list_(item, dtype.list_size)
+
+
+def _large_text(dtype: pa.DataType, value: str) -> pa.DataType:
+    return pa.large_string() if _is_on(value) else dtype
+
+
+def _is_on(value: str) -> bool:
+    if value.lower() not in {"true", "false"}:
+        raise InvalidInputError(f"{value!r} is neither true nor false")
+    return value.lower() == "true"
+
+
+def _holds_floats(dtype: pa.DataType) -> bool:
+    item = dtype.value_type if pt.is_list(dtype) or pt.is_fixed_size_list(dtype) else dtype
+    return bool(pt.is_float32(item) or pt.is_float64(item))
+
+
+# In the order in which they are applied: the size of a list does not change what its items can become.
+_TYPES = {
+    "arrow.fixed-size-list.size": _TypeProperty(pt.is_list, _fixed_size, "an array"),
+    "arrow.float16": _TypeProperty(_holds_floats, _half, "a float or an array of floats"),
+    "arrow.large_var_char": _TypeProperty(pt.is_string, _large_text, "a string"),
+}
+
+
+def split_name(option: str) -> tuple[str, str] | None:
+    """(column, property) of an option in lower case; None if it is not of this kind."""
+    for suffix in (*_TYPES, *_ENCODING_KEYS):
+        if option.endswith(f".{suffix}") and len(option) > len(suffix) + 1:
+            return option[: -len(suffix) - 1], suffix
+    return None
+
+
+def apply(properties: Properties, schema: pa.Schema) -> pa.Schema:
+    """`schema` with its columns as `properties` ask for.
+
+    Raises:
+        InvalidInputError: no such column, or one to which a property does not apply.
+    """
+    fields = list(schema)
+    for column, asked in properties.items():
+        found = [index for index, field in enumerate(fields) if field.name.lower() == column]
+        if len(found) != 1:
+            problem = "there is no such column" if not found else "several columns differ in case only"
+            raise InvalidInputError(f"option {column}.{next(iter(asked))}: {problem}")
+        fields[found[0]] = _with_properties(fields[found[0]], asked)
+    return pa.schema(fields)
+
+
+def _with_properties(field: pa.Field, asked: Mapping[str, str]) -> pa.Field:
+    dtype = field.type
+    for name, kind in _TYPES.items():
+        if name not in asked:
+            continue
+        if not kind.fits(dtype):
+            raise InvalidInputError(f"option {field.name}.{name} is for {kind.of}, the column is {dtype}")
+        dtype = kind.build(dtype, asked[name])
+    metadata = {key.encode(): asked[name].encode() for name, key in _ENCODING_KEYS.items() if name in asked}
+    return field.with_type(dtype).with_metadata({**(field.metadata or {}), **metadata} or None)
