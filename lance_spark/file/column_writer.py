@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from lance_spark.layouts.shred import Shredded, lasting_codes, shred
 from lance_spark.schema.field import Field
 from lance_spark.schema.logical_type import is_fixed_size_list, split
 
+_MAX_PIECES = 256
 MAX_PAGE_ROWS = 1 << 24
 """Rows of a page at most, however small they are: levels take memory too."""
 
@@ -54,14 +56,38 @@ class ColumnWriter:
             if stop < len(array) or self._gathered_bytes >= self._page_bytes:
                 yield from self.flush()
             start = stop
+        self._detach()
+
+    def _detach(self) -> None:
+        """Keeps what waits for its page apart from the batch it came with, and in few pieces.
+
+        The columns of a batch can share one allocation, which a single narrow column would keep alive for long.
+        """
+        if self._pieces:
+            last = self._pieces[-1]
+            self._pieces[-1] = replace(last, values=pa.concat_arrays([last.values]))
+        if len(self._pieces) >= _MAX_PIECES:
+            self._pieces = _joined(self._pieces)
 
     def flush(self) -> Iterator[PageBytes]:
         """The pages of the rows gathered so far."""
         if self._pieces:
-            rows = Shredded.concat(self._pieces)
+            pieces = _joined(self._pieces)
             self._pieces = []
             self._gathered_bytes = self._gathered_rows = 0
-            yield from encode_pages(rows, self._settings)
+            for rows in pieces:
+                yield from encode_pages(rows, self._settings)
+
+
+def _joined(pieces: list[Shredded]) -> list[Shredded]:
+    """All pieces as one, or as few as possible where dictionaries have more items together than their indices count."""
+    try:
+        return [Shredded.concat(pieces)]
+    except pa.ArrowInvalid:
+        if len(pieces) == 1:
+            raise
+    half = len(pieces) // 2
+    return [*_joined(pieces[:half]), *_joined(pieces[half:])]
 
 
 def slots_per_row(path: tuple[Field, ...]) -> int:

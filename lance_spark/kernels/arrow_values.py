@@ -54,29 +54,46 @@ def _is_valid(validity, slot):
     return np.uint64((pointer_u8(validity)[slot >> np.uint64(3)] >> np.uint8(slot & np.uint64(7))) & 1)
 
 
+@inlined
+def _keep(word, slot):
+    """All ones if bit `slot` of `word` is set, else 0."""
+    return np.uint64(0) - ((word >> slot) & np.uint64(1))
+
+
 @kernel("void(int64, int64, int64, int64, int64, int64)")
-def copy_valid(source, validity, bit_offset, num_values, value_bytes, target):
-    """Copies values of `value_bytes` bytes; null ones become zeros."""
-    start = np.uint64(bit_offset)
-    if value_bytes == 1:
-        for i in range(np.uint64(num_values)):
-            pointer_u8(target)[i] = pointer_u8(source)[i] * _is_valid(validity, start + i)
-    elif value_bytes == 2:
-        for i in range(np.uint64(num_values)):
-            pointer_u16(target)[i] = pointer_u16(source)[i] * _is_valid(validity, start + i)
-    elif value_bytes == 4:
-        for i in range(np.uint64(num_values)):
-            pointer_u32(target)[i] = pointer_u32(source)[i] * _is_valid(validity, start + i)
-    elif value_bytes == 8:
-        for i in range(np.uint64(num_values)):
-            pointer_u64(target)[i] = pointer_u64(source)[i] * _is_valid(validity, start + i)
-    else:
-        for i in range(num_values):
-            if _is_valid(validity, start + np.uint64(i)):
-                copy_bytes(target + i * value_bytes, source + i * value_bytes, value_bytes)
+def copy_valid(source, validity, num_values, value_bytes, eight, target):
+    """Copies values of `value_bytes` bytes; null ones become zeros. `eight` is 8.
+
+    Loops of a constant length would be unrolled, which keeps the compiler from using vectors.
+    """
+    bits = pointer_u8(validity)
+    done = 0
+    if value_bytes == 1 or value_bytes == 2 or value_bytes == 4 or value_bytes == 8:
+        done = num_values & ~7
+        for i in range(np.uint64(num_values >> 3)):
+            word = np.uint64(bits[i])
+            if value_bytes == 8:
+                for k in range(np.uint64(eight)):
+                    pointer_u64(target)[k] = pointer_u64(source)[k] & _keep(word, k)
+            elif value_bytes == 4:
+                for k in range(np.uint64(eight)):
+                    pointer_u32(target)[k] = pointer_u32(source)[k] & np.uint32(_keep(word, k))
+            elif value_bytes == 2:
+                for k in range(np.uint64(eight)):
+                    pointer_u16(target)[k] = pointer_u16(source)[k] & np.uint16(_keep(word, k))
             else:
-                for j in range(i * value_bytes, (i + 1) * value_bytes):
-                    pointer_u8(target)[j] = 0
+                for k in range(np.uint64(eight)):
+                    pointer_u8(target)[k] = pointer_u8(source)[k] & np.uint8(_keep(word, k))
+            source += 8 * value_bytes
+            target += 8 * value_bytes
+    for i in range(done, num_values):
+        if (bits[i >> 3] >> (i & 7)) & 1:
+            copy_bytes(target, source, value_bytes)
+        else:
+            for j in range(np.uint64(value_bytes)):
+                pointer_u8(target)[j] = 0
+        source += value_bytes
+        target += value_bytes
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")

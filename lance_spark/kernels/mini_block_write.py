@@ -11,6 +11,19 @@ from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, po
 
 
 @kernel("int64(int64, int64, int64, int64)")
+def fewest_values(defs, num_items, max_visible, block):
+    """Values in the sparsest whole block of `block` levels; `block` if there is none."""
+    level = pointer_u16(defs)
+    fewest = np.int64(block)
+    for start in range(0, num_items - block + 1, block):
+        count = np.uint16(0)
+        for i in range(np.uint64(start), np.uint64(start + block)):
+            count += np.uint16(level[i] <= max_visible)
+        fewest = min(fewest, np.int64(count))
+    return fewest
+
+
+@kernel("int64(int64, int64, int64, int64)")
 def longest_window(defs, num_items, max_visible, window):
     """Levels of the longest of the windows that end with every `window`-th value, the rest being a window too."""
     level = pointer_u16(defs)

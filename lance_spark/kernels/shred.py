@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import inlined, kernel, pointer_i32, pointer_i64, pointer_u8, pointer_u16
+from lance_spark.kernels.jit import inlined, kernel, pointer_i32, pointer_i64, pointer_u8, pointer_u16, pointer_u64
 
 
 @inlined
@@ -27,18 +27,28 @@ def _offset(offsets, wide, index):
     return np.int64(pointer_i32(offsets)[index])
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
+@kernel("void(int64, int64, int64, int64, int64)")
 def first_nulls(validity, bit_offset, num_slots, null_code, codes):
-    """Codes of slots that were all valid so far: `null_code` where the bit is 0, else 0. Returns how many are null."""
-    bits = pointer_u8(validity)
-    out = pointer_u16(codes)
-    nulls = 0
-    for i in range(np.uint64(num_slots)):
-        at = np.uint64(bit_offset) + i
-        null = ((bits[at >> np.uint64(3)] >> np.uint8(at & np.uint64(7))) & 1) ^ 1
-        out[i] = null * null_code
-        nulls += null
-    return nulls
+    """Codes of slots that were all valid so far: `null_code` where the bit is 0, else 0."""
+    bits = pointer_u8(validity + (bit_offset >> 3))
+    shift = np.uint64(bit_offset & 7)
+    out = pointer_u64(codes)
+    code = np.uint64(null_code)
+    num_bytes = num_slots >> 3
+    # Four bits times `spread` stand at the lowest bits of four u16 words.
+    spread = np.uint64(0x0000200040008001)
+    lanes = np.uint64(0x0001000100010001)
+    nibble = np.uint64(15)
+    for i in range(np.uint64(num_bytes)):
+        word = np.uint64(bits[i])
+        if shift != 0:
+            word = (word >> shift) | (np.uint64(bits[i + np.uint64(1)]) << (np.uint64(8) - shift))
+        null = ~word
+        out[np.uint64(2) * i] = (((null & nibble) * spread) & lanes) * code
+        out[np.uint64(2) * i + np.uint64(1)] = ((((null >> np.uint64(4)) & nibble) * spread) & lanes) * code
+    tail = pointer_u16(codes)
+    for i in range(num_bytes << 3, num_slots):
+        tail[i] = (1 - _bit(validity, bit_offset + i)) * null_code
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
@@ -98,7 +108,7 @@ def measure_lists(codes, num_items, open_above, validity, bit_offset, offsets, w
     return 0
 
 
-@kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def expand_lists(
     reps,
     codes,
@@ -109,16 +119,16 @@ def expand_lists(
     offsets,
     wide,
     start_rep,
-    inner_rep,
     null_code,
     out_reps,
     out_codes,
     out_slots,
 ):
-    """Opens the visible lists: the first value keeps the item's level (`reps` = 0: `start_rep`), others `inner_rep`.
+    """Opens the visible lists: the first value keeps the level of the list (`reps` = 0: `start_rep`).
 
     A null list becomes one item of `null_code`, an empty one of `null_code + 1`, a masked one keeps its code.
-    `out_codes` = 0 if all codes are 0; `out_slots` gets the child index of every visible value, or is 0.
+    `out_reps` is filled with the level of the other values before, `out_codes` with 0 (or is 0 if it would stay so).
+    `out_slots` gets the child index of every visible value, or is 0.
     """
     rep = pointer_u16(reps)
     code = pointer_u16(codes)
@@ -146,23 +156,18 @@ def expand_lists(
             out_code[at] = before
             at += 1
             continue
-        end = at + stop - start
-        for j in range(at + 1, end):
-            out_rep[j] = inner_rep
-        if out_codes != 0:
-            for j in range(at, end):
-                out_code[j] = 0
+        at += stop - start
         if out_slots != 0:
             for j in range(start, stop):
                 out_slot[child] = j
                 child += 1
-        at = end
 
 
-@kernel("void(int64, int64, int64)")
-def recode(codes, num_items, table):
-    """Replaces every code by `table[code]`, the definition level of this page."""
+@kernel("void(int64, int64, int64, int64)")
+def recode(codes, num_items, table, levels):
+    """Writes `table[code]`, the definition level of this page, for every code."""
     code = pointer_u16(codes)
     level = pointer_u16(table)
+    out = pointer_u16(levels)
     for i in range(np.uint64(num_items)):
-        code[i] = level[code[i]]
+        out[i] = level[code[i]]

@@ -54,13 +54,14 @@ def repeating_values(values: pa.Array, version: FileVersion, plain_bytes: int) -
         return None
     if not is_variable(dtype) and dtype.bit_width == 64:
         values = values.view(pa.int64())
-    if not _sample_repeats(values):
+    distinct = _distinct_in_sample(values)
+    if distinct is None or len(values) * _index_bits(distinct) // 8 >= _MAX_SIZE_RATIO * plain_bytes:
         return None
     encoded = pc.dictionary_encode(values)
     num_items = len(encoded.dictionary)
     if num_items > min(_MAX_ITEMS, len(values) // 2):
         return None
-    size = len(values) * max(1, (num_items - 1).bit_length()) // 8 + encoded.dictionary.nbytes
+    size = len(values) * _index_bits(num_items) // 8 + encoded.dictionary.nbytes
     if size >= _MAX_SIZE_RATIO * plain_bytes:
         return None
     return DictionaryValues(leaf_block(encoded.indices), leaf_block(encoded.dictionary))
@@ -75,9 +76,14 @@ def _can_have_dictionary(dtype: pa.DataType, version: FileVersion) -> bool:
     return bool(bits == 128 or (bits == 64 and version is not FileVersion.V2_1))
 
 
-def _sample_repeats(values: pa.Array) -> bool:
-    """True if no more than half of the values of some short runs all over the page are distinct."""
+def _index_bits(num_items: int) -> int:
+    return max(1, (num_items - 1).bit_length())
+
+
+def _distinct_in_sample(values: pa.Array) -> int | None:
+    """Distinct values in short runs all over the page, or None if more than half of the sample is distinct."""
     step = max(len(values) // _SAMPLE_RUNS, _SAMPLE_RUN_VALUES)
     runs = [values.slice(start, _SAMPLE_RUN_VALUES) for start in range(0, len(values), step)]
     sample = pa.concat_arrays(runs).drop_null()
-    return bool(2 * pc.count_distinct(sample).as_py() <= len(sample))
+    distinct = int(pc.count_distinct(sample).as_py())
+    return distinct if 2 * distinct <= len(sample) else None

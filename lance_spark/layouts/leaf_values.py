@@ -88,9 +88,8 @@ def _fixed(values: pa.Array, value_bytes: int) -> pa.Buffer:
 
 def _cleared(data: pa.Buffer, array: pa.Array, value_bytes: int) -> pa.Buffer:
     target = pa.allocate_buffer(len(array) * value_bytes)
-    kernels.copy_valid(
-        data.address, array.buffers()[0].address, array.offset, len(array), value_bytes, target.address
-    )  # fmt: skip
+    validity = _shifted(array.buffers()[0], array.offset, len(array))
+    kernels.copy_valid(data.address, validity.address, len(array), value_bytes, 8, target.address)
     return target
 
 

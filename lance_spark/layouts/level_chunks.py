@@ -40,6 +40,9 @@ def max_values(levels: Levels, *, large_chunks: bool, most: int = MAX_CHUNK_VALU
         most //= 2
     if levels.defs is None or placeholders + most <= max_levels:
         return most
+    if 4 * most <= max_levels and 2 * _fewest_values(levels, most) >= most:
+        # Two whole blocks of `most` levels hold the values of a chunk, which may reach into two more.
+        return most
     window = most
     while window > 1:
         longest = kernels.longest_window(
@@ -50,6 +53,11 @@ def max_values(levels: Levels, *, large_chunks: bool, most: int = MAX_CHUNK_VALU
             return window
         window //= 2
     return 0
+
+
+def _fewest_values(levels: Levels, block: int) -> int:
+    assert levels.defs is not None
+    return int(kernels.fewest_values(address_of(levels.defs), levels.num_items, levels.scheme.max_visible_def, block))
 
 
 def _max_levels(levels: Levels, *, large_chunks: bool) -> int:

@@ -39,6 +39,8 @@ class RowSizes:
         """The last row `stop` >= `start` for which the rows start..stop take at most `num_bytes`."""
         limit = self.before(start) + num_bytes
         low, high = start, self._num_rows
+        if self.before(high) <= limit:
+            return high
         while low < high:
             middle = (low + high + 1) // 2
             if self.before(middle) <= limit:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.kernels import shred as kernels
+from lance_spark.kernels.addresses import address_of
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
 from lance_spark.schema.field import Field
@@ -97,9 +98,9 @@ class Shredded:
             if empty:
                 table[2 * depth + 2] = level = level + 1
         defs = self.codes
-        if defs is not None:
-            defs = defs.copy()
-            kernels.recode(defs.ctypes.data, len(defs), table.ctypes.data)
+        if self.codes is not None and self.present & ~_same(table):
+            defs = np.empty_like(self.codes)
+            kernels.recode(address_of(self.codes), len(defs), address_of(table), address_of(defs))
         scheme = LevelScheme.of(tuple(layers))
         return Levels(scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
 
@@ -140,6 +141,11 @@ class Shredded:
     def codes_or_zeros(self) -> Uint16Array:
         """uint16[num_items]."""
         return np.zeros(self.num_items, np.uint16) if self.codes is None else self.codes
+
+
+def _same(table: Uint16Array) -> int:
+    """The codes that are their own level, as bits."""
+    return sum(1 << code for code in np.flatnonzero(table == np.arange(len(table))).tolist())
 
 
 _LAYERS = {
@@ -241,12 +247,13 @@ class _Walk:
         all_null = pa.types.is_null(array.type)
         if validity and self.codes is None:
             self.codes = np.empty(self.num_items, np.uint16)
-            nulls = kernels.first_nulls(validity, bit_offset, len(array), self.null_code, self.codes.ctypes.data)
+            kernels.first_nulls(validity, bit_offset, len(array), self.null_code, address_of(self.codes))
+            nulls = array.null_count
         elif validity or (all_null and len(array)):
             if self.codes is None:
                 self.codes = np.zeros(self.num_items, np.uint16)
             nulls = kernels.mark_nulls(
-                self.codes.ctypes.data, self.num_items, self.open_above, validity, bit_offset, self.null_code
+                address_of(self.codes), self.num_items, self.open_above, validity, bit_offset, self.null_code
             )
         if nulls:
             self.present |= 1 << self.null_code
@@ -271,7 +278,7 @@ class _Walk:
         validity, bit_offset = _validity(array)
         wide = pa.types.is_large_list(array.type)
         offsets = array.buffers()[1].address + array.offset * (8 if wide else 4) if len(array) else 0
-        codes = 0 if self.codes is None else self.codes.ctypes.data
+        codes = 0 if self.codes is None else address_of(self.codes)
         measured = np.empty(4, np.int64)
         if kernels.measure_lists(
             codes,
@@ -282,20 +289,20 @@ class _Walk:
             offsets,
             wide,
             len(array),
-            measured.ctypes.data,
+            address_of(measured),
         ):
             raise InvalidInputError("the offsets of a list array fall; validate the array")
         num_items, nulls, empties, hidden = measured.tolist()
         start, stop = _value_range(array, wide)
-        reps = 0 if self.reps is None else self.reps.ctypes.data
-        out_reps = np.empty(num_items, np.uint16)
-        out_codes = np.empty(num_items, np.uint16) if self.codes is not None or nulls or empties else None
+        reps = 0 if self.reps is None else address_of(self.reps)
+        inner_rep = self.num_lists - self.lists_passed - 1
+        out_reps = np.full(num_items, inner_rep, np.uint16)
+        out_codes = np.zeros(num_items, np.uint16) if self.codes is not None or nulls or empties else None
         out_slots = np.empty(stop - start - hidden, np.int64) if hidden else None
-        inner = self.num_lists - self.lists_passed - 1
         kernels.expand_lists(
-            reps, codes, self.num_items, self.open_above, validity, bit_offset, offsets, wide, self.num_lists, inner,
-            self.null_code, out_reps.ctypes.data, 0 if out_codes is None else out_codes.ctypes.data,
-            0 if out_slots is None else out_slots.ctypes.data,
+            reps, codes, self.num_items, self.open_above, validity, bit_offset, offsets, wide, self.num_lists,
+            self.null_code, address_of(out_reps), 0 if out_codes is None else address_of(out_codes),
+            0 if out_slots is None else address_of(out_slots),
         )  # fmt: skip
         self.present |= (nulls > 0) << self.null_code | (empties > 0) << (self.null_code + 1)
         self.reps, self.codes, self.num_items = out_reps, out_codes, num_items

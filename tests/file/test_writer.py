@@ -15,7 +15,8 @@ from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage import open_store
-from tests.support.written_files import assert_file_holds, layouts, write_file
+from tests.support.equality import assert_tables_equal
+from tests.support.written_files import assert_file_holds, layouts, read_table, write_file
 
 NUMBERS = pa.table({"a": pa.array([5, 6, 7]), "s": pa.array(["x", None, "yz"])})
 
@@ -256,3 +257,36 @@ def test_a_null_field_of_a_packed_struct_is_refused(tmp_path: Path) -> None:
     table = pa.table([pa.array([{"a": 1}, {"a": None}], field.type)], schema=pa.schema([field]))
     with pytest.raises(InvalidInputError, match="packed struct"):
         write_file(tmp_path, table)
+
+
+def test_dictionaries_with_more_items_together_than_their_indices_count(tmp_path: Path) -> None:
+    batches = [
+        pa.table({"d": pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), pa.array(items))})
+        for items in ([f"{first}-{i}" for i in range(100)] for first in range(3))
+    ]
+    path, _ = write_file(tmp_path, batches[0], batches=batches)
+    assert read_table(path)["d"].to_pylist() == [word for batch in batches for word in batch["d"].to_pylist()]
+    # The reference library cannot join the pages' dictionaries, so it reads each page alone.
+    reference = lance.file.LanceFileReader(str(path))
+    for number, batch in enumerate(batches):
+        assert_tables_equal(reference.read_range(100 * number, 100).to_table(), batch)
+
+
+def test_many_small_batches(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array(range(1500)), "l": pa.array([[str(i)] * (i % 3) for i in range(1500)])})
+    batches = [table.slice(row, 1) for row in range(1500)]
+    path, _ = write_file(tmp_path, table, batches=batches)
+    assert_file_holds(path, table)
+
+
+def test_a_waiting_page_does_not_keep_its_batch_alive(tmp_path: Path) -> None:
+    with open_writer(tmp_path, pa.schema([("a", pa.int8()), ("b", pa.binary())])) as writer:
+        before = pa.total_allocated_bytes()
+        for _ in range(10):
+            sink = pa.BufferOutputStream()
+            batch = pa.record_batch({"a": pa.array([1], pa.int8()), "b": pa.array([bytes(9 << 20)])})
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            writer.write(pa.ipc.open_stream(sink.getvalue()).read_next_batch())
+            del batch, sink
+        assert pa.total_allocated_bytes() - before < 20 << 20

@@ -67,6 +67,11 @@ def assert_file_holds(path: Path, table: pa.Table, *, ours: bool = True) -> Lanc
     return reference
 
 
+def read_table(path: Path) -> pa.Table:
+    """The whole file by our reader."""
+    return FileReader.open(open_store(str(path.parent)), path.name).read_table()
+
+
 def layouts(reference: LanceFileReader) -> list[list[str]]:
     """For each column the layout of each of its pages, such as ``"MiniBlock"``."""
     names = ("MiniBlock", "FullZip", "Constant")
