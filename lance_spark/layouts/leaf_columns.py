@@ -54,17 +54,16 @@ def _read_leaf(path: LeafPath, column: EncodedColumn, rows: RowRanges) -> FieldR
     """The path arrays of one column, a chunk a page."""
     slots = path.slots_per_row
     lengths = np.array([page.num_rows for page in column.pages], np.int64)
-    if len(lengths) and (int(lengths.min()) < 0 or bool((lengths % slots).any())):
+    if slots > 1 and bool((lengths % slots).any()):
         raise CorruptFileError("the length of a page is no number of rows", column=column.index)
     lengths //= slots
     ends = np.cumsum(lengths)
-    if (int(ends[-1]) if len(ends) else 0) != column.num_rows:
-        raise CorruptFileError(
-            f"the pages hold {int(ends[-1]) if len(ends) else 0} rows of {column.num_rows}", column=column.index
-        )
+    num_rows = int(ends[-1]) if len(ends) else 0
+    if num_rows != column.num_rows:
+        raise CorruptFileError(f"the pages hold {num_rows} rows of {column.num_rows}", column=column.index)
+    touched, sizes = _touched(column, lengths, ends, rows)
     reads = []
-    touched = _touched(lengths, ends, rows)
-    for run in _runs(column, touched, _touched_bytes(column, touched, ends, rows) if touched else [], path):
+    for run in _runs(column, touched, sizes, path):
         start, stop = int(ends[run[0]] - lengths[run[0]]), int(ends[run[-1]])
         pages = [_page(column.pages[number], int(lengths[number]), path) for number in run]
         reads.append(_read_run(column, run, pages, rows.within(start, stop)))
@@ -98,15 +97,22 @@ def _runs(
     return runs
 
 
-def _touched_bytes(column: EncodedColumn, touched: Sequence[int], ends: Int64Array, rows: RowRanges) -> list[int]:
-    """About how many bytes of each touched page have to be decoded."""
-    stops = ends[touched]
-    starts = stops - np.array([column.pages[number].num_rows for number in touched], np.int64)
-    num_ranges = np.searchsorted(rows.starts, stops) - np.searchsorted(rows.stops, starts, "right")
-    share = (_rows_before(rows, stops) - _rows_before(rows, starts)) / np.maximum(stops - starts, 1)
-    sizes = np.array([sum(size for _, size in column.pages[number].buffers) for number in touched], np.int64)
-    needed: list[int] = np.minimum(sizes, (sizes * share).astype(np.int64) + num_ranges * CHUNK_BYTES).tolist()
-    return needed
+def _touched(
+    column: EncodedColumn, lengths: Int64Array, ends: Int64Array, rows: RowRanges
+) -> tuple[list[int], list[int]]:
+    """(numbers of the pages that hold any of `rows`, about how many bytes of each have to be decoded)."""
+    sizes = np.array([sum(size for _, size in page.buffers) for page in column.pages], np.int64)
+    if rows.is_all(column.num_rows):
+        touched = np.flatnonzero(lengths)
+        return touched.tolist(), sizes[touched].tolist()
+    if len(rows.starts) == 0:
+        return [], []
+    starts = ends - lengths
+    wanted = _rows_before(rows, ends) - _rows_before(rows, starts)
+    num_ranges = np.searchsorted(rows.starts, ends) - np.searchsorted(rows.stops, starts, "right")
+    needed = np.minimum(sizes, sizes * wanted // np.maximum(lengths, 1) + num_ranges * CHUNK_BYTES)
+    touched = np.flatnonzero(wanted)
+    return touched.tolist(), needed[touched].tolist()
 
 
 def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:
@@ -127,16 +133,6 @@ def _layout(column: EncodedColumn, number: int) -> PageLayout:
     except CorruptFileError as error:
         error.at(column=column.index, page=number)
         raise
-
-
-def _touched(lengths: np.ndarray, ends: np.ndarray, rows: RowRanges) -> list[int]:
-    """Numbers of the pages that hold any of `rows`."""
-    first = np.searchsorted(ends, rows.starts, "right")
-    last = np.searchsorted(ends, rows.stops - 1, "right")
-    touched = np.zeros(len(ends) + 1, np.int64)
-    np.add.at(touched, first, 1)
-    np.add.at(touched, last + 1, -1)
-    return [int(number) for number in np.flatnonzero(np.cumsum(touched[:-1])) if lengths[number] > 0]
 
 
 def _read_run(

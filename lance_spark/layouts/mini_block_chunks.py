@@ -51,22 +51,26 @@ class ChunkTable:
         word = (parts[0] if len(parts) == 1 else np.concatenate(parts)).astype(np.int64)
         sizes = ((word >> 4) + 1) << 3
         num_values = np.int64(1) << (word & 15)
-        counts = np.array([len(part) for part in parts], np.int64)
-        ends = np.cumsum(counts)
         starts = np.cumsum(sizes) - sizes
-        if len(parts) == 1 and len(word):
-            num_values[-1] = num_items[0] - int(num_values[:-1].sum())
-            fits = int(num_values[-1]) >= 0 and int(starts[-1] + sizes[-1]) <= data_sizes[0]
+        counts = np.array([len(part) for part in parts], np.int64)
+        if len(parts) == 1:
+            pages = np.zeros(len(word), np.int64)
+            fits = num_items[0] == 0
+            if len(word):
+                num_values[-1] = num_items[0] - int(num_values[:-1].sum())
+                fits = int(num_values[-1]) >= 0 and int(starts[-1] + sizes[-1]) <= data_sizes[0]
         elif bool((counts == 0).any()):
-            fits = len(parts) == 1 and num_items[0] == 0
+            pages, fits = counts, False
         else:
-            first, last = ends - counts, ends - 1
-            starts -= np.repeat(starts[first], counts)
+            last = np.cumsum(counts) - 1
+            first = last + 1 - counts
+            pages = np.repeat(np.arange(len(parts)), counts)
+            starts -= starts[first][pages]
             num_values[last] += np.array(num_items, np.int64) - np.add.reduceat(num_values, first)
             fits = bool((num_values[last] >= 0).all() and (starts[last] + sizes[last] <= np.array(data_sizes)).all())
         if not fits:
             raise CorruptFileError(f"mini-block: {len(word)} chunks contradict {sum(num_items)} values or their bytes")
-        return cls(np.repeat(np.arange(len(parts)), counts), starts, sizes, num_values)
+        return cls(pages, starts, sizes, num_values)
 
     def __len__(self) -> int:
         return len(self.starts)
