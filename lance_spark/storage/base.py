@@ -109,7 +109,10 @@ class ObjectStore(Protocol):
         ...
 
     def open_output(self, path: str) -> OutputStream:
-        """A stream that writes one new object of unknown size (data files)."""
+        """A stream that writes one new object of unknown size (data files, whose names are unique).
+
+        An object that has the name already is replaced when the stream is closed.
+        """
         ...
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:

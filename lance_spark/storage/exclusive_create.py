@@ -55,20 +55,24 @@ def require_exclusive_create(store: Creating) -> None:
 def _try_out(store: Creating) -> None:
     path = f"{STAGING_PREFIX}trial_{uuid.uuid4().hex}"
     try:
-        first = store.create(path, b"first")
-        second = store.create(path, b"second")
-        if PutResult.UNKNOWN in (first, second):
-            raise StorageError(f"{store.uri} did not answer whether it can create an object only if it is absent")
+        # The name is new, so that "exists" in the first answer means a lost reply and a client that tried again.
+        _answered(store, store.create(path, b"first"))
+        second = _answered(store, store.create(path, b"second"))
         kept = store.read(path).to_pybytes()
     finally:
         _clean_up(store, path)
-    # The name is new, so that "exists" in the first answer means a lost reply and a client that tried again.
     if second is not PutResult.EXISTS or kept != b"first":
         raise StorageError(
             f"{store.uri} overwrites an object that was to be created only if absent (If-None-Match), so two writers "
             "could both commit the same version and lose rows. Use a store that honours the condition, and a client "
             "that sends it (for S3: botocore 1.35.20 or later)"
         )
+
+
+def _answered(store: Creating, result: PutResult) -> PutResult:
+    if result is PutResult.UNKNOWN:
+        raise StorageError(f"{store.uri} did not answer whether it can create an object only if it is absent")
+    return result
 
 
 def _clean_up(store: Creating, path: str) -> None:

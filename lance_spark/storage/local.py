@@ -31,7 +31,7 @@ from lance_spark.storage.local_publish import (
     remove_staged,
     write_all,
 )
-from lance_spark.storage.paths import STAGING_PREFIX, Root, folder_path, is_staged, object_path
+from lance_spark.storage.paths import STAGING_PREFIX, Root, folder_path, is_listed, object_path
 
 _COPIED_BYTES = 1 << 20
 """Objects up to this size are copied when they are read whole."""
@@ -116,7 +116,7 @@ class LocalStore:
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
         folder = folder_path(prefix)
         for entry, path in self._entries(folder, recursive=recursive):
-            if is_staged(path):
+            if not is_listed(path):
                 continue
             try:
                 status = entry.stat()
@@ -127,8 +127,9 @@ class LocalStore:
     def list_folders(self, prefix: str) -> Iterator[str]:
         folder = folder_path(prefix)
         for entry in self._scan(folder):
-            if entry.is_dir():
-                yield f"{folder}/{entry.name}" if folder else entry.name
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir() and is_listed(path):
+                yield path
 
     def delete(self, path: str) -> None:
         file = self._file(path)

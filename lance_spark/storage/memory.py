@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutResult
 from lance_spark.storage.coalesce import require_inside
-from lance_spark.storage.paths import Root, folder_path, is_staged, object_path
+from lance_spark.storage.paths import Root, folder_path, is_listed, object_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class MemoryStore:
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
         for path, below, found in self._below(prefix):
-            if (recursive or "/" not in below) and not is_staged(path):
+            if (recursive or "/" not in below) and is_listed(path):
                 yield ObjectInfo(path, found.data.size, found.modified)
 
     def list_folders(self, prefix: str) -> Iterator[str]:

@@ -64,9 +64,19 @@ def folder_path(prefix: str) -> str:
     return object_path(prefix) if prefix else ""
 
 
-def is_staged(path: str) -> bool:
-    """Whether `path` is one of our own objects that are not published yet."""
-    return path.rpartition("/")[2].startswith(STAGING_PREFIX)
+def is_listed(path: str) -> bool:
+    """Whether a listing shows what was found at `path`.
+
+    It leaves out our own objects that are not published yet, and what cannot be named by an object path: nobody
+    could do anything with such an entry, and it is none of ours.
+    """
+    if path.rpartition("/")[2].startswith(STAGING_PREFIX):
+        return False
+    try:
+        object_path(path)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def parse_root(uri: str) -> Root:

@@ -20,7 +20,7 @@ from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutRes
 from lance_spark.storage.coalesce import ReadPolicy, cut, plan_stretches, require_inside, slice_ranges
 from lance_spark.storage.exclusive_create import require_exclusive_create
 from lance_spark.storage.overlap import overlapped
-from lance_spark.storage.paths import Root, folder_path, is_staged, object_path
+from lance_spark.storage.paths import Root, folder_path, is_listed, object_path
 
 MAX_PUT_BYTES = 5 << 30
 """The largest object that one PUT can carry (the limit of S3). More would need several requests, and completing
@@ -116,9 +116,10 @@ class RemoteStore(ABC):
                 entry = next(found, None)
             if entry is None:
                 return
-            # Some tools mark a folder with an empty object whose name ends in a slash.
-            if entry.key.startswith(folder) and not entry.key.endswith("/") and not is_staged(entry.key):
-                yield ObjectInfo(entry.key.removeprefix(self._prefix), entry.size, entry.modified)
+            path = entry.key.removeprefix(self._prefix)
+            # What is not listed may also be the mark of a folder that some tools make: an empty object "folder/".
+            if entry.key.startswith(folder) and is_listed(path):
+                yield ObjectInfo(path, entry.size, entry.modified)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         found = self._subfolders(self._folder_key(prefix))

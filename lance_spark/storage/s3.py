@@ -11,7 +11,7 @@ from lance_spark.storage.object_store import require_client
 from lance_spark.storage.paths import Root, object_path
 from lance_spark.storage.remote import Listed, RemoteStore
 from lance_spark.storage.s3_bulk import S3BulkReader
-from lance_spark.storage.s3_client import S3Client, client_errors
+from lance_spark.storage.s3_client import client_errors, shared_client
 from lance_spark.storage.s3_options import s3fs_arguments
 from lance_spark.storage.s3_output import S3Output
 
@@ -28,7 +28,7 @@ class S3Store(RemoteStore):
 
     def __init__(self, uri: str, root: Root, options: Mapping[str, str]) -> None:
         super().__init__(uri, root, options)
-        self._client = S3Client(s3fs_arguments(options))
+        self._client = shared_client(s3fs_arguments(options))
         require_client("s3", "s3fs", "s3")
         self._bucket, _, start = root.location.partition("/")
         self._prefix = f"{start}/" if start else ""

@@ -48,12 +48,12 @@ class S3BulkReader:
         Raises:
             OSError: the object cannot be opened; FileNotFoundError if it is not there.
         """
+        filesystem = self._filesystem()
+        if filesystem is None:
+            return None
         files = self._files.get()
         file = files.get(key)
         if file is None:
-            filesystem = self._filesystem()
-            if filesystem is None:
-                return None
             file = files[key] = filesystem.open_input_file(f"{self._bucket}/{key}")
             while len(files) > _MAX_FILES:
                 with suppress(KeyError):
@@ -75,6 +75,7 @@ class S3BulkReader:
             filesystem = fs.S3FileSystem(**place, **_as_arguments(credentials))
             # Temporary credentials were renewed: what was made with the old ones will not work for long.
             made.clear()
+            self._files.get().clear()
             made[credentials] = filesystem
         return filesystem
 

@@ -10,10 +10,11 @@ go through botocore's own transport with all retries off, and this module tries 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lance_spark.errors import StorageError
@@ -27,6 +28,16 @@ _FIRST_PAUSE_SECONDS = 0.1
 _TRY_AGAIN = frozenset(
     {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "TooManyRequests"}
 )
+
+
+def shared_client(arguments: Mapping[str, Any]) -> S3Client:
+    """The client that all stores with these arguments share: making one takes longer than most requests."""
+    return _shared(json.dumps(arguments, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _shared(arguments: str) -> S3Client:
+    return S3Client(json.loads(arguments))
 
 
 class S3Client:

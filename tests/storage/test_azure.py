@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.storage import open_store
 from lance_spark.storage.azure import adlfs_arguments
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.storage.per_process import PerProcess
 from tests.support.object_servers import azurite
 from tests.support.store_contract import StoreContract
 
@@ -36,3 +37,31 @@ def test_understands_the_names_of_the_lance_libraries() -> None:
         adlfs_arguments({"account_name": "a", "endpoint": "http://h/a"}, "")
     with pytest.raises(InvalidInputError, match="did you mean 'account_name'"):
         adlfs_arguments({"acount_name": "a"}, "")
+
+
+def test_what_a_failed_commit_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("adlfs", reason="adlfs is not installed")
+    azure = pytest.importorskip("azure.core.exceptions")
+    store = open_store("az://container/t", {"account_name": "a", "account_key": "a2V5"})
+    errors: list[BaseException] = []
+
+    class Client:
+        def pipe_file(self, *_: object, **__: object) -> None:
+            raise errors[0]
+
+    def answered(status: int) -> BaseException:
+        error = azure.HttpResponseError("no")
+        error.status_code = status
+        return error
+
+    monkeypatch.setattr(store, "_filesystem", PerProcess(Client))
+    for error in [answered(500), answered(503), answered(408), azure.ServiceResponseError("lost"), TimeoutError()]:
+        errors[:] = [error]
+        assert store.create("a", b"") is PutResult.UNKNOWN
+    for error in [FileExistsError(), answered(412)]:
+        errors[:] = [error]
+        assert store.create("a", b"") is PutResult.EXISTS
+    for error in [answered(403), answered(404), FileNotFoundError(), ValueError("Bad")]:
+        errors[:] = [error]
+        with pytest.raises(StorageError):
+            store.create("a", b"")

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.storage import open_store
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.gcs import gcsfs_arguments
+from lance_spark.storage.per_process import PerProcess
 from tests.support.object_servers import fake_gcs
 from tests.support.store_contract import StoreContract
 
@@ -39,3 +40,25 @@ def test_understands_the_names_of_the_lance_libraries() -> None:
     assert gcsfs_arguments({"google_storage_token": "abc", "project": "p"}) == {"bearer": "abc", "project": "p"}
     with pytest.raises(InvalidInputError, match="did you mean 'google_service_account'"):
         gcsfs_arguments({"google_service_acount": "/key.json"})
+
+
+def test_what_a_failed_commit_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    retry = pytest.importorskip("gcsfs.retry", reason="gcsfs is not installed")
+    store = open_store("gs://bucket/t", {"google_skip_signature": "true"})
+    errors: list[BaseException] = []
+
+    class Client:
+        def pipe_file(self, *_: object, **__: object) -> None:
+            raise errors[0]
+
+    monkeypatch.setattr(store, "_filesystem", PerProcess(Client))
+    http = [retry.HttpError({"code": code, "message": "no"}) for code in (500, 503, 429, 408)]
+    for error in [*http, TimeoutError(), ConnectionResetError()]:
+        errors[:] = [error]
+        assert store.create("a", b"") is PutResult.UNKNOWN
+    errors[:] = [FileExistsError()]
+    assert store.create("a", b"") is PutResult.EXISTS
+    for error in [retry.HttpError({"code": 401}), OSError("Forbidden: x"), FileNotFoundError(), ValueError("Bad")]:
+        errors[:] = [error]
+        with pytest.raises(StorageError):
+            store.create("a", b"")

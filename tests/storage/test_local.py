@@ -291,6 +291,15 @@ def test_links_to_folders_are_followed_by_name_but_not_in_listings(store: LocalS
         store.read("broken")
 
 
+def test_what_no_path_can_name_is_not_listed(store: LocalStore) -> None:
+    store.put("a", b"x")
+    for name in [b"back\\slash", b"not-utf8-\xff"]:
+        (Path(store.uri) / os.fsdecode(name)).write_bytes(b"junk")
+        (Path(store.uri) / os.fsdecode(name + b".d")).mkdir()
+    assert [found.path for found in store.list("", recursive=True)] == ["a"]
+    assert list(store.list_folders("")) == []
+
+
 def test_listings_tell_size_and_time(store: LocalStore) -> None:
     store.put("a", b"123")
     entry = next(store.list(""))

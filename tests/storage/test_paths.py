@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.storage.paths import Root, folder_path, is_staged, object_path, parse_root
+from lance_spark.storage.paths import Root, folder_path, is_listed, object_path, parse_root
 
 
 @given(st.lists(st.sampled_from(["a", "b.c", "..", ".", "", "...", "%2e%2e", "\\", "x\0", " "]), max_size=5))
@@ -39,10 +39,11 @@ def test_folders() -> None:
         folder_path("data//")
 
 
-def test_staged_names() -> None:
-    assert is_staged("data/.tmp_lance_spark_1")
-    assert not is_staged("data/.tmp_1")
-    assert not is_staged(".tmp_lance_spark_1/x")
+def test_what_is_listed() -> None:
+    assert is_listed("data/.tmp_1")
+    assert is_listed(".tmp_lance_spark_1/x")
+    for path in ["data/.tmp_lance_spark_1", "data/", "a//b", "back\\slash", "lone\ud800surrogate"]:
+        assert not is_listed(path)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
-from lance_spark.storage import open_store
+from lance_spark.storage import open_store, s3_client
 from lance_spark.storage.base import ByteRange, PutResult
 from lance_spark.storage.s3 import S3Store
 from lance_spark.storage.s3_bulk import S3BulkReader
@@ -147,6 +147,20 @@ def test_a_faster_client_uses_the_credentials_of_the_environment(
     assert store._bulk._filesystem().region == "eu-west-1"
 
 
+def test_renewed_credentials_reach_the_faster_client(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("a", bytes(5_000_000))
+    whole = ByteRange(0, 5_000_000)
+    store.read_range("a", whole)
+    first = store._bulk._filesystem()
+    store.read_range("a", whole)
+    assert store._bulk._filesystem() is first
+    monkeypatch.setattr(store._bulk, "_credentials", lambda: ("new", "secret", "token"))
+    renewed = store._bulk._filesystem()
+    assert renewed is not first
+    assert not store._bulk.is_open(store._key("a"))
+    assert store.read_range("a", whole).size == 5_000_000
+
+
 def test_listings_come_page_by_page(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         store.put(f"_versions/{number}", b"x")
@@ -200,7 +214,8 @@ def test_a_refused_read_is_a_failure_of_the_store(watched: S3Store, proxy: S3Pro
             read()
 
 
-def test_a_service_that_is_not_there(s3_bucket: S3Bucket) -> None:
+def test_a_service_that_is_not_there(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_client, "_FIRST_PAUSE_SECONDS", 0.0)
     config = {"aws_endpoint": "http://127.0.0.1:1", "config_kwargs": '{"retries": {"total_max_attempts": 1}}'}
     store = open_store("s3://bucket/t", s3_bucket.storage_options | config)
     with pytest.raises(StorageError, match="Could not connect"):

@@ -16,11 +16,18 @@ PATH = "_versions/1.manifest"
 MANY = 20
 
 
-@pytest.fixture
-def proxy(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Proxy]:
-    monkeypatch.setattr(s3_client, "_FIRST_PAUSE_SECONDS", 0.0)
+@pytest.fixture(scope="module")
+def running_proxy(s3_bucket: S3Bucket) -> Iterator[S3Proxy]:
     with s3_proxy(s3_bucket.endpoint) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def proxy(running_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> S3Proxy:
+    monkeypatch.setattr(s3_client, "_FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(exclusive_create, "_trusted", set())
+    running_proxy.reset()
+    return running_proxy
 
 
 @pytest.fixture
@@ -136,10 +143,7 @@ def test_the_trial_survives_lost_answers(untried: ObjectStore, proxy: S3Proxy) -
     assert untried.put_if_absent(PATH, b"ours") is PutResult.CREATED
 
 
-def test_a_service_is_tried_once_per_process(
-    untried: ObjectStore, proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exclusive_create, "_trusted", set())
+def test_a_service_is_tried_once_per_process(untried: ObjectStore, proxy: S3Proxy) -> None:
     assert untried.put_if_absent(PATH, b"ours") is PutResult.CREATED
     assert proxy.count("PUT", conditional=True) == 3
     assert proxy.count("DELETE") == 1

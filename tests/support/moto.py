@@ -59,8 +59,9 @@ def free_port() -> int:
 def moto_server() -> Iterator[S3Bucket]:
     """A running server with one empty bucket."""
     port = free_port()
-    command = [str(Path(sys.executable).with_name("moto_server")), "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "tests.support.atomic_moto", "-H", "127.0.0.1", "-p", str(port)]
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(process, port)
         bucket = bucket_at(f"http://127.0.0.1:{port}", "lance-tests")

@@ -63,6 +63,11 @@ class S3Proxy:
     drops_conditions: bool = False
     seen: list[Seen] = field(default_factory=list)
 
+    def reset(self) -> None:
+        """Forgets what was seen and what was to happen."""
+        self.troubles, self.applies_to, self.drops_conditions = [], "PUT if-none-match", False
+        self.seen.clear()
+
     def count(self, method: str, *, conditional: bool | None = None) -> int:
         return sum(
             request.method == method and (conditional is None or request.conditional == conditional)

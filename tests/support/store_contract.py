@@ -272,6 +272,15 @@ class StoreContract:
         output.close()
         assert store.read("data/big").equals(pa.py_buffer(b"".join(chunks)))
 
+    def test_a_stream_replaces_at_its_close(self, store: ObjectStore) -> None:
+        store.put("a", b"before")
+        output = store.open_output("a")
+        output.write(b"afterwards")
+        assert store.read("a").to_pybytes() == b"before"
+        output.close()
+        assert store.read("a").to_pybytes() == b"afterwards"
+        assert store.read_range("a", ByteRange(5, 5)).to_pybytes() == b"wards"
+
     def test_an_empty_stream_makes_an_empty_object(self, store: ObjectStore) -> None:
         store.open_output("empty").close()
         assert store.size("empty") == 0
