@@ -36,6 +36,11 @@ def _tables() -> Iterator[tuple[str, pa.Table]]:
         yield name, pa.table({"x": CASES[name][0].slice(0, 1500)})
     for name in ("lists of vectors", "lists of binaries", "full-zip binaries", "vectors with null items"):
         yield name, pa.table({"x": CASES[name][0].slice(0, 60)})
+    rng = np.random.default_rng(2)
+    yield (
+        "pages of lists",
+        pa.table({"x": arrays.list_of(lambda k: arrays.leaf(pa.int8(), k, 0, rng), 80_000, 0.1, rng)}),
+    )
     yield "many chunks of lists", arrays.nested_table(4000, 0.2, maps=False).select(["list_int", "list_struct"])
 
 
@@ -68,7 +73,7 @@ def test_bytes_changed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pa, "allocate_buffer", allocate_guarded)
     monkeypatch.setattr("lance_spark.storage.memory._copied", guarded)
     rng = np.random.default_rng(len(name))
-    for _ in range(FLIPS):
+    for _ in range(FLIPS if len(content) < 100_000 else FLIPS // 4):
         damaged = bytearray(content)
         for position in rng.integers(0, len(content), int(rng.integers(1, 4))):
             damaged[position] ^= int(rng.integers(1, 256))
