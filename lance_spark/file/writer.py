@@ -4,16 +4,17 @@
 
     page buffers                 each from a 64-byte boundary
     global buffer 0              lance.file.FileDescriptor: schema and number of rows
+                                 (other global buffers stand among the pages)
     column metadata 0..C-1       lance.file.v2.ColumnMetadata, back to back
     C x (u64 position, u64 size) of the column metadata
-    1 x (u64 position, u64 size) of the global buffers
+    G x (u64 position, u64 size) of the global buffers
     footer, 40 bytes
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -113,6 +114,7 @@ class FileWriter:
             for top, field in enumerate(schema.fields)
             for path, steps in leaf_steps(field)
         ]
+        self._global_buffers: list[tuple[int, int]] = []
         self._num_rows = 0
         self._output = store.open_output(path)
         self._state = _State.OPEN
@@ -141,6 +143,18 @@ class FileWriter:
                     self._write_page(column, page)
         self._num_rows += batch.num_rows
         self._state = _State.OPEN
+
+    def add_global_buffer(self, data: pa.Buffer | bytes) -> int:
+        """Writes bytes that belong to no column; returns their number, by which readers find them (0 is the schema)."""
+        self._require_usable()
+        buffer = pa.py_buffer(data) if isinstance(data, bytes) else data
+        self._global_buffers.append((self._write_aligned(buffer), buffer.size))
+        return len(self._global_buffers)
+
+    def add_schema_metadata(self, key: str, value: bytes) -> None:
+        """Puts an entry into the metadata of the file's schema."""
+        self._require_usable()
+        self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def close(self) -> WrittenFile:
         """Writes what is left and publishes the file.
@@ -216,7 +230,7 @@ class FileWriter:
     def _write_tail(self) -> None:
         message = file_pb2.FileDescriptor(schema=schema_to_proto(self._schema), length=self._num_rows)
         descriptor = pa.py_buffer(message.SerializeToString())
-        global_buffers = [(self._write_aligned(descriptor), descriptor.size)]
+        global_buffers = [(self._write_aligned(descriptor), descriptor.size), *self._global_buffers]
         columns_start = self._output.tell()
         places = []
         for column in self._columns:

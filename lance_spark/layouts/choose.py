@@ -95,8 +95,9 @@ def _page(levels: Levels, values: pa.Array, limits: ChunkLimits, settings: PageS
             return page
     if pa.types.is_dictionary(values.type) or _smallest_bits(block or leaf_block(values)) % 8:
         raise UnsupportedFeatureError(
-            "a list of booleans or dictionary values holds too many empty lists in one row; use another type",
-            feature="long runs of empty lists",
+            f"values of type {values.type} are too large for a chunk, or follow too many empty lists of one row; "
+            "use another type",
+            feature="page layout",
         )
     return encode_full_zip(levels, choose_values(block or leaf_block(values), settings.version, settings.metadata))
 

@@ -290,3 +290,34 @@ def test_a_waiting_page_does_not_keep_its_batch_alive(tmp_path: Path) -> None:
             writer.write(pa.ipc.open_stream(sink.getvalue()).read_next_batch())
             del batch, sink
         assert pa.total_allocated_bytes() - before < 20 << 20
+
+
+def test_global_buffers_and_schema_metadata(tmp_path: Path) -> None:
+    with open_writer(tmp_path, NUMBERS.schema) as writer:
+        assert writer.add_global_buffer(b"one") == 1
+        writer.write(NUMBERS)
+        assert writer.add_global_buffer(pa.py_buffer(b"two")) == 2
+        writer.add_schema_metadata("key", b"value")
+    reference = assert_file_holds(tmp_path / "f.lance", NUMBERS.replace_schema_metadata({"key": "value"}))
+    assert [reference.read_global_buffer(number) for number in (1, 2)] == [b"one", b"two"]
+    assert reference.metadata().schema.metadata == {b"key": b"value"}
+
+
+@pytest.mark.parametrize(
+    ("compression", "version"),
+    [(name, version) for name in ("lz4", "zstd", "none", "fsst") for version in ("2.1", "2.2")],
+)
+def test_compression_that_the_metadata_ask_for(tmp_path: Path, compression: str, version: str) -> None:
+    asked = {"lance-encoding:compression": compression, "lance-encoding:bss": "on"}
+    columns = {
+        "i": pa.array(range(20_000)),
+        "f": pa.array(np.linspace(0, 1, 20_000)),
+        "s": pa.array([f"number {i // 3}" for i in range(20_000)]),
+        "long": pa.array([f"number {i}" * 60 for i in range(20_000)]),
+        "nulls": pa.array([None if i % 3 else i for i in range(20_000)]),
+        "l": pa.array([[i] * (i % 3) for i in range(20_000)]),
+    }
+    schema = pa.schema([pa.field(name, column.type, metadata=asked) for name, column in columns.items()])
+    table = pa.table(list(columns.values()), schema=schema)
+    path, _ = write_file(tmp_path, table, version)
+    assert_file_holds(path, table)
