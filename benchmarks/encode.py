@@ -52,7 +52,7 @@ def columns(rows: int) -> dict[str, pa.Array]:
         "int64, 10 % null": pa.array(wide, mask=rng.random(rows) < 0.1),
         "list<int32>": pa.ListArray.from_arrays(offsets, items),
         "struct<int, string>": pa.StructArray.from_arrays([pa.array(wide), unique], ["a", "b"]),
-        "bool": pa.array(rng.random(rows) < 0.5),
+        "bool": pa.array(rng.random(16 * rows) < 0.5),
     }
 
 
