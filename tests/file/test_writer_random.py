@@ -14,7 +14,7 @@ from tests.support.strategies import arrays
 from tests.support.written_files import assert_file_holds, write_file
 
 PAGE_BYTES = st.sampled_from([1, 100, 1000, 8 << 20])
-_QUIET = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+_QUIET = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])

@@ -11,7 +11,7 @@ from tests.support.arrays import leaves_table, nested_table
 from tests.support.written_files import assert_file_holds, write_file
 
 VERSIONS = ("2.1", "2.2")
-ROWS = (0, 1, 2, 1024, 1025, 5000)
+ROWS = (0, 1, 1024, 1025)
 NULLS = (0.0, 0.3, 1.0)
 
 
