@@ -24,6 +24,20 @@ def take(array: pa.Array, places: Int64Array) -> pa.Array:
     return pa.concat_arrays([array.slice(start, length) for start, length in runs])
 
 
+def take_chunked(column: pa.ChunkedArray, places: Int64Array) -> pa.ChunkedArray:
+    """The values of a column at `places`, all of them inside of it; a copy."""
+    if not _has_nested_fixed_size_list(column.type) or column.num_chunks == 0:
+        return column.take(pa.array(places))
+    return pa.chunked_array([take(pa.concat_arrays(column.chunks), places)], column.type)
+
+
+def filter_chunked(column: pa.ChunkedArray, keep: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column where `keep` (bool, as long, without nulls) is true; a copy."""
+    if not _has_nested_fixed_size_list(column.type):
+        return column.filter(keep)
+    return take_chunked(column, np.flatnonzero(keep.to_numpy()))
+
+
 def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_fixed_size_list(dtype.value_type):
         return True

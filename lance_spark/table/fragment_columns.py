@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.reader import FileReader
+from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.schema.arrow import to_arrow_type
@@ -83,8 +84,8 @@ class FragmentColumns:
             # Most rows of a window are wanted: decoding all of it is cheaper than stepping over the others.
             first = int(rows.starts[0])
             whole = self._read(RowRanges.of(first, int(rows.stops[-1])))
-            positions = pa.array(rows.indices() - first)
-            return [column.take(positions) for column in whole]
+            positions = rows.indices() - first
+            return [take_chunked(column, positions) for column in whole]
         return self._read(rows)
 
     def encoded_widths(self) -> list[float]:

@@ -19,6 +19,7 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.sql import parse
+from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -206,7 +207,7 @@ class Scan:
             kept = rows.indices()[keep.to_numpy()]
             if len(kept) < rows.num_rows:
                 rows = row_ranges(kept)
-                columns = {name: column.filter(keep) for name, column in columns.items()}
+                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
         later = _named(self._later_fields, source.later.read(rows))
         columns = self._with_system(columns | later, source.lineage, rows, self.output)
         return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
+from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.scan import Scan, no_columns
 
@@ -39,7 +40,8 @@ def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Tabl
     rows = pa.concat_tables(parts)
     if len(wanted) == len(positions) and bool((wanted == positions).all()):
         return rows
-    return rows.take(pa.array(places))
+    columns = [take_chunked(column, places) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _positions(indices: Sequence[int]) -> Int64Array:
