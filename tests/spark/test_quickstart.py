@@ -1,0 +1,36 @@
+"""The quickstart runs as printed in the README, and the reference library opens its table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_quickstart(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    script = str(ROOT / "examples" / "quickstart.py")
+    result = subprocess.run(
+        [sys.executable, script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert "The newest version has 1797 rows." in result.stdout
+    assert "Version 1 has 1000 rows." in result.stdout
+    assert "PushedFilters: [IsNotNull(label), EqualTo(label,7), GreaterThanOrEqual(id,1700)]" in result.stdout
+    dataset = lance.dataset(str(tmp_path / "digits.lance"))
+    assert dataset.version == 2
+    assert dataset.count_rows("label = 7") == 179
+    assert dataset.schema.field("vector").type == pa.list_(pa.float32(), 64)
+    pictures = dataset.to_table(columns=["picture"])["picture"].to_pylist()
+    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
