@@ -23,6 +23,7 @@ from lance_spark.table.refs import Branch, Tag
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CREATE, CommitOptions, save
 from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.take import take
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
@@ -114,6 +115,35 @@ class Dataset:
     def branches(self) -> dict[str, Branch]:
         """The table's branches but the main one, by name."""
         return self.location.refs.branches()
+
+    def create_tag(self, name: str, version: int | None = None) -> Dataset:
+        """The version that a new tag names: `version` of this branch, this dataset's own version if None.
+
+        Raises:
+            NotFoundError: there is no such version.
+            InvalidInputError: the tag exists, or no tag can have this name.
+            StorageError: the store failed; the tag may exist.
+        """
+        return Dataset(self.location, create_tag(self.location, name, self._or_own(version)))
+
+    def update_tag(self, name: str, version: int | None = None) -> Dataset:
+        """The version that a tag names from now on; which, as in `create_tag`. The last of two writers counts.
+
+        Raises:
+            NotFoundError: there is no such tag or version.
+        """
+        return Dataset(self.location, update_tag(self.location, name, self._or_own(version)))
+
+    def delete_tag(self, name: str) -> None:
+        """Removes a tag, not the version.
+
+        Raises:
+            NotFoundError: there is no such tag.
+        """
+        delete_tag(self.location, name)
+
+    def _or_own(self, version: int | None) -> int:
+        return self.version if version is None else version
 
     def plan(
         self,

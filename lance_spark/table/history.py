@@ -114,6 +114,19 @@ class History:
                 continue
         raise NotFoundError(f"{self.store.uri} has no version {version}")
 
+    def manifest_size(self, version: int) -> int:
+        """Bytes of the manifest file of a version that is no detached one.
+
+        Raises:
+            NotFoundError: there is no such version.
+        """
+        for naming in (ManifestNaming.V2, ManifestNaming.V1):
+            try:
+                return self.store.size(naming.path(version))
+            except NotFoundError:
+                continue
+        raise NotFoundError(f"{self.store.uri} has no version {version}")
+
     def transaction(self, file: ManifestFile) -> Transaction | None:
         """What made a version: from its manifest, or from the file that the manifest names; None if neither tells."""
         if file.transaction is not None:

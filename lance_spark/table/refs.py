@@ -55,6 +55,11 @@ class Refs:
     def __init__(self, main_root: ObjectStore) -> None:
         self._store = main_root
 
+    @property
+    def store(self) -> ObjectStore:
+        """The root of the main branch, which has the files of all tags and branches."""
+        return self._store
+
     def tag(self, name: str) -> Tag:
         """The tag of this name.
 
@@ -85,7 +90,18 @@ class Refs:
         names = (entry.path.rpartition("/")[2] for entry in self._store.list(folder))
         return [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
 
+    def tag_content(self, name: str) -> dict[str, object]:
+        """All members of a tag's file, those too that `Tag` leaves out; errors as `tag`."""
+        return self._content(tag_path(name), name, "tag")
+
     def _read(self, path: str, name: str, what: str, build: Callable[[str, Mapping[str, object]], RefT]) -> RefT:
+        content = self._content(path, name, what)
+        try:
+            return build(name, content)
+        except CorruptFileError as error:
+            raise error.at(path=path) from None
+
+    def _content(self, path: str, name: str, what: str) -> dict[str, object]:
         try:
             data = self._store.read(path)
         except NotFoundError:
@@ -96,10 +112,7 @@ class Refs:
             raise CorruptFileError(f"not the description of a {what}: {error}", path=path) from error
         if not isinstance(content, dict):
             raise CorruptFileError(f"not the description of a {what}", path=path)
-        try:
-            return build(name, content)
-        except CorruptFileError as error:
-            raise error.at(path=path) from None
+        return content
 
 
 def _tag(name: str, content: Mapping[str, object]) -> Tag:
