@@ -70,6 +70,10 @@ class NewTable:
     stable_row_ids: bool = False
 
 
+Rebase = Callable[[Manifest], CommittableOperation]
+"""The operation as it is on a version newer than the one that was read. Raises a `CommitConflictError`."""
+
+
 class Commit:
     """One transaction on its way into a table. Use it once.
 
@@ -77,6 +81,7 @@ class Commit:
         history: the versions of the branch to commit to.
         base: the version that the transaction has read; None if there was no table.
         transaction: what to commit; `read_version` is that of `base`, or 0.
+        rebase: for an operation whose message depends on the version that it follows.
     """
 
     def __init__(
@@ -86,6 +91,7 @@ class Commit:
         transaction: Transaction,
         new_table: NewTable,
         policy: RetryPolicy | None = None,
+        rebase: Rebase | None = None,
     ) -> None:
         if not isinstance(transaction.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {transaction.operation.kind.value} is not for committing")
@@ -96,6 +102,7 @@ class Commit:
         self._operation: CommittableOperation = transaction.operation
         self._new_table = new_table
         self._policy = policy or RetryPolicy()
+        self._rebase = rebase
         self._current = base
 
     def run(self) -> Manifest:
@@ -128,6 +135,7 @@ class Commit:
             committed = self._catch_up(newest)
             if committed is not None:
                 return committed
+            self._move_on(transaction_file)
             naming = ManifestNaming.V2 if newest is None else newest.naming
             manifest = self._next_manifest(transaction_file)
             payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
@@ -161,6 +169,18 @@ class Commit:
             self._current = file.manifest
         return None
 
+    def _move_on(self, transaction_file: str) -> None:
+        """Makes the transaction what it is on the newest version."""
+        if self._rebase is None or self._current is None or self._current is self._base:
+            return
+        operation = self._rebase(self._current)
+        if operation == self._operation:
+            return
+        self._operation = operation
+        self._transaction = replace(self._transaction, operation=operation)
+        if transaction_file:
+            self._store.put(f"{TRANSACTIONS}/{transaction_file}", self._transaction.to_bytes())
+
     def _check_conflict(self, theirs: Manifest, transaction: Transaction | None) -> None:
         operation = OtherOperation(OperationKind.UNKNOWN) if transaction is None else transaction.operation
         if self._base is None:
@@ -170,7 +190,12 @@ class Commit:
                 theirs=operation.kind.value,
                 table_version=theirs.version,
             )
-        check_conflict(Rivals(self._operation, operation, self._base.schema, theirs.schema, theirs.version))
+        base = self._base
+        check_conflict(
+            Rivals(
+                self._operation, operation, base.schema, theirs.schema, theirs.version, base.fragments, theirs.fragments
+            )
+        )
 
     def _after_clean_up(self, newest: int, missing: int) -> Manifest:
         """Our own version, if it can be seen in the newest one, though versions in between are gone.
@@ -180,7 +205,7 @@ class Commit:
         """
         ours = self._operation.data_file_paths()
         manifest = self._history.load(newest).manifest
-        if ours and ours <= _data_files(manifest):
+        if ours and ours <= _files(manifest):
             return manifest
         raise RetryableConflictError(
             f"version {missing} of {self._store.uri} was cleaned up before it could be checked for a conflict. "
@@ -251,11 +276,16 @@ class Commit:
             if own is None or follower is None or follower >= own:
                 return False
             paths = self._operation.data_file_paths()
-            return not paths or not paths & _data_files(self._history.load(newest.version).manifest)
+            return not paths or not paths & _files(self._history.load(newest.version).manifest)
         except LanceError:
             # The version is there; trouble with looking around must not read as a failed commit.
             return False
 
 
-def _data_files(manifest: Manifest) -> frozenset[str]:
-    return frozenset(file.path for message in manifest.fragments.messages for file in message.files)
+def _files(manifest: Manifest) -> frozenset[str]:
+    """Paths of data files and deletion files as `CommittableOperation.data_file_paths` has them."""
+    paths = {file.path for message in manifest.fragments.messages for file in message.files}
+    for fragment in manifest.fragments:
+        if fragment.deletion_file is not None:
+            paths.add(fragment.deletion_file.path(fragment.id))
+    return frozenset(paths)

@@ -8,11 +8,12 @@ library; where ours is stricter, the rule says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.table.operations import Append, Operation, OperationKind, Overwrite
+from lance_spark.table.fragment import FragmentList
+from lance_spark.table.operations import Append, Delete, Operation, OperationKind, Overwrite
 from lance_spark.table.operations import OperationKind as Kind
 
 
@@ -26,6 +27,7 @@ class Rivals:
         before: schema of the version that ours has read.
         after: schema of the version that theirs has made.
         version: number of that version.
+        fragments_before, fragments_after: fragments of these two versions.
     """
 
     ours: Operation
@@ -33,6 +35,8 @@ class Rivals:
     before: LanceSchema
     after: LanceSchema
     version: int
+    fragments_before: FragmentList = field(default_factory=FragmentList)
+    fragments_after: FragmentList = field(default_factory=FragmentList)
 
 
 Rule = Callable[[Rivals], None]
@@ -86,6 +90,23 @@ def same_columns(rivals: Rivals) -> None:
             retryable(rivals)
 
 
+def same_data_files(rivals: Rivals) -> None:
+    """Ours may follow if theirs left the fragments that ours touches, and no data file of them changed.
+
+    Files that no longer hold a column of the table may have gone. Which rows theirs deleted is looked at when the
+    deletion files are merged.
+    """
+    assert isinstance(rivals.ours, Delete)
+    touched = rivals.ours.fragment_ids
+    after = {message.id: message for message in rivals.fragments_after.messages if message.id in touched}
+    for message in rivals.fragments_before.messages:
+        if message.id not in touched:
+            continue
+        found = after.get(message.id)
+        if found is None or not all(file in message.files for file in found.files):
+            retryable(rivals)
+
+
 def other_config_keys(rivals: Rivals) -> None:
     """Ours may follow unless it sets config too: which keys theirs has set is not looked at."""
     assert isinstance(rivals.ours, Overwrite)
@@ -113,6 +134,25 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.DATA_OVERLAY: retryable,
         Kind.UNKNOWN: retryable,
     },
+    Kind.DELETE: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: same_data_files,
+        Kind.OVERWRITE: incompatible,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: same_data_files,
+        Kind.MERGE: retryable,
+        Kind.RESTORE: incompatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: same_data_files,
+        Kind.PROJECT: same_data_files,
+        Kind.UPDATE_CONFIG: compatible,
+        Kind.DATA_REPLACEMENT: same_data_files,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
     # An overwrite replaces whatever is there, so only a rival for the same replacement stands against it.
     Kind.OVERWRITE: {
         Kind.APPEND: compatible,
@@ -126,6 +166,26 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.UPDATE: compatible,
         Kind.PROJECT: compatible,
         Kind.UPDATE_CONFIG: other_config_keys,
+        Kind.DATA_REPLACEMENT: compatible,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+    # A restore brings back a version whatever came after it.
+    Kind.RESTORE: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: compatible,
+        Kind.OVERWRITE: compatible,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: compatible,
+        Kind.MERGE: compatible,
+        Kind.RESTORE: compatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: compatible,
+        Kind.PROJECT: compatible,
+        Kind.UPDATE_CONFIG: retryable,
         Kind.DATA_REPLACEMENT: compatible,
         Kind.UPDATE_MEM_WAL_STATE: incompatible,
         Kind.CLONE: compatible,

@@ -14,6 +14,8 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.blob_columns import shown
+from lance_spark.table.changes import restore
+from lance_spark.table.delete import delete_rows
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.limit import limited
 from lance_spark.table.location import TableLocation
@@ -142,6 +144,20 @@ class Dataset:
         """
         delete_tag(self.location, name)
 
+    def restore(self, version: int | None = None) -> Dataset:
+        """The branch's new newest version, with the content of `version`; with that of this dataset if it is None.
+
+        Schema, rows, indices, config and table metadata are as they were; nothing that came since is lost, its versions
+        stay. To restore the newest version makes a version too.
+
+        Raises:
+            NotFoundError: there is no such version.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        return Dataset(self.location, restore(self.location, self._or_own(version)))
+
     def _or_own(self, version: int | None) -> int:
         return self.version if version is None else version
 
@@ -243,6 +259,25 @@ class Dataset:
             NotFoundError: no such column.
         """
         return take(self.plan(columns=columns), self.fragments, indices)
+
+    def delete(self, filter: str | Expr) -> Dataset:
+        """The table without those rows of this version for which `filter` is true; this version if there are none.
+
+        Rows that others have added since stay, unless others have changed rows that are to go: then the filter is
+        asked again, on the newest version. A row for which the filter is null stays.
+
+        Args:
+            filter: a condition as after WHERE.
+
+        Raises:
+            InvalidInputError: the filter makes no sense, or fails on a value. Nothing was changed.
+            NotFoundError: the filter names a column that the table does not have.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        return Dataset(self.location, delete_rows(self.location, self.manifest, filter))
 
 
 def open_dataset(

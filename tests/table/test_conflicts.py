@@ -13,7 +13,7 @@ from lance_spark._proto import transaction_pb2
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.table.conflicts import RULES, Rivals, check_conflict
-from lance_spark.table.operations import COMMITTABLE, Append, OperationKind, OtherOperation, Overwrite
+from lance_spark.table.operations import COMMITTABLE, Append, Delete, OperationKind, OtherOperation, Overwrite
 from lance_spark.table.operations.base import CommittableOperation
 
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
@@ -34,13 +34,23 @@ def test_every_operation_of_the_wire_has_a_kind() -> None:
 # "ok" commits, "R" is retryable, "X" is incompatible; measured with the reference library, unknown ones aside.
 EXPECTED = {
     K.APPEND: {K.OVERWRITE: "X", K.RESTORE: "X", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "R", K.UNKNOWN: "R"},
+    K.DELETE: {
+        K.OVERWRITE: "X",
+        K.MERGE: "R",
+        K.RESTORE: "X",
+        K.UPDATE_MEM_WAL_STATE: "X",
+        K.DATA_OVERLAY: "R",
+        K.UNKNOWN: "R",
+    },
     K.OVERWRITE: {K.OVERWRITE: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "R", K.UNKNOWN: "R"},
 }
 ERRORS = {"R": RetryableConflictError, "X": IncompatibleConflictError}
 
 
 @pytest.mark.parametrize("theirs", list(OperationKind), ids=lambda kind: kind.value)
-@pytest.mark.parametrize("ours", [Append(()), Overwrite((), SCHEMA)], ids=lambda operation: operation.kind.value)
+@pytest.mark.parametrize(
+    "ours", [Append(()), Delete((), (), "a = 1"), Overwrite((), SCHEMA)], ids=lambda operation: operation.kind.value
+)
 def test_cells(ours: CommittableOperation, theirs: OperationKind) -> None:
     rivals = Rivals(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7)
     verdict = EXPECTED[ours.kind].get(theirs, "ok")

@@ -11,10 +11,12 @@ from lance_spark.table.operations.base import (
     OtherOperation,
     Settings,
 )
+from lance_spark.table.operations.delete import Delete
 from lance_spark.table.operations.overwrite import Overwrite
+from lance_spark.table.operations.restore import Restore
 
 COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
-    operation.operation_kind: operation for operation in (Append, Overwrite)
+    operation.operation_kind: operation for operation in (Append, Delete, Overwrite, Restore)
 }
 """The operations that this release commits."""
 
@@ -36,10 +38,12 @@ __all__ = [
     "COMMITTABLE",
     "Append",
     "CommittableOperation",
+    "Delete",
     "Operation",
     "OperationKind",
     "OtherOperation",
     "Overwrite",
+    "Restore",
     "Settings",
     "parse_operation",
 ]

@@ -95,7 +95,7 @@ class CommittableOperation(Operation):
 
     @abstractmethod
     def data_file_paths(self) -> frozenset[str]:
-        """Paths of the data files that this operation adds; no other commit ever names them."""
+        """Paths of the data files (below `data/`) and deletion files that it adds; no other commit ever adds them."""
 
 
 @dataclass(frozen=True, slots=True)

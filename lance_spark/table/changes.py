@@ -1,0 +1,41 @@
+"""Versions that are made without writing a data file."""
+
+from __future__ import annotations
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.file_version import FileVersion
+from lance_spark.table.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import CommittableOperation, Restore
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import is_detached
+from lance_spark.table.transaction import Transaction
+
+
+def restore(table: TableLocation, version: int, policy: RetryPolicy | None = None) -> Manifest:
+    """The new version of the branch `table` that has the content of `version`.
+
+    Raises:
+        NotFoundError: there is no such version.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: one of the two versions needs something that this release does not write.
+    """
+    restored = table.at(version).manifest
+    _check_in_history(restored)
+    newest = table.history.load_latest().manifest
+    return _commit(table, newest, Restore(version, restored), policy)
+
+
+def _check_in_history(manifest: Manifest) -> None:
+    if is_detached(manifest.version):
+        raise InvalidInputError(f"version {manifest.version} is a detached one, which has no place in the history")
+
+
+def _commit(
+    table: TableLocation, base: Manifest, operation: CommittableOperation, policy: RetryPolicy | None
+) -> Manifest:
+    # Only old tables without files lack a version; the newest one of the format is as good as any for these.
+    new_table = NewTable(data_format(base) or FileVersion.V2_2)
+    return Commit(table.history, base, Transaction.new(base.version, operation), new_table, policy).run()
