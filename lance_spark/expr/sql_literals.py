@@ -1,12 +1,14 @@
-"""Number, date, time, interval and binary literals of SQL.
+"""String, number, date, time, interval and binary literals of SQL.
 
-As in Spark, `5` is an integer, `5.0` a decimal and `5e0` a double; a suffix says otherwise: `5L` bigint, `5S` smallint,
-`5Y` tinyint, `5D` double, `5F` float, `5BD` decimal.
+Strings stand in single or double quotes with backslash escapes (`\\n`, `\\'`, `\\u0041`, `\\101`; a doubled quote is
+one quote), or behind an R as they are. As in Spark, `5` is an integer, `5.0` a decimal and `5e0` a double; a suffix
+says otherwise: `5L` bigint, `5S` smallint, `5Y` tinyint, `5D` double, `5F` float, `5BD` decimal.
 """
 
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -22,6 +24,44 @@ from lance_spark.expr.literals import (
     time_literal,
     timestamp_literal,
 )
+
+STRING = re.compile(
+    r"""[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" """, re.VERBOSE | re.DOTALL
+)
+"""A string literal with its quotes."""
+
+NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:BD|[LSYFD])?", re.IGNORECASE)
+"""A number literal without sign."""
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+_CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+
+def read_string(text: str) -> str:
+    """What a `STRING` means (Spark's `unescapeSQLString`). `\\%` and `\\_` stay as they are, for LIKE.
+
+    Raises:
+        InvalidInputError: an escape of half a surrogate pair, or of what is no code point.
+    """
+    if text[0] in "rR":
+        return text[2:-1]
+    quote = text[0]
+    pieces = re.split(r"(\\.)", text[1:-1], flags=re.DOTALL)
+    # A doubled quote is one quote, unless a backslash already took the first of the two.
+    doubled = "".join(piece if index % 2 else piece.replace(quote * 2, quote) for index, piece in enumerate(pieces))
+    return _ESCAPE.sub(_escaped_character, doubled)
+
+
+def _escaped_character(match: re.Match[str]) -> str:
+    four, eight, octal, single = match.groups()
+    if octal:
+        return chr(int(octal, 8))
+    if single:
+        return _CONTROLS.get(single, match[0] if single in "%_" else single)
+    code = int(four or eight, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise InvalidInputError(f"{match[0]} is no character")
+    return chr(code)
 
 
 def read_number(text: str) -> Literal | None:
