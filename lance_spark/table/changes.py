@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.operations import CommittableOperation, Restore
+from lance_spark.table.operations import CommittableOperation, Restore, UpdateConfig
 from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
 from lance_spark.table.transaction import Transaction
 
@@ -28,6 +32,37 @@ def restore(table: TableLocation, version: int, policy: RetryPolicy | None = Non
     return _commit(table, newest, Restore(version, restored), policy)
 
 
+def update_config(
+    table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
+) -> Manifest:
+    """The new version of the branch `table` whose config has `entries`; None removes one.
+
+    Args:
+        base: the version that the caller has seen.
+
+    Raises:
+        InvalidInputError: an entry is no text.
+        CommitConflictError: another writer has changed one of the entries since `base`. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    return _commit(table, base, UpdateConfig(config=_update_of(entries)), policy)
+
+
+def update_metadata(
+    table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
+) -> Manifest:
+    """As `update_config`, for the table's metadata."""
+    return _commit(table, base, UpdateConfig(table_metadata=_update_of(entries)), policy)
+
+
+def _update_of(entries: Mapping[str, str | None]) -> UpdateMap:
+    for key, value in entries.items():
+        if not isinstance(key, str) or not isinstance(value, (str, type(None))):
+            raise InvalidInputError(f"{key!r}: {value!r} is no entry; keys and values are text, None removes a key")
+    return UpdateMap(MappingProxyType(dict(entries)))
+
+
 def _check_in_history(manifest: Manifest) -> None:
     if is_detached(manifest.version):
         raise InvalidInputError(f"version {manifest.version} is a detached one, which has no place in the history")
@@ -36,6 +71,7 @@ def _check_in_history(manifest: Manifest) -> None:
 def _commit(
     table: TableLocation, base: Manifest, operation: CommittableOperation, policy: RetryPolicy | None
 ) -> Manifest:
+    _check_in_history(base)
     # Only old tables without files lack a version; the newest one of the format is as good as any for these.
     new_table = NewTable(data_format(base) or FileVersion.V2_2)
     return Commit(table.history, base, Transaction.new(base.version, operation), new_table, policy).run()

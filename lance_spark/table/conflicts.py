@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.fragment import FragmentList
-from lance_spark.table.operations import Append, Delete, Operation, OperationKind, Overwrite
+from lance_spark.table.operations import Append, Delete, Operation, OperationKind, Overwrite, UpdateConfig
 from lance_spark.table.operations import OperationKind as Kind
+from lance_spark.table.operations.update_map import UpdateMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,36 @@ def other_config_keys(rivals: Rivals) -> None:
         retryable(rivals)
 
 
+def unless_schema_metadata(rivals: Rivals) -> None:
+    """Ours may follow a change of the table's config and metadata, but not one of metadata of schema or fields."""
+    if not isinstance(rivals.theirs, UpdateConfig):
+        retryable(rivals)
+    elif rivals.theirs.changes_schema:
+        incompatible(rivals)
+
+
+def other_keys(rivals: Rivals) -> None:
+    """Ours may follow if theirs has changed other keys.
+
+    A replacement of all entries changes every key; the reference library looks only at those that it sets.
+    """
+    assert isinstance(rivals.ours, UpdateConfig)
+    if not isinstance(rivals.theirs, UpdateConfig):
+        retryable(rivals)
+    elif rivals.ours.collides(rivals.theirs):
+        incompatible(rivals)
+
+
+def other_keys_than_overwrite(rivals: Rivals) -> None:
+    """Ours may follow an overwrite that did not set a key of ours."""
+    assert isinstance(rivals.ours, UpdateConfig)
+    config = rivals.ours.config
+    if not isinstance(rivals.theirs, Overwrite):
+        retryable(rivals)
+    elif config is not None and config.collides(UpdateMap(rivals.theirs.config_upserts)):
+        incompatible(rivals)
+
+
 RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
     Kind.APPEND: {
         Kind.APPEND: compatible,
@@ -185,7 +216,27 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.RESERVE_FRAGMENTS: compatible,
         Kind.UPDATE: compatible,
         Kind.PROJECT: compatible,
-        Kind.UPDATE_CONFIG: retryable,
+        Kind.UPDATE_CONFIG: unless_schema_metadata,
+        Kind.DATA_REPLACEMENT: compatible,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+    # Config and table metadata have nothing to do with rows and columns.
+    Kind.UPDATE_CONFIG: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: compatible,
+        Kind.OVERWRITE: other_keys_than_overwrite,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: compatible,
+        Kind.MERGE: compatible,
+        Kind.RESTORE: compatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: compatible,
+        Kind.PROJECT: compatible,
+        Kind.UPDATE_CONFIG: other_keys,
         Kind.DATA_REPLACEMENT: compatible,
         Kind.UPDATE_MEM_WAL_STATE: incompatible,
         Kind.CLONE: compatible,

@@ -14,7 +14,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.blob_columns import shown
-from lance_spark.table.changes import restore
+from lance_spark.table.changes import restore, update_config, update_metadata
 from lance_spark.table.delete import delete_rows
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.limit import limited
@@ -157,6 +157,22 @@ class Dataset:
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
         return Dataset(self.location, restore(self.location, self._or_own(version)))
+
+    def update_config(self, entries: Mapping[str, str | None]) -> Dataset:
+        """The version in which the table's config has these entries; None removes one.
+
+        Raises:
+            InvalidInputError: an entry is no text.
+            IncompatibleConflictError: since this version another writer has changed one of the entries.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        return Dataset(self.location, update_config(self.location, self.manifest, entries))
+
+    def update_metadata(self, entries: Mapping[str, str | None]) -> Dataset:
+        """The version in which the table's metadata has these entries; None removes one. Raises as `update_config`."""
+        return Dataset(self.location, update_metadata(self.location, self.manifest, entries))
 
     def _or_own(self, version: int | None) -> int:
         return self.version if version is None else version

@@ -14,9 +14,10 @@ from lance_spark.table.operations.base import (
 from lance_spark.table.operations.delete import Delete
 from lance_spark.table.operations.overwrite import Overwrite
 from lance_spark.table.operations.restore import Restore
+from lance_spark.table.operations.update_config import UpdateConfig
 
 COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
-    operation.operation_kind: operation for operation in (Append, Delete, Overwrite, Restore)
+    operation.operation_kind: operation for operation in (Append, Delete, Overwrite, Restore, UpdateConfig)
 }
 """The operations that this release commits."""
 
@@ -45,5 +46,6 @@ __all__ = [
     "Overwrite",
     "Restore",
     "Settings",
+    "UpdateConfig",
     "parse_operation",
 ]
