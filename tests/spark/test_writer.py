@@ -1,0 +1,104 @@
+"""The writer without a Spark: what tasks leave, and what becomes of it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+import lance_spark
+from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, LanceError
+from lance_spark.spark import writer as writer_module
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.writer import LanceWriter
+
+SCHEMA = StructType([StructField("id", LongType())])
+ROWS = pa.RecordBatch.from_pydict({"id": pa.array(range(10), pa.int64())})
+
+
+@pytest.fixture
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(writer_module, "_ABORT_WAIT", 0.0)
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table([ROWS["id"]], names=["id"]), uri)
+    return uri
+
+
+def job(uri: str) -> LanceWriter:
+    return LanceWriter(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=False)
+
+
+def data_files(uri: str) -> set[str]:
+    return {path.name for path in (Path(uri) / "data").iterdir()}
+
+
+def travelled(writer: LanceWriter) -> LanceWriter:
+    """Tasks and the commit get copies of the writer."""
+    return pickle.loads(pickle.dumps(writer))
+
+
+def test_a_commit_of_all_messages(uri: str) -> None:
+    writer = job(uri)
+    messages = [travelled(writer).write(iter([ROWS])) for _ in range(3)]
+    travelled(writer).commit(messages)
+    assert lance_spark.open(uri).count_rows() == 40
+    assert lance_spark.open(uri).version == 2
+
+
+def test_an_abort_removes_what_all_tasks_left(uri: str) -> None:
+    before = data_files(uri)
+    writer = job(uri)
+    other_job = job(uri)
+    others = travelled(other_job).write(iter([ROWS]))
+    message = travelled(writer).write(iter([ROWS]))
+    travelled(writer).write(iter([ROWS]))  # A task that was killed before it could tell.
+    travelled(writer).abort([message, None])
+    assert len(data_files(uri) - before) == 1, "the file of the other job stays"
+    travelled(other_job).commit([others])
+    assert lance_spark.open(uri).count_rows() == 20
+
+
+def test_an_abort_after_a_commit_keeps_its_files(uri: str) -> None:
+    writer = job(uri)
+    messages = [travelled(writer).write(iter([ROWS]))]
+    travelled(writer).commit(messages)
+    travelled(writer).abort(messages)
+    assert lance_spark.open(uri).to_table().num_rows == 20
+
+
+def test_a_refused_commit_removes_its_files(uri: str) -> None:
+    writer = job(uri)
+    messages = [travelled(writer).write(iter([ROWS]))]
+    lance_spark.write(pa.table({"other": ["x"]}), uri, mode="overwrite")
+    before = data_files(uri)
+    with pytest.raises(IncompatibleConflictError):
+        travelled(writer).commit(messages)
+    assert len(before - data_files(uri)) == 1
+    assert lance_spark.open(uri).version == 2
+
+
+def test_files_of_a_commit_that_may_be_there_are_kept(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never_answers(*_arguments: object) -> None:
+        raise CommitStateUnknownError("no answer", table_version=2, transaction="t")
+
+    writer = job(uri)
+    messages = [travelled(writer).write(iter([ROWS]))]
+    before = data_files(uri)
+    monkeypatch.setattr(writer_module, "commit_planned", never_answers)
+    with pytest.raises(LanceError):
+        travelled(writer).commit(messages)
+    travelled(writer).abort(messages)
+    assert data_files(uri) == before
+
+
+def test_a_second_attempt_sweeps_after_the_first(uri: str) -> None:
+    writer = job(uri)
+    travelled(writer).write(iter([ROWS]))  # Killed after it had written.
+    message = travelled(writer).write(iter([ROWS]))
+    second_attempt = type(message)(message.fragments, attempt=1)
+    travelled(writer).commit([second_attempt])
+    assert lance_spark.open(uri).count_rows() == 20
+    assert len(data_files(uri)) == 2
