@@ -29,7 +29,7 @@ from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write
 from lance_spark.table.write import FileLimits, remove_job_files, write_fragments
 
-_ABORT_LOOKS = 3
+_ABORT_LOOKS = 6
 _ABORT_WAIT = 0.5
 
 
