@@ -3,9 +3,10 @@
 sqlglot accepts more than a filter may say, and keeps some of it where it is easily lost: `x IS NAN` is a comparison
 with a column `nan`, SYMMETRIC a flag of BETWEEN, the length of VARCHAR gone, the AND of BETWEEN optional. Hence:
 
-- words: sqlglot's Spark parser knows the keywords of this grammar only, and calls keep the names they have in the text;
-- nodes: each class of node has a rule, which names the arguments it may carry; all others are refused;
-- tokens: a rule accounts for the tokens that its node is made of, and together they must be exactly the text's;
+- words: sqlglot gets the keywords of this grammar only. Every name and constant goes through it as the number of its
+  token, so that none can be taken for a keyword, a function that sqlglot knows, or a value it would rewrite.
+- nodes: each class of node has a rule, which names the arguments it may carry; all others are refused.
+- tokens: a rule accounts for the tokens that its node is made of, and together they must be exactly the text's.
 - operators: an operand binds as tightly as Spark's grammar (SqlBaseParser.g4) asks. Where sqlglot would group
   otherwise, as in `a = b IN (c)`, the text needs parentheses.
 """
@@ -25,7 +26,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import nodes
-from lance_spark.expr.literals import NULL, Literal, literal
+from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import ArithmeticOp, ComparisonOp, Expr, FunctionName
 from lance_spark.expr.sql import MAX_DEPTH, MAX_TREE_DEPTH
 from lance_spark.expr.sql_literals import (
@@ -41,25 +42,27 @@ from lance_spark.expr.sql_literals import (
 
 # Tokens
 
-_WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "ESCAPE", "NULL", "TRUE", "FALSE")
+_WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NULL", "TRUE", "FALSE")
 _SIGNS = ("==", "<>", "!=", "<=", ">=", "<=>", "::")
-_KEYWORDS = {word: Spark.Tokenizer.KEYWORDS[word] for word in (*_WORDS, *_SIGNS)}
-_TEXTS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING})
+_KEYWORDS = {word: Spark.Tokenizer.KEYWORDS[word] for word in (*_WORDS, *_SIGNS)} | {
+    # `::` is told from CAST by another node that sqlglot's Spark has no use for.
+    "::": TokenType.DOTCOLON
+}
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+_TEXTS = frozenset({*_NAMES, TokenType.NUMBER, TokenType.STRING})
 _KINDS = frozenset(_KEYWORDS.values()) | {Spark.Tokenizer.SINGLE_TOKENS[sign] for sign in "(),.+-*/%=<>!"}
-_VALUE_ENDS = _TEXTS | {TokenType.R_PAREN, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS)
 
 _CAST_WORDS = {*nodes.CAST_TYPES, "DECIMAL", "DEC", "NUMERIC", "BYTE", "SHORT", "INTEGER", "LONG", "REAL"}
 _CAST_TOKENS = {word: Spark.Tokenizer.KEYWORDS[word] for word in _CAST_WORDS}
-_LITERAL_TOKENS = {word: Spark.Tokenizer.KEYWORDS.get(word, TokenType.VARBINARY) for word in TYPED_LITERALS}
-_LITERAL_WORDS = {token.name: word for word, token in _LITERAL_TOKENS.items()}
+_VALUE_ENDS = _TEXTS | {TokenType.R_PAREN, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, *_CAST_TOKENS.values()}
 
 _BLANK = re.compile(r"(?:\s|--(?:[^\r\n]*[^\r\n\\])?(?=[\r\n]|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*")
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
 _OPERATORS = {"DIV", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "AT", *"&|^~"}
 _UNSUPPORTED = {
-    **{word: word.upper() for word in ("all", "case", "distinct", "exists", "select", "with")},
+    **{word: word.upper() for word in ("case", "exists", "select", "with")},
     **{"[": "an element of an array or map", "?": "a parameter", ":": "a parameter or path with :"},
 }
 
@@ -67,9 +70,37 @@ _UNSUPPORTED = {
 class _Tokenizer(Spark.Tokenizer):
     KEYWORDS: ClassVar = _KEYWORDS
     STRING_ESCAPES: ClassVar = ["\\", "'", '"']
-    NUMERIC_LITERALS: ClassVar[dict[Any, Any]] = {}
+    NUMERIC_LITERALS: ClassVar = {}
     HEX_STRINGS: ClassVar = []
     COMMANDS: ClassVar = set()
+
+
+@dataclass(slots=True)
+class _Token:
+    """A token, with what a string or quoted name means as its text.
+
+    `kept` is a word of the grammar that sqlglot knows by its text; `type` and `unit` stand around the text of a literal
+    such as DATE '2024-01-01' or INTERVAL '5' DAY.
+    """
+
+    kind: TokenType
+    text: str
+    start: int
+    end: int
+    kept: str = ""
+    type: str = ""
+    unit: str = ""
+
+    @property
+    def word(self) -> str:
+        return self.text.upper() if self.kind is TokenType.VAR else ""
+
+
+def _sent(number: int, token: _Token) -> str:
+    """What sqlglot sees of a token: its kind, or a text that stands for no word of SQL."""
+    if token.kind not in _TEXTS:
+        return token.kind.name
+    return token.kept or f"{'n' if token.kind in _NAMES else 0}{number}"
 
 
 def _at(sql: str, start: int) -> str:
@@ -80,149 +111,107 @@ def _at(sql: str, start: int) -> str:
 def _unexpected(sql: str, start: int, end: int) -> InvalidInputError:
     text = sql[start:end]
     what = f"operator {text.upper()}" if text.upper() in _OPERATORS else _UNSUPPORTED.get(text.lower())
-    message = (
-        f"{what} is not supported in a filter"
-        if what
-        else f"unexpected {text!r}"
-        if text
-        else "unexpected end of the filter"
-    )
-    return InvalidInputError(f"{message} {_at(sql, start)}")
+    message = f"unexpected {text!r}" if text else "unexpected end of the filter"
+    return InvalidInputError(f"{f'{what} is not supported in a filter' if what else message} {_at(sql, start)}")
 
 
-def _tokens(sql: str) -> list[Token]:
-    """sqlglot's tokens, their texts read by Spark's rules; `line` is the token's number, by which errors find it."""
+def _tokens(sql: str) -> list[_Token]:
     try:
         found = _Tokenizer(dialect="spark").tokenize(sql)
     except TokenError as error:
         quote = re.search(r"Missing (.) from \d+:(\d+)", f"{error.__cause__} {error}")
-        what = f"unclosed {quote[1]} {_at(sql, int(quote[2]))}" if quote else "unclosed comment"
+        what = f"unclosed {quote[1]} {_at(sql, int(quote[2]))}" if quote else "unclosed quote or comment in the filter"
         raise InvalidInputError(what) from error
-    made: list[Token] = []
+    made: list[_Token] = []
     end = 0
-    for token in [*found, Token(TokenType.SEMICOLON, "", start=len(sql))]:
+    for start, stop, kind in [
+        *((token.start, token.end + 1, token.token_type) for token in found),
+        (len(sql), 0, None),
+    ]:
         # Spaces and comments stand between tokens, as Spark knows them, and nothing else that sqlglot skips.
-        if not _BLANK.fullmatch(sql, end, token.start):
+        if not _BLANK.fullmatch(sql, end, start):
             raise InvalidInputError(f"unclosed comment, or one that Spark does not know, {_at(sql, end)}")
-        end = token.end + 1
-        if token.start < len(sql):
-            _add(made, sql, Token(*_kind_and_text(sql, token), line=len(made), start=token.start, end=token.end))
+        if kind is not None:
+            _add(made, sql, _Token(*_kind_and_text(sql, start, stop, kind), start, stop))
+        end = stop
     _check_nesting(sql, made)
     return made
 
 
-def _kind_and_text(sql: str, token: Token) -> tuple[TokenType, str]:
-    kind, raw = token.token_type, sql[token.start : token.end + 1]
+def _kind_and_text(sql: str, start: int, end: int, kind: TokenType) -> tuple[TokenType, str]:
+    raw = sql[start:end]
     if kind in (TokenType.STRING, TokenType.RAW_STRING) and STRING.fullmatch(raw):
         return TokenType.STRING, read_string(raw)
     if kind is TokenType.IDENTIFIER and _QUOTED_NAME.fullmatch(raw):
         return kind, raw[1:-1].replace("``", "`")
-    if kind in (TokenType.VAR, TokenType.NUMBER) and NUMBER.fullmatch(raw):
+    if NUMBER.fullmatch(raw):
         return TokenType.NUMBER, raw
     if kind in _KINDS or (kind is TokenType.VAR and _NAME.fullmatch(raw)):
         return kind, raw
-    raise _unexpected(sql, token.start, token.end + 1)
+    raise _unexpected(sql, start, end)
 
 
-def _add(tokens: list[Token], sql: str, token: Token) -> None:
-    """Appends a token. Strings in a row are one, `.5` is one, and words are types where they can be nothing else."""
-    last = tokens[-1] if tokens else Token(TokenType.COMMA, "", end=-2)
-    before, kind, word = last.token_type, token.token_type, token.text.upper()
-    joined = last.end + 1 == token.start
-    if before is kind is TokenType.STRING or (joined and (before, kind) == (TokenType.DOT, TokenType.NUMBER)):
-        last.token_type, last.text, last.end = kind, last.text + token.text, token.end
+def _add(tokens: list[_Token], sql: str, token: _Token) -> None:
+    """Appends a token. Literals and strings in a row are one; a word is a keyword where it can be nothing else."""
+    last = tokens[-1] if tokens else _Token(TokenType.COMMA, "", -1, -1)
+    before, kind, word, joined = last.kind, token.kind, token.word, last.end == token.start
+    if (joined and before is TokenType.NUMBER and kind in _TEXTS) or (before, kind) == (TokenType.NOT, TokenType.IS):
+        # sqlglot reads 0x1F in two parts, and a NOT IS NULL.
+        raise _unexpected(sql, last.start, token.end)
+    if kind is TokenType.STRING and (last.word in TYPED_LITERALS or last.word == "INTERVAL"):
+        last.kind, last.text, last.end, last.type = kind, token.text, token.end, last.word
         return
-    if joined and before is TokenType.NUMBER and kind in _TEXTS:
-        raise _unexpected(sql, last.start, token.end + 1)
-    if before is TokenType.VAR and kind is TokenType.STRING:
-        known = {**_LITERAL_TOKENS, "INTERVAL": TokenType.INTERVAL}
-        last.token_type = known.get(last.text.upper(), before)
-    elif kind is TokenType.VAR and word == "AS" and before in _VALUE_ENDS:
-        token.token_type = TokenType.ALIAS
-    elif kind is TokenType.VAR and before in (TokenType.ALIAS, TokenType.DCOLON):
-        token.token_type = _CAST_TOKENS.get(word, kind)
+    if word and last.type == "INTERVAL" and not last.unit:
+        last.end, last.unit = token.end, word
+        return
+    if (before is kind is TokenType.STRING and not last.unit) or (
+        joined and (before, kind) == (TokenType.DOT, TokenType.NUMBER)
+    ):
+        last.kind, last.text, last.end = kind, last.text + token.text, token.end
+        return
+    if last.word in ("CAST", "TRY_CAST") and kind is TokenType.L_PAREN:
+        last.kept = last.word
+    elif word == "AS" and before in _VALUE_ENDS:
+        token.kind = TokenType.ALIAS
+    elif word == "ESCAPE" and before is TokenType.STRING:
+        token.kind = TokenType.ESCAPE
+    elif word and before in (TokenType.ALIAS, TokenType.DOTCOLON):
+        token.kind = _CAST_TOKENS.get(word, kind)
+    elif word == "FROM" and last.word == "DISTINCT" and len(tokens) > 2:
+        if tokens[-2].kind is TokenType.IS:
+            last.kept, token.kept = "DISTINCT", "FROM"
+        elif (tokens[-3].kind, tokens[-2].kind) == (TokenType.IS, TokenType.NOT):
+            token = _Token(TokenType.NULLSAFE_EQ, "", tokens[-3].start, token.end)
+            del tokens[-3:]
     tokens.append(token)
 
 
-def _check_nesting(sql: str, tokens: list[Token]) -> None:
-    levels: list[int] = []
+def _check_nesting(sql: str, tokens: list[_Token]) -> None:
+    """Parentheses match and do not nest too deep. FROM and FOR are the commas of substring."""
+    levels: list[tuple[int, list[str]]] = []
     prefixes = 0
-    for token in tokens:
-        if token.token_type is TokenType.L_PAREN:
-            levels.append(prefixes + 1)
-        elif token.token_type is TokenType.R_PAREN and not levels:
-            raise _unexpected(sql, token.start, token.end + 1)
-        elif token.token_type is TokenType.R_PAREN:
+    for before, token in zip([_Token(TokenType.COMMA, "", 0, 0), *tokens], tokens, strict=False):
+        if levels and token.word in levels[-1][1][:1] and before.kind in _VALUE_ENDS and not token.kept:
+            token.kind = TokenType.COMMA
+        if token.kind is TokenType.L_PAREN:
+            levels.append((prefixes + 1, ["FROM", "FOR"] if before.word in ("SUBSTRING", "SUBSTR") else []))
+        elif token.kind is TokenType.COMMA and levels:
+            del levels[-1][1][:1]
+        elif token.kind is TokenType.R_PAREN:
+            if not levels:
+                raise _unexpected(sql, token.start, token.end)
             levels.pop()
-        prefixes = prefixes + 1 if token.token_type in _PREFIXES else 0
-        if sum(levels) + prefixes > MAX_DEPTH:
+        prefixes = prefixes + 1 if token.kind in _PREFIXES else 0
+        if sum(level for level, _ in levels) + prefixes > MAX_DEPTH:
             raise InvalidInputError(f"more than {MAX_DEPTH} levels of nesting {_at(sql, token.start)}")
-
-
-def _key(kind: TokenType | str, text: str = "") -> str:
-    """What is counted of a token: its kind, and its text where that says more."""
-    name = kind if isinstance(kind, str) else kind.name
-    return f"{name} {text.upper() if name == 'VAR' else text}" if TokenType[name] in _TEXTS else name
-
-
-# Grammar
-
-
-class _NullSafe(exp.EQ):
-    """`<=>`; sqlglot's own node for it is also that of IS NOT DISTINCT FROM, which binds otherwise."""
-
-
-class _ColonCast(exp.Cast):
-    """`value::type`, which sqlglot makes a CAST."""
-
-
-class _Plus(exp.Neg):
-    """`+value`, which sqlglot drops."""
-
-
-def _substring(parser: Any, name: str) -> exp.Anonymous:
-    """`substring(a, 2, 3)` or `substring(a FROM 2 FOR 3)`; elsewhere FROM and FOR may be columns."""
-    values = parser._parse_csv(parser._parse_disjunction)
-    words = []
-    for count, word in enumerate(("FROM", "FOR"), start=1):
-        if len(values) == count and parser._match_text_seq(word):
-            values.append(parser._parse_disjunction())
-            words.append(word)
-    call = exp.Anonymous(this=name, expressions=values)
-    call.meta["words"] = words
-    return call
-
-
-class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
-    # All comparisons bind alike in Spark. Functions stay what is written: sqlglot knows hundreds by other names.
-    EQUALITY: ClassVar = Spark.Parser.EQUALITY | Spark.Parser.COMPARISON | {TokenType.NULLSAFE_EQ: _NullSafe}
-    COMPARISON: ClassVar[dict[Any, Any]] = {}
-    RANGE_PARSERS: ClassVar = {
-        TokenType[word]: Spark.Parser.RANGE_PARSERS[TokenType[word]]
-        for word in ("IS", "IN", "BETWEEN", "LIKE", "ILIKE")
-    }
-    UNARY_PARSERS: ClassVar = {
-        **{kind: Spark.Parser.UNARY_PARSERS[kind] for kind in (TokenType.NOT, TokenType.DASH)},
-        TokenType.PLUS: lambda self: self.validate_expression(_Plus(this=self._parse_unary())),
-    }
-    COLUMN_OPERATORS: ClassVar = {
-        TokenType.DOT: None,
-        TokenType.DCOLON: lambda self, this, to: _ColonCast(this=this, to=to),
-    }
-    PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {}
-    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[Any, Any]] = {}
-    FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-    FUNCTION_PARSERS: ClassVar = {
-        **{name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")},
-        "SUBSTRING": lambda self: _substring(self, "SUBSTRING"),
-        "SUBSTR": lambda self: _substring(self, "SUBSTR"),
-    }
 
 
 # How tightly nodes bind in Spark's grammar, loosest first
 
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGNED, _TERM = range(9)
+
+
+_LEAVES = (exp.Identifier, exp.Literal, exp.Var, exp.Anonymous)
 
 
 class Reader:
@@ -242,17 +231,22 @@ class Reader:
             InvalidInputError: the text is no filter.
             RecursionError: it nests too deep.
         """
+        # `line` is the token's number, by which errors find it.
+        given = [
+            Token(TokenType.VAR if token.kind in _NAMES else token.kind, _sent(number, token), number, 0)
+            for number, token in enumerate(self._tokens)
+        ]
         try:
-            (node,) = _Parser(dialect="spark").parse_into(exp.Condition, self._tokens, self._sql)
+            (node,) = Spark.Parser(dialect="spark").parse_into(exp.Condition, given, self._sql)
         except ParseError as error:
             raise self._where_parsing_ended(error) from error
         if node is None:
             raise _unexpected(self._sql, len(self._sql), len(self._sql))
         filter_ = self.expr(node)
-        written = Counter(_key(token.token_type, token.text) for token in self._tokens)
-        for token in self._tokens:
-            if self._taken[key := _key(token.token_type, token.text)] < written[key]:
-                raise _unexpected(self._sql, token.start, token.end + 1)
+        written = Counter(token.text for token in given)
+        for token, sent in zip(self._tokens, given, strict=True):
+            if self._taken[sent.text] < written[sent.text]:
+                raise _unexpected(self._sql, token.start, token.end)
         for missing in self._taken - written:
             # sqlglot adds parentheses where its tree means others than the text would.
             what = "a predicate beside a comparison needs parentheses, as in (a = b) IS NULL"
@@ -260,24 +254,38 @@ class Reader:
         return filter_
 
     def _where_parsing_ended(self, error: ParseError) -> InvalidInputError:
-        number, what = error.errors[0]["line"] or 0, str(error.errors[0]["description"])
+        errors = error.errors[0]
+        number, what = min(errors["line"] or 0, len(self._tokens) - 1), str(errors["description"])
         for token in self._tokens[: number + 1]:
-            if token.token_type is TokenType.VAR and token.text.lower() in _UNSUPPORTED:
-                return _unexpected(self._sql, token.start, token.end + 1)
-        if number >= len(self._tokens) - 1 and not what.startswith("Invalid expression"):
+            if token.word.lower() in _UNSUPPORTED:
+                return _unexpected(self._sql, token.start, token.end)
+        if number == len(self._tokens) - 1 and not what.startswith("Invalid expression"):
             return _unexpected(self._sql, len(self._sql), len(self._sql))
-        return _unexpected(self._sql, self._tokens[number].start, self._tokens[number].end + 1)
+        return _unexpected(self._sql, self._tokens[number].start, self._tokens[number].end)
 
     def refused(self, node: exp.Expr, message: str) -> InvalidInputError:
         """The error `message`, in which {} is the node's text, with the node's position."""
-        spans = [(below.meta["start"], below.meta["end"] + 1) for below in node.walk() if "start" in below.meta]
-        start, end = min(spans, default=(0, 0))[0], max((end for _, end in spans), default=0)
+        leaves = [below.this for below in node.walk() if isinstance(below, _LEAVES) and self._number(below.this) >= 0]
+        tokens = [self._tokens[self._number(leaf)] for leaf in leaves]
+        start, end = min((token.start for token in tokens), default=0), max((token.end for token in tokens), default=0)
         text = self._sql[start:end] or type(node).__name__
         return InvalidInputError(f"{message.replace('{}', text[:80])} {_at(self._sql, start)}")
 
-    def take(self, kind: TokenType | str, text: str = "", count: int = 1) -> None:
-        """Accounts for tokens of the kind, with this text."""
-        self._taken[_key(kind, text)] += count
+    def _number(self, leaf: Any) -> int:
+        number = int(leaf[1:]) if isinstance(leaf, str) and re.fullmatch("[0nN][0-9]+", leaf) else -1
+        return number if number < len(self._tokens) else -1
+
+    def leaf(self, leaf: Any) -> _Token:
+        """The token of a name or constant in sqlglot's tree; accounts for it."""
+        number = self._number(leaf)
+        if number < 0:
+            raise InvalidInputError(f"{leaf} is not supported here")
+        self._taken[str(leaf).lower()] += 1
+        return self._tokens[number]
+
+    def take(self, tokens: str) -> None:
+        """Accounts for other tokens, by their kinds."""
+        self._taken.update(tokens.split())
 
     def take_list(self, values: int) -> None:
         """Accounts for parentheses and the commas between so many values."""
@@ -309,7 +317,7 @@ class Reader:
             )
         if rule.level < least:
             raise self.refused(node, "parentheses are needed around {}")
-        self._taken.update(rule.tokens.split())
+        self.take(rule.tokens)
         return rule
 
     def string(self, node: Any, what: str) -> str:
@@ -333,18 +341,19 @@ def _connective(reader: Reader, node: exp.And | exp.Or) -> Expr:
 
 def _is(reader: Reader, node: exp.Is) -> Expr:
     value, what = reader.expr(node.this, _COMPARISON), node.expression
-    constant = reader.expr(what)
-    if constant == NULL or (str(constant).upper() == "UNKNOWN" and not what.this.quoted):
-        return nodes.IsNull(value)
     if isinstance(what, exp.Boolean):
-        return nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, value, constant)
+        return nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, value, reader.expr(what))
+    if isinstance(what, exp.Null):
+        reader.expr(what)
+        return nodes.IsNull(value)
+    if isinstance(what, exp.Column) and len(what.parts) == 1 and reader.leaf(what.name).word == "UNKNOWN":
+        return nodes.IsNull(value)
     raise reader.refused(what, "IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM, got {}")
 
 
 def _is_distinct(reader: Reader, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expr:
-    reader.take("VAR", "DISTINCT")
-    reader.take("VAR", "FROM")
-    sides = (reader.expr(side, _COMPARISON) for side in (node.this, node.expression))
+    # IS NOT DISTINCT FROM is the token <=>, but binds less.
+    sides = (reader.expr(side, _SUM) for side in (node.this, node.expression))
     same = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, *sides)
     return same if isinstance(node, exp.NullSafeEQ) else nodes.Not(same)
 
@@ -390,12 +399,11 @@ def _calculate(op: ArithmeticOp, level: int, token: str) -> _Rule:
 
 def _signed(reader: Reader, node: exp.Neg) -> Expr:
     number = node.this
-    while type(number) is _ColonCast:
+    while isinstance(number, exp.JSONCast):
         number = number.this
     if isinstance(number, exp.Literal) and not number.is_string:
         # The sign belongs to the number, as in Spark: -9223372036854775808L is one, and -1::string is (-1)::string.
-        number.meta["sign"] = "-"
-        return reader.expr(node.this)
+        return reader.expr(node.this, sign="-")
     return nodes.Negate(reader.expr(node.this, _SIGNED))
 
 
@@ -405,11 +413,21 @@ def _constant(reader: Reader, node: exp.Null | exp.Boolean) -> Expr:
     return made
 
 
-def _literal(reader: Reader, node: exp.Literal) -> Expr:
-    reader.take("STRING" if node.is_string else "NUMBER", node.this)
-    made = literal(node.this) if node.is_string else read_number(node.meta.get("sign", "") + node.this)
+def _literal(reader: Reader, node: exp.Literal, sign: str = "") -> Expr:
+    token = reader.leaf(node.this)
+    made: Literal | None
+    if token.kind is TokenType.NUMBER:
+        made, problem = read_number(sign + token.text), f"{sign}{{}} is out of range for its type"
+    elif token.type == "INTERVAL":
+        unit = token.unit.removesuffix("S")
+        problem = f"INTERVAL takes a number of one of {', '.join(INTERVAL_UNITS)}, which a filter can hold, got {{}}"
+        made = read_interval(token.text, unit) if unit in INTERVAL_UNITS else None
+    elif token.type:
+        made, problem = read_typed(token.type, token.text, reader.time_zone), f"{token.text!r} is no {token.type}"
+    else:
+        return literal(token.text)
     if made is None:
-        raise reader.refused(node, "{} is out of range for its type")
+        raise reader.refused(node, problem)
     return made
 
 
@@ -422,43 +440,20 @@ def _column(reader: Reader, node: exp.Column | exp.Dot) -> Expr:
     names += [node.args[part] for part in ("this", "table", "db", "catalog") if node.args.get(part)]
     if type(node) is not exp.Column or not all(type(name) is exp.Identifier for name in names):
         raise reader.refused(node, "{} is not supported in a filter: a path has names only")
-    if names[-1].this.lower() in nodes.RESERVED_WORDS and not names[-1].quoted:
+    tokens = [reader.leaf(name.this) for name in reversed(names)]
+    if tokens[0].word.lower() in nodes.RESERVED_WORDS:
         raise reader.refused(node, "{} is not supported here; a column of that name stands between backticks")
-    for name in names:
-        reader.take("IDENTIFIER" if name.quoted else "VAR", name.this)
-    reader.take("DOT", count=len(names) - 1)
-    return nodes.Column(tuple(name.this for name in reversed(names)))
+    reader.take("DOT " * (len(tokens) - 1))
+    return nodes.Column(tuple(token.text for token in tokens))
 
 
-def _interval(reader: Reader, node: exp.Interval) -> Expr:
-    text, unit = reader.string(node.this, "what INTERVAL counts"), node.args.get("unit")
-    if type(unit) is not exp.Var or unit.name.removesuffix("S") not in INTERVAL_UNITS:
-        raise reader.refused(node, f"INTERVAL takes one of {', '.join(INTERVAL_UNITS)}, not what follows {{}}")
-    reader.take("VAR", unit.name)
-    made = read_interval(text, unit.name.removesuffix("S"))
-    if made is None:
-        raise reader.refused(node, f"{{}} is no number of {unit.name} that a filter can hold")
-    return made
-
-
-def _typed_literal(reader: Reader, node: exp.Cast) -> Expr:
-    """DATE '2024-01-01'; CAST is another node in sqlglot's Spark."""
-    kind, text = node.to.this.name, reader.string(node.this, "the value of a literal")
-    word = _LITERAL_WORDS.get(kind, kind)
-    made = read_typed(word, text, reader.time_zone) if word in TYPED_LITERALS else None
-    if made is None:
-        raise reader.refused(node, f"{{}} is no {word}")
-    reader.take(kind)
-    return made
-
-
-def _colon_cast(reader: Reader, node: _ColonCast) -> Expr:
-    return nodes.Cast(reader.expr(node.this, _TERM), _type(reader, node))
+def _colon_cast(reader: Reader, node: exp.JSONCast, **sign: str) -> Expr:
+    return nodes.Cast(reader.expr(node.this, _TERM, **sign), _type(reader, node))
 
 
 def _cast(reader: Reader, node: exp.TryCast) -> Expr:
     is_try = bool(node.args.get("safe"))
-    reader.take("VAR", "TRY_CAST" if is_try else "CAST")
+    reader.take("TRY_CAST" if is_try else "CAST")
     return nodes.Cast(reader.expr(node.this), _type(reader, node), is_try=is_try)
 
 
@@ -472,24 +467,23 @@ def _type(reader: Reader, cast: exp.Cast) -> pa.DataType:
         return known
     if sizes:
         reader.take_list(len(sizes))
-    precision, scale = [int(str(reader.expr(size.this))) for size in sizes] + [10, 0][len(sizes) :]
+    texts = [str(reader.expr(size.this)) for size in sizes] + ["10", "0"][len(sizes) :]
+    precision, scale = (int(text) if text.isdecimal() else 99 for text in texts)
     if not (1 <= precision <= 38 and scale <= precision):
-        raise reader.refused(cast, f"there is no type {name} for {{}}")
+        raise reader.refused(cast, f"there is no type DECIMAL({', '.join(texts)}): {{}}")
     return pa.decimal128(precision, scale)
 
 
 def _call(reader: Reader, node: exp.Anonymous) -> Expr:
-    name, words = node.name.lower(), node.meta.get("words", [])
-    if name not in _CALLS or not isinstance(node.this, str):
-        raise reader.refused(node, f"function {node.name} is not supported in a filter")
-    for word in (name, *words):
-        reader.take("VAR", word)
-    reader.take_list(len(node.expressions) - len(words))
-    count, call = _CALLS[name]
+    token = reader.leaf(node.this)
+    count, call = _CALLS.get(token.word.lower(), (0, None))
+    if call is None:
+        raise reader.refused(node, f"function {token.text} is not supported in a filter")
+    reader.take_list(len(node.expressions))
     values = tuple(map(reader.expr, node.expressions))
     if count not in (None, len(values)):
-        raise reader.refused(node, f"{name} takes {count} arguments, got {len(values)}")
-    return call(name, values)
+        raise reader.refused(node, f"{token.text} takes {count} arguments, got {len(values)}")
+    return call(token.word.lower(), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,8 +501,8 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.And: _Rule(_AND, "AND", "this expression", _connective),
     exp.Not: _Rule(_NOT, "NOT", "this", lambda reader, node: nodes.Not(reader.expr(node.this, _NOT))),
     exp.Is: _Rule(_PREDICATE, "IS", "this expression negate", _is),
-    exp.NullSafeEQ: _Rule(_PREDICATE, "IS NOT", "this expression", _is_distinct),
-    exp.NullSafeNEQ: _Rule(_PREDICATE, "IS", "this expression", _is_distinct),
+    exp.NullSafeEQ: _Rule(_PREDICATE, "NULLSAFE_EQ", "this expression", _is_distinct),
+    exp.NullSafeNEQ: _Rule(_PREDICATE, "IS DISTINCT FROM", "this expression", _is_distinct),
     exp.Between: _Rule(_PREDICATE, "BETWEEN AND", "this low high", _between),
     exp.In: _Rule(_PREDICATE, "IN", "this expressions", _in),
     exp.Escape: _Rule(_PREDICATE, "ESCAPE", "this expression", _escape),
@@ -520,23 +514,19 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.LTE: _compare(ComparisonOp.LE, "LTE"),
     exp.GT: _compare(ComparisonOp.GT, "GT"),
     exp.GTE: _compare(ComparisonOp.GE, "GTE"),
-    _NullSafe: _compare(ComparisonOp.NULL_SAFE_EQ, "NULLSAFE_EQ"),
     exp.Add: _calculate(ArithmeticOp.ADD, _SUM, "PLUS"),
     exp.Sub: _calculate(ArithmeticOp.SUBTRACT, _SUM, "DASH"),
     exp.Mul: _calculate(ArithmeticOp.MULTIPLY, _PRODUCT, "STAR"),
     exp.Div: _calculate(ArithmeticOp.DIVIDE, _PRODUCT, "SLASH"),
     exp.Mod: _calculate(ArithmeticOp.REMAINDER, _PRODUCT, "MOD"),
     exp.Neg: _Rule(_SIGNED, "DASH", "this", _signed),
-    _Plus: _Rule(_SIGNED, "PLUS", "this", lambda reader, node: reader.expr(node.this, _SIGNED)),
     exp.Paren: _Rule(_TERM, "L_PAREN R_PAREN", "this", lambda reader, node: reader.expr(node.this)),
     exp.Null: _Rule(_TERM, "", "", _constant),
     exp.Boolean: _Rule(_TERM, "", "this", _constant),
     exp.Literal: _Rule(_TERM, "", "this is_string", _literal),
     exp.Column: _Rule(_TERM, "", "this table db catalog", _column),
     exp.Dot: _Rule(_TERM, "", "this expression", _column),
-    exp.Interval: _Rule(_TERM, "INTERVAL", "this unit", _interval),
-    exp.Cast: _Rule(_TERM, "", "this to", _typed_literal),
-    _ColonCast: _Rule(_TERM, "DCOLON", "this to", _colon_cast),
+    exp.JSONCast: _Rule(_TERM, "DOTCOLON", "this to", _colon_cast),
     exp.TryCast: _Rule(_TERM, "ALIAS L_PAREN R_PAREN", "this to safe", _cast),
     exp.Anonymous: _Rule(_TERM, "", "this expressions", _call),
 }
