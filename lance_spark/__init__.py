@@ -25,9 +25,9 @@ from lance_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from lance_spark.table.access import open_dataset as open  # noqa: A004
+from lance_spark.table.access import write_dataset as write
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.dataset import open_dataset as open  # noqa: A004
-from lance_spark.table.dataset import write_dataset as write
 
 try:
     __version__ = _distribution_version("lance-spark")

@@ -26,7 +26,8 @@ from lance_spark.errors import (
 )
 from lance_spark.file_version import FileVersion
 from lance_spark.storage.base import ObjectStore, PutResult
-from lance_spark.table.conflicts import Rivals, check_conflict
+from lance_spark.table.conflict_rules import Rivals
+from lance_spark.table.conflicts import check_conflict
 from lance_spark.table.features import FeatureFlag, check_writable
 from lance_spark.table.history import History, ManifestLocation
 from lance_spark.table.manifest import Manifest

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
@@ -22,12 +21,9 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.refs import Branch, Tag
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CREATE, CommitOptions, save
 from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.take import take
-from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,93 +290,3 @@ class Dataset:
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
         return Dataset(self.location, delete_rows(self.location, self.manifest, filter))
-
-
-def open_dataset(
-    uri: str,
-    *,
-    version: int | None = None,
-    tag: str | None = None,
-    branch: str | None = None,
-    timestamp: datetime | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> Dataset:
-    """A version of the table at `uri`, the newest one if none is named.
-
-    Args:
-        version: its number.
-        tag: a tag; it knows its branch.
-        branch: the branch that has the version; None is the main one.
-        timestamp: the newest version that was committed then or before.
-
-    Raises:
-        NotFoundError: no such table, version, tag or branch.
-        InvalidInputError: more than one of version, tag and timestamp, or a branch beside a tag of another one.
-        CorruptFileError: the manifest contradicts the format.
-        UnsupportedFeatureError: the table needs a feature that this release does not read.
-    """
-    if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
-        raise InvalidInputError("give one of version, tag and timestamp")
-    location = TableLocation(uri, storage_options, branch=branch)
-    if tag is not None:
-        named = location.refs.tag(tag)
-        if branch is not None and named.branch != location.branch:
-            raise InvalidInputError(f"tag {tag!r} names a version of branch {named.branch or 'main'!r}, not {branch!r}")
-        location = location.on_branch(named.branch)
-        version = named.version
-    if version is not None:
-        return Dataset(location, location.at(version).manifest)
-    if timestamp is not None:
-        return Dataset(location, location.as_of(timestamp).manifest)
-    return Dataset(location, location.history.load_latest().manifest)
-
-
-def write_dataset(
-    data: Any,
-    uri: str,
-    *,
-    mode: str = CREATE,
-    schema: pa.Schema | None = None,
-    file_format_version: str | None = None,
-    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE,
-    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
-    branch: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-) -> Dataset:
-    """Writes rows into the table at `uri` and commits them as one version.
-
-    Args:
-        data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an Arrow
-            stream, or an iterable of RecordBatches.
-        mode: "create" (the table must not exist), "append" or "overwrite" (both create it if need be).
-        schema: for an iterable that may be empty.
-        file_format_version: "2.1" or "2.2"; None keeps that of the table, and is 2.2 for a new one.
-        max_rows_per_file, max_bytes_per_file: when a new data file, and fragment, is begun.
-        branch: the branch to write to; None is the main one.
-        enable_stable_row_ids: gives the rows of a new table ids that survive updates and compaction.
-        commit_message: kept with the version.
-        transaction_properties: kept with the version.
-
-    Raises:
-        InvalidInputError: the table exists (mode "create"), or the rows do not fit it. Nothing was changed.
-        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: the table, or the columns, need something that this release does not write.
-    """
-    location = TableLocation(uri, storage_options, branch=branch)
-    options = CommitOptions(
-        message=commit_message, properties=transaction_properties, stable_row_ids=enable_stable_row_ids
-    )
-    manifest = save(
-        location,
-        RowSource.of(data, schema),
-        mode=mode,
-        file_format_version=file_format_version,
-        limits=FileLimits(max_rows_per_file, max_bytes_per_file),
-        options=options,
-    )
-    return Dataset(location, manifest)

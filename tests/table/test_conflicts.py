@@ -12,7 +12,8 @@ import pytest
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.table.conflicts import RULES, Rivals, check_conflict
+from lance_spark.table.conflict_rules import Rivals
+from lance_spark.table.conflicts import RULES, check_conflict
 from lance_spark.table.operations import COMMITTABLE, Append, Delete, OperationKind, OtherOperation, Overwrite
 from lance_spark.table.operations.base import CommittableOperation
 

@@ -16,7 +16,8 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.table.changes import update_config
 from lance_spark.table.commit import RetryPolicy
-from lance_spark.table.conflicts import Rivals, check_conflict
+from lance_spark.table.conflict_rules import Rivals
+from lance_spark.table.conflicts import check_conflict
 from lance_spark.table.features import FeatureFlag
 from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from lance_spark.file_version import FileVersion
+from lance_spark.table.fragment import FragmentId
 from lance_spark.table.manifest import Manifest
 
 
@@ -96,6 +97,11 @@ class CommittableOperation(Operation):
     @abstractmethod
     def data_file_paths(self) -> frozenset[str]:
         """Paths of the data files (below `data/`) and deletion files that it adds; no other commit ever adds them."""
+
+    @property
+    def touched_fragment_ids(self) -> frozenset[FragmentId]:
+        """Fragments of the version that was read which it changes or removes."""
+        return frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,14 +51,14 @@ class Delete(CommittableOperation):
         )
 
     @property
-    def fragment_ids(self) -> frozenset[FragmentId]:
+    def touched_fragment_ids(self) -> frozenset[FragmentId]:
         """The fragments that lose rows."""
         return frozenset(fragment.id for fragment in self.updated_fragments).union(self.deleted_fragment_ids)
 
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
         if previous is None:
             raise InvalidInputError("there is no table to delete from")
-        missing = self.fragment_ids.difference(message.id for message in previous.fragments.messages)
+        missing = self.touched_fragment_ids.difference(message.id for message in previous.fragments.messages)
         if missing:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)} to delete from")
         updated = {fragment.id: fragment for fragment in self.updated_fragments}

@@ -1,0 +1,166 @@
+"""What the cells of the conflict table say: each rule looks at ours and theirs, and raises or lets ours follow.
+
+Most rules compare the version that ours has read with the one that theirs has made, rather than the two messages: what
+a message leaves out, or what a writer puts into it wrongly, does not count then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.table.fragment import FragmentList
+from lance_spark.table.operations import Append, CommittableOperation, Operation, Overwrite, UpdateConfig
+from lance_spark.table.operations.update_map import UpdateMap
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """A pair to judge.
+
+    Attributes:
+        ours: the operation that is to be committed.
+        theirs: the operation that was committed in between.
+        before: schema of the version that ours has read.
+        after: schema of the version that theirs has made.
+        version: number of that version.
+        fragments_before, fragments_after: fragments of these two versions.
+    """
+
+    ours: CommittableOperation
+    theirs: Operation
+    before: LanceSchema
+    after: LanceSchema
+    version: int
+    fragments_before: FragmentList = field(default_factory=FragmentList)
+    fragments_after: FragmentList = field(default_factory=FragmentList)
+
+
+Rule = Callable[[Rivals], None]
+"""Raises a `CommitConflictError`, or returns: ours may follow theirs."""
+
+
+def compatible(rivals: Rivals) -> None:
+    """Ours says the same after theirs."""
+
+
+def incompatible(rivals: Rivals) -> None:
+    """What ours was made for is gone."""
+    raise IncompatibleConflictError(
+        f"{_told(rivals)}: what ours builds on is no longer there. Read the new version and decide anew",
+        ours=rivals.ours.kind.value,
+        theirs=rivals.theirs.kind.value,
+        table_version=rivals.version,
+    )
+
+
+def retryable(rivals: Rivals) -> None:
+    """Ours must be computed again from the new version."""
+    raise RetryableConflictError(
+        f"{_told(rivals)}. Read the new version and run the operation again",
+        ours=rivals.ours.kind.value,
+        theirs=rivals.theirs.kind.value,
+        table_version=rivals.version,
+    )
+
+
+def same_columns(rivals: Rivals) -> None:
+    """Ours may follow if its data files still mean what they meant when they were written.
+
+    The reference library asks whether theirs promises to keep nullability. Looking at the two schemas is safer: a
+    column that theirs dropped or gave another type must not take our values along under an id that can be used again.
+    """
+    assert isinstance(rivals.ours, Append)
+    written = {field_id for fragment in rivals.ours.fragments for file in fragment.files for field_id in file.fields}
+    before, after = dict(_by_id(rivals.before)), dict(_by_id(rivals.after))
+    for field_id, (parents, old) in before.items():
+        found = after.get(field_id)
+        written_here = field_id in written or any(child.id in written for child in old.walk())
+        if found is None:
+            if written_here:
+                retryable(rivals)
+            continue
+        if _meaning(found) != _meaning((parents, old)) or (old.nullable and not found[1].nullable):
+            retryable(rivals)
+    for field_id, (_, new) in after.items():
+        if field_id not in before and not new.nullable:
+            retryable(rivals)
+
+
+def same_data_files(rivals: Rivals) -> None:
+    """Ours may follow if theirs left the fragments that ours touches, and no data file of them changed.
+
+    Files that no longer hold a column of the table may have gone. Which rows theirs deleted is looked at when the
+    deletion files are merged.
+    """
+    touched = rivals.ours.touched_fragment_ids
+    after = {message.id: message for message in rivals.fragments_after.messages if message.id in touched}
+    for message in rivals.fragments_before.messages:
+        if message.id not in touched:
+            continue
+        found = after.get(message.id)
+        if found is None or not all(file in message.files for file in found.files):
+            retryable(rivals)
+
+
+def other_config_keys(rivals: Rivals) -> None:
+    """Ours may follow unless it sets config too: which keys theirs has set is not looked at."""
+    assert isinstance(rivals.ours, Overwrite)
+    if rivals.ours.config_upserts:
+        retryable(rivals)
+
+
+def unless_schema_metadata(rivals: Rivals) -> None:
+    """Ours may follow a change of the table's config and metadata, but not one of metadata of schema or fields."""
+    if not isinstance(rivals.theirs, UpdateConfig):
+        retryable(rivals)
+    elif rivals.theirs.changes_schema:
+        incompatible(rivals)
+
+
+def other_keys(rivals: Rivals) -> None:
+    """Ours may follow if theirs has changed other keys.
+
+    A replacement of all entries changes every key; the reference library looks only at those that it sets.
+    """
+    assert isinstance(rivals.ours, UpdateConfig)
+    if not isinstance(rivals.theirs, UpdateConfig):
+        retryable(rivals)
+    elif rivals.ours.collides(rivals.theirs):
+        incompatible(rivals)
+
+
+def other_keys_than_overwrite(rivals: Rivals) -> None:
+    """Ours may follow an overwrite that did not set a key of ours."""
+    assert isinstance(rivals.ours, UpdateConfig)
+    config = rivals.ours.config
+    if not isinstance(rivals.theirs, Overwrite):
+        retryable(rivals)
+    elif config is not None and config.collides(UpdateMap(rivals.theirs.config_upserts)):
+        incompatible(rivals)
+
+
+def _told(rivals: Rivals) -> str:
+    return (
+        f"an operation of kind {rivals.ours.kind.value!r} cannot follow {rivals.theirs.kind.value!r}, "
+        f"which another writer committed as version {rivals.version}"
+    )
+
+
+def _by_id(schema: LanceSchema) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
+    """(id, (ids of the fields around it, field)) of every field."""
+
+    def visit(node: Field, parents: tuple[FieldId, ...]) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
+        yield node.id, (parents, node)
+        for child in node.children:
+            yield from visit(child, (*parents, node.id))
+
+    for top in schema.fields:
+        yield from visit(top, ())
+
+
+def _meaning(place: tuple[tuple[FieldId, ...], Field]) -> tuple[tuple[FieldId, ...], str]:
+    parents, node = place
+    return parents, node.logical_type
