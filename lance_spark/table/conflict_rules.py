@@ -13,6 +13,7 @@ from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.operations import Append, CommittableOperation, Operation, Overwrite, UpdateConfig
+from lance_spark.table.operations.update_bases import UpdateBases, clashing
 from lance_spark.table.operations.update_map import UpdateMap
 
 
@@ -139,6 +140,15 @@ def other_keys_than_overwrite(rivals: Rivals) -> None:
     if not isinstance(rivals.theirs, Overwrite):
         retryable(rivals)
     elif config is not None and config.collides(UpdateMap(rivals.theirs.config_upserts)):
+        incompatible(rivals)
+
+
+def other_bases(rivals: Rivals) -> None:
+    """Ours may follow if theirs has added other bases."""
+    assert isinstance(rivals.ours, UpdateBases)
+    if not isinstance(rivals.theirs, UpdateBases):
+        retryable(rivals)
+    elif any(clashing(one, other) for one in rivals.ours.new_bases for other in rivals.theirs.new_bases):
         incompatible(rivals)
 
 

@@ -11,13 +11,17 @@ from lance_spark.table.operations.base import (
     OtherOperation,
     Settings,
 )
+from lance_spark.table.operations.clone import Clone
 from lance_spark.table.operations.delete import Delete
 from lance_spark.table.operations.overwrite import Overwrite
 from lance_spark.table.operations.restore import Restore
+from lance_spark.table.operations.update import Update, UpdateMode
+from lance_spark.table.operations.update_bases import UpdateBases
 from lance_spark.table.operations.update_config import UpdateConfig
 
 COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
-    operation.operation_kind: operation for operation in (Append, Delete, Overwrite, Restore, UpdateConfig)
+    operation.operation_kind: operation
+    for operation in (Append, Clone, Delete, Overwrite, Restore, Update, UpdateBases, UpdateConfig)
 }
 """The operations that this release commits."""
 
@@ -38,6 +42,7 @@ def parse_operation(message: transaction_pb2.Transaction) -> Operation:
 __all__ = [
     "COMMITTABLE",
     "Append",
+    "Clone",
     "CommittableOperation",
     "Delete",
     "Operation",
@@ -46,6 +51,9 @@ __all__ = [
     "Overwrite",
     "Restore",
     "Settings",
+    "Update",
+    "UpdateBases",
     "UpdateConfig",
+    "UpdateMode",
     "parse_operation",
 ]

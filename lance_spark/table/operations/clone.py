@@ -1,0 +1,137 @@
+"""`Transaction.Clone`: a version of one table as the first version of another, which shares its files.
+
+A shallow clone copies the manifest alone. The root of the table that was cloned becomes a base path of the clone, and
+every file that had no base (data files, deletion files, indices) is found there; files that lay under another base
+still do. A branch is a shallow clone below `tree/`, whose manifest names the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import table_pb2, transaction_pb2
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.table.bases import BasePath
+from lance_spark.table.features import check_writable
+from lance_spark.table.fragment import BaseId, FragmentList
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.successor import data_format, with_flags, writer_version
+
+_MAX_BASE_ID = (1 << 32) - 1
+_EXTERNAL = ("external_row_ids", "external_created_at_versions", "external_last_updated_at_versions")
+
+
+@dataclass(frozen=True, slots=True)
+class Clone(CommittableOperation):
+    """Makes a table of a version of another one. The version keeps its number.
+
+    Attributes:
+        is_shallow: the files stay where they are.
+        ref_name: the branch that was cloned; None is the main branch.
+        ref_version: the version that was cloned.
+        ref_path: absolute path or URI of the root that has the version.
+        branch_name: the branch that is made; None for a table of its own.
+        source: the manifest of the version, for who commits the operation; the wire does not have it.
+    """
+
+    is_shallow: bool
+    ref_name: str | None
+    ref_version: int
+    ref_path: str
+    branch_name: str | None = None
+    source: Manifest | None = field(default=None, compare=False, repr=False)
+
+    operation_kind: ClassVar[OperationKind] = OperationKind.CLONE
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Clone) -> Clone:
+        return cls(
+            is_shallow=message.is_shallow,
+            ref_name=message.ref_name if message.HasField("ref_name") else None,
+            ref_version=message.ref_version,
+            ref_path=message.ref_path,
+            branch_name=message.branch_name if message.HasField("branch_name") else None,
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Clone:
+        return transaction_pb2.Transaction.Clone(
+            is_shallow=self.is_shallow,
+            ref_name=self.ref_name,
+            ref_version=self.ref_version,
+            ref_path=self.ref_path,
+            branch_name=self.branch_name,
+        )
+
+    def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
+        if previous is not None:
+            raise InvalidInputError("there is a table already where the clone is to be")
+        source = self.source
+        if source is None or source.version != self.ref_version:
+            raise InvalidInputError(f"version {self.ref_version} is not there to be cloned")
+        if not self.is_shallow:
+            raise UnsupportedFeatureError("this release makes shallow clones only", feature="deep clone")
+        check_writable(source.writer_flags, f"version {self.ref_version}")
+        base = BasePath(
+            free_base_id(base.id for base in source.base_paths), self.ref_path, is_dataset_root=True, name=self.ref_name
+        )
+        manifest = replace(
+            source,
+            fragments=FragmentList(_below_base(message, base.id) for message in source.fragments.messages),
+            timestamp_nanos=settings.timestamp_nanos,
+            file_version=data_format(source) or settings.file_version,
+            base_paths=(*source.base_paths, base),
+            index_section=None if source.index_section is None else _indices_below(source.index_section, base.id),
+            writer_version=writer_version(),
+            branch=self.branch_name,
+            tag="",
+        )
+        return with_flags(manifest, source, source.has_stable_row_ids)
+
+    def data_file_paths(self) -> frozenset[str]:
+        return frozenset()
+
+
+def free_base_id(used: Iterable[int], first: int = 0) -> BaseId:
+    """The smallest id from `first` on that no base has.
+
+    Raises:
+        InvalidInputError: all 2**32 ids are used.
+    """
+    taken = set(used)
+    found = next(number for number in range(first, first + len(taken) + 1) if number not in taken)
+    if found > _MAX_BASE_ID:
+        raise InvalidInputError("the table has no base ids left")
+    return BaseId(found)
+
+
+def _below_base(message: table_pb2.DataFragment, base_id: BaseId) -> table_pb2.DataFragment:
+    """A copy whose files lie under `base_id` if they had no base; members that this release does not know stay."""
+    for name in (*_EXTERNAL, "overlays"):
+        if message.HasField(name) if name in _EXTERNAL else message.overlays:
+            raise UnsupportedFeatureError(
+                f"fragment {message.id} has {name}, whose files a clone cannot name", feature=name
+            )
+    copy = table_pb2.DataFragment()
+    copy.CopyFrom(message)
+    for file in copy.files:
+        if not file.HasField("base_id"):
+            file.base_id = base_id
+    if copy.HasField("deletion_file") and not copy.deletion_file.HasField("base_id"):
+        copy.deletion_file.base_id = base_id
+    return copy
+
+
+def _indices_below(section: bytes, base_id: BaseId) -> bytes:
+    try:
+        message = table_pb2.IndexSection.FromString(section)
+    except DecodeError as error:
+        raise CorruptFileError(f"the index section of the manifest is no protobuf message: {error}") from error
+    for index in message.indices:
+        if not index.HasField("base_id"):
+            index.base_id = base_id
+    return message.SerializeToString(deterministic=True)
