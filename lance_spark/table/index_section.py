@@ -37,7 +37,8 @@ def without_fragments(
 ) -> bytes | None:
     """The section after `fragment_ids` lost the rows, or the values of `fields`, that the indices know of them.
 
-    An index that covers nothing then goes, as does one that does not tell what it covers.
+    An index that covers nothing then stays as what the user wants indexed, as in the reference library: building it
+    anew for the fragments it lacks is then one step. One that does not tell what it covers goes.
 
     Args:
         fields: ids of the fields whose values changed, all levels; None: the rows have other addresses.
@@ -50,10 +51,7 @@ def without_fragments(
     def after(index: IndexMetadata) -> IndexMetadata | None:
         if not gone or index.is_system or (fields is not None and not index.covers_fields(fields)):
             return index
-        if not index.tells_coverage:
-            return None
-        kept = index.without_fragments(gone)
-        return kept if kept is index or kept.fragment_ids() else None
+        return index.without_fragments(gone) if index.tells_coverage else None
 
     return _changed(section, after)
 
