@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.fragment import FragmentList
-from lance_spark.table.operations import Append, CommittableOperation, Operation, Overwrite, UpdateConfig
+from lance_spark.table.operations import Append, CommittableOperation, Operation, Overwrite, Update, UpdateConfig
 from lance_spark.table.operations.update_bases import UpdateBases, clashing
 from lance_spark.table.operations.update_map import UpdateMap
 
@@ -73,8 +73,9 @@ def same_columns(rivals: Rivals) -> None:
     The reference library asks whether theirs promises to keep nullability. Looking at the two schemas is safer: a
     column that theirs dropped or gave another type must not take our values along under an id that can be used again.
     """
-    assert isinstance(rivals.ours, Append)
-    written = {field_id for fragment in rivals.ours.fragments for file in fragment.files for field_id in file.fields}
+    assert isinstance(rivals.ours, (Append, Update))
+    fragments = rivals.ours.fragments if isinstance(rivals.ours, Append) else rivals.ours.new_fragments
+    written = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
     before, after = dict(_by_id(rivals.before)), dict(_by_id(rivals.after))
     for field_id, (parents, old) in before.items():
         found = after.get(field_id)
@@ -104,6 +105,12 @@ def same_data_files(rivals: Rivals) -> None:
         found = after.get(message.id)
         if found is None or not all(file in message.files for file in found.files):
             retryable(rivals)
+
+
+def same_columns_and_files(rivals: Rivals) -> None:
+    """Ours may follow if the files that it has written and those that it has read both mean what they meant."""
+    same_columns(rivals)
+    same_data_files(rivals)
 
 
 def other_config_keys(rivals: Rivals) -> None:

@@ -207,6 +207,11 @@ class RowIdSequence:
         return cls((Range(start, start + count),))
 
     @classmethod
+    def of_ids(cls, ids: UInt64Array) -> RowIdSequence:
+        """The sequence of rows that have `ids` (uint64[n]) already: what moved rows keep."""
+        return cls(segments_of(ids))
+
+    @classmethod
     def from_bytes(cls, data: bytes, num_rows: int | None = None) -> RowIdSequence:
         """The sequence of a fragment of `num_rows` rows (None: not known).
 
@@ -229,6 +234,16 @@ class RowIdSequence:
     def num_rows(self) -> int:
         return sum(segment.num_values for segment in self.segments)
 
+    @property
+    def largest(self) -> int:
+        """The largest id, -1 without any."""
+        ids = self.at(np.arange(self.num_rows, dtype=np.int64))
+        return int(ids.max()) if len(ids) else -1
+
+    def followed_by(self, start: int, count: int) -> RowIdSequence:
+        """These rows and then `count` rows with the ids from `start` on."""
+        return RowIdSequence((*self.segments, Range(start, start + count))) if count else self
+
     def at(self, rows: Int64Array) -> UInt64Array:
         """uint64[n]: the ids of `rows` (int64[n], ascending, each below `num_rows`)."""
         ends = np.cumsum(np.array([segment.num_values for segment in self.segments], np.int64))
@@ -240,6 +255,46 @@ class RowIdSequence:
             if cuts[number] < cuts[number + 1]
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+
+def segments_of(values: UInt64Array) -> tuple[U64Segment, ...]:
+    """The cheapest segments that hold `values` (uint64[n]) in their order.
+
+    Rows that moved from several fragments ascend in stretches; each becomes a segment of its own unless they are short.
+
+    >>> segments_of(np.array([4, 5, 6, 1, 2, 3], np.uint64))
+    (Range(start=4, end=7), Range(start=1, end=4))
+    """
+    if len(values) == 0:
+        return ()
+    turns = np.flatnonzero(values[1:] <= values[:-1]) + 1
+    if (len(turns) + 1) * _MIN_STRETCH > max(len(values), _MIN_STRETCH):
+        return (_ascending(values) if len(turns) == 0 else Array(values),)
+    return tuple(_ascending(stretch) for stretch in np.split(values, turns))
+
+
+# About what a segment costs beside its values, in values of two bytes.
+_MIN_STRETCH = 12
+
+
+def _ascending(values: UInt64Array) -> U64Segment:
+    """The cheapest segment of ascending, distinct `values`, of which there is at least one.
+
+    The costs in bytes are those by which the reference library chooses.
+    """
+    start, end = int(values[0]), int(values[-1]) + 1
+    slots, count = end - start, len(values)
+    if slots == count:
+        return Range(start, end)
+    with_holes, with_bitmap, sorted_array = 24 + 4 * (slots - count), 24 + (slots + 7) // 8, 24 + 2 * count
+    cheapest = min(with_holes, with_bitmap, sorted_array)
+    if cheapest == sorted_array:
+        return SortedArray(values)
+    present = np.zeros(slots, np.bool_)
+    present[(values - np.uint64(start)).astype(np.int64)] = True
+    if cheapest == with_bitmap:
+        return RangeWithBitmap(start, end, np.packbits(present, bitorder="little").tobytes())
+    return RangeWithHoles(start, end, _plus(np.flatnonzero(~present).astype(np.uint64), start))
 
 
 def check_num_rows(found: int, expected: int | None, what: str) -> None:

@@ -34,6 +34,15 @@ class RowDatasetVersionSequence:
         return cls(((num_rows, version),))
 
     @classmethod
+    def of_versions(cls, versions: UInt64Array) -> RowDatasetVersionSequence:
+        """The sequence of rows with `versions` (uint64[n]): what moved rows keep of their creation."""
+        if len(versions) == 0:
+            return cls(())
+        starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(versions[1:] != versions[:-1]) + 1])
+        lengths = np.diff(np.append(starts, len(versions)))
+        return cls(tuple(zip(lengths.tolist(), versions[starts].tolist(), strict=True)))
+
+    @classmethod
     def from_bytes(cls, data: bytes, num_rows: int | None = None) -> RowDatasetVersionSequence:
         """The sequence of a fragment of `num_rows` rows (None: not known).
 
@@ -59,6 +68,10 @@ class RowDatasetVersionSequence:
     @property
     def num_rows(self) -> int:
         return sum(num_rows for num_rows, _ in self.runs)
+
+    def followed_by(self, num_rows: int, version: int) -> RowDatasetVersionSequence:
+        """These rows and then `num_rows` rows of one version."""
+        return RowDatasetVersionSequence((*self.runs, (num_rows, version))) if num_rows else self
 
     def at(self, rows: Int64Array) -> UInt64Array:
         """uint64[n]: the versions of `rows` (int64[n], each below `num_rows`)."""

@@ -64,7 +64,7 @@ class Delete(CommittableOperation):
         updated = {fragment.id: fragment for fragment in self.updated_fragments}
         gone = frozenset(self.deleted_fragment_ids)
         fragments = FragmentList(
-            _with_deletions(message, updated.get(FragmentId(message.id)))
+            with_deletions(message, updated.get(FragmentId(message.id)))
             for message in previous.fragments.messages
             if message.id not in gone
         )
@@ -88,7 +88,7 @@ class Delete(CommittableOperation):
         )
 
 
-def _with_deletions(message: table_pb2.DataFragment, updated: DataFragment | None) -> table_pb2.DataFragment:
+def with_deletions(message: table_pb2.DataFragment, updated: DataFragment | None) -> table_pb2.DataFragment:
     """`message` with the deletion file of `updated`; members that this release does not know stay."""
     if updated is None or updated.deletion_file is None:
         return message

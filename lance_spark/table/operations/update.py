@@ -1,0 +1,165 @@
+"""`Transaction.Update`: rows that move into new fragments with other values, and rows that come with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import ClassVar
+
+from lance_spark._proto import transaction_pb2
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.schema.field import FieldId
+from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.delete import with_deletions
+from lance_spark.table.operations.successor import (
+    checked_row_id,
+    data_format,
+    id_after,
+    largest_fragment_id,
+    numbered,
+    with_flags,
+    writer_version,
+)
+from lance_spark.table.row_ids import RowIdSequence
+from lance_spark.table.row_versions import RowDatasetVersionSequence
+
+
+class UpdateMode(IntEnum):
+    """`Update.UpdateMode` of the wire."""
+
+    REWRITE_ROWS = 0
+    REWRITE_COLUMNS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Update(CommittableOperation):
+    """Takes rows out of fragments and adds fragments, whose ids are given at commit.
+
+    In a table with stable row ids a new fragment's `row_ids` and `created_at_versions` may end before its last row: the
+    rows after that are new ones, and get their ids at commit.
+
+    Indices keep what they say they cover: the rows that left are in deletion files, and no index covers the new
+    fragments.
+
+    Attributes:
+        removed_fragment_ids: fragments without a row left.
+        updated_fragments: fragments of the table that get another deletion file, with that file.
+        new_fragments: the moved rows and the new ones.
+        fields_modified: fields whose column got another file; with REWRITE_COLUMNS only.
+        changed_fields: fields whose values may differ in the moved rows (`fields_for_preserving_frag_bitmap`).
+        mode: what the update rewrote.
+    """
+
+    removed_fragment_ids: tuple[FragmentId, ...]
+    updated_fragments: tuple[DataFragment, ...]
+    new_fragments: tuple[DataFragment, ...]
+    fields_modified: tuple[FieldId, ...] = ()
+    changed_fields: tuple[FieldId, ...] = ()
+    mode: UpdateMode = UpdateMode.REWRITE_ROWS
+
+    operation_kind: ClassVar[OperationKind] = OperationKind.UPDATE
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Update) -> Update:
+        try:
+            mode = UpdateMode(message.update_mode)
+        except ValueError:
+            raise CorruptFileError(f"there is no update of mode {message.update_mode}") from None
+        return cls(
+            removed_fragment_ids=tuple(FragmentId(number) for number in message.removed_fragment_ids),
+            updated_fragments=tuple(DataFragment.from_proto(fragment) for fragment in message.updated_fragments),
+            new_fragments=tuple(DataFragment.from_proto(fragment) for fragment in message.new_fragments),
+            fields_modified=tuple(FieldId(number) for number in message.fields_modified),
+            changed_fields=tuple(FieldId(number) for number in message.fields_for_preserving_frag_bitmap),
+            mode=mode,
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Update:
+        message = transaction_pb2.Transaction.Update(
+            removed_fragment_ids=self.removed_fragment_ids,
+            updated_fragments=[fragment.to_proto() for fragment in self.updated_fragments],
+            new_fragments=[fragment.to_proto() for fragment in self.new_fragments],
+            fields_modified=self.fields_modified,
+            fields_for_preserving_frag_bitmap=self.changed_fields,
+        )
+        message.update_mode = self.mode.value  # type: ignore[assignment]
+        return message
+
+    @property
+    def touched_fragment_ids(self) -> frozenset[FragmentId]:
+        """The fragments that lose rows."""
+        return frozenset(fragment.id for fragment in self.updated_fragments).union(self.removed_fragment_ids)
+
+    def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
+        if previous is None:
+            raise InvalidInputError("there is no table to update")
+        if self.mode is not UpdateMode.REWRITE_ROWS:
+            raise UnsupportedFeatureError("this release does not rewrite columns in place", feature="column rewrites")
+        missing = self.touched_fragment_ids.difference(message.id for message in previous.fragments.messages)
+        if missing:
+            raise InvalidInputError(f"the table has no fragments {sorted(missing)} to update")
+        updated = {fragment.id: fragment for fragment in self.updated_fragments}
+        gone = frozenset(self.removed_fragment_ids)
+        largest_id = largest_fragment_id(previous)
+        new = numbered(self.new_fragments, largest_id)
+        next_row_id = previous.next_row_id
+        if previous.has_stable_row_ids:
+            new, next_row_id = _with_lineage(new, checked_row_id(previous), settings.version)
+        kept = FragmentList(
+            with_deletions(message, updated.get(FragmentId(message.id)))
+            for message in previous.fragments.messages
+            if message.id not in gone
+        )
+        manifest = replace(
+            previous,
+            fragments=kept.appended(new),
+            version=settings.version,
+            timestamp_nanos=settings.timestamp_nanos,
+            file_version=data_format(previous) or settings.file_version,
+            max_fragment_id=id_after(largest_id, len(new)),
+            next_row_id=next_row_id,
+            writer_version=writer_version(),
+            tag="",
+        )
+        return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def data_file_paths(self) -> frozenset[str]:
+        deletions = {
+            fragment.deletion_file.path(fragment.id)
+            for fragment in self.updated_fragments
+            if fragment.deletion_file is not None
+        }
+        return frozenset(file.path for fragment in self.new_fragments for file in fragment.files) | deletions
+
+
+def _with_lineage(
+    fragments: tuple[DataFragment, ...], next_row_id: int, version: int
+) -> tuple[tuple[DataFragment, ...], int]:
+    """New fragments with ids and versions for all of their rows; and the next free row id."""
+    known = [
+        RowIdSequence(()) if item.row_ids is None else RowIdSequence.from_bytes(item.row_ids) for item in fragments
+    ]
+    next_row_id = max([next_row_id, *(sequence.largest + 1 for sequence in known)])
+    result = []
+    for fragment, sequence in zip(fragments, known, strict=True):
+        num_rows = fragment.physical_rows
+        if num_rows is None or sequence.num_rows > num_rows:
+            raise InvalidInputError(f"a new fragment of {num_rows} rows comes with {sequence.num_rows} row ids")
+        created = RowDatasetVersionSequence(())
+        if fragment.created_at_versions is not None:
+            created = RowDatasetVersionSequence.from_bytes(fragment.created_at_versions)
+        if created.num_rows != sequence.num_rows:
+            raise InvalidInputError("a new fragment tells the ids of moved rows, but not when they were created")
+        num_new = num_rows - sequence.num_rows
+        result.append(
+            replace(
+                fragment,
+                row_ids=sequence.followed_by(next_row_id, num_new).to_bytes(),
+                created_at_versions=created.followed_by(num_new, version).to_bytes(),
+                last_updated_at_versions=RowDatasetVersionSequence.uniform(num_rows, version).to_bytes(),
+            )
+        )
+        next_row_id += num_new
+    return tuple(result), next_row_id
