@@ -31,6 +31,9 @@ from lance_spark.errors import InvalidInputError
 STAGING_PREFIX = ".tmp_lance_spark_"
 """Names that begin so are our own unpublished objects; no store lists them."""
 
+WITH_DYNAMODB = "s3+ddb"
+"""The scheme of tables in S3 whose versions a DynamoDB table decides about; only these URIs have a query."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 
@@ -105,6 +108,28 @@ def parse_root(uri: str) -> Root:
         if part in ("", ".", ".."):
             raise InvalidInputError(f"{uri!r} has an empty, '.' or '..' part")
     return Root(scheme, location)
+
+
+def split_query(uri: str) -> tuple[str, str]:
+    """(URI without its query, query) of a URI that may have one.
+
+    >>> split_query("s3+ddb://bucket/t?ddbTableName=x")
+    ('s3+ddb://bucket/t', 'ddbTableName=x')
+    """
+    place, _, query = uri.partition("?")
+    return place, query
+
+
+def below(uri: str, path: str) -> str:
+    """The URI of what lies at `path` below a root.
+
+    >>> below("s3+ddb://bucket/t?ddbTableName=x", "tree/b"), below("/t", "tree/b")
+    ('s3+ddb://bucket/t/tree/b?ddbTableName=x', '/t/tree/b')
+    """
+    if not uri.lower().startswith(f"{WITH_DYNAMODB}://"):
+        return f"{uri}/{path}"
+    place, query = split_query(uri)
+    return f"{place.rstrip('/')}/{path}" + (f"?{query}" if query else "")
 
 
 def _file_path(uri: str, rest: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from urllib.parse import parse_qs
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.paths import Root, parse_root
+from lance_spark.storage.manifest_table import ManifestTable
+from lance_spark.storage.paths import WITH_DYNAMODB, Root, parse_root, split_query
 
 Options = Mapping[str, str]
 
@@ -28,10 +30,8 @@ _STORES = {
 
 _OTHER = ("object_store", "FsspecStore")
 
-_UNSUPPORTED = {
-    "s3+ddb": "commits through a DynamoDB table; S3 itself has atomic commits now, so use s3:// for a table that "
-    "no writer commits to through DynamoDB",
-}
+_TABLE_OPTION = "ddb_table_name"
+_TABLE_QUERY = "ddbTableName"
 
 
 def open_store(uri: str, storage_options: Options | None = None) -> ObjectStore:
@@ -39,23 +39,72 @@ def open_store(uri: str, storage_options: Options | None = None) -> ObjectStore:
 
     Args:
         uri: a local path, ``file:///path``, ``memory://name`` (shared in this process, for tests), ``s3://``,
-            ``gs://``, ``az://``, ``abfs://``, or any other scheme that fsspec knows.
+            ``gs://``, ``az://``, ``abfs://``, or any other scheme that fsspec knows. ``s3+ddb://`` gives the store in
+            S3; see `open_manifest_table` for the other half.
         storage_options: credentials and endpoints, under the names of the Lance libraries (``aws_access_key_id``,
             ``aws_endpoint``, ``account_name``, ...; case does not matter) or those of the fsspec client.
 
     Raises:
         InvalidInputError: the URI or an option makes no sense.
         StorageError: the client package for the scheme is not installed; the message names it.
-        UnsupportedFeatureError: a scheme of the Lance format that this release does not serve.
     """
-    scheme = uri.partition("://")[0].lower()
-    if scheme in _UNSUPPORTED:
-        raise UnsupportedFeatureError(f"{scheme}:// means {_UNSUPPORTED[scheme]}", feature=f"{scheme}://")
+    if _scheme(uri) == WITH_DYNAMODB:
+        _table_of(uri, {})
+        uri = "s3" + split_query(uri)[0][len(WITH_DYNAMODB) :]
     root = parse_root(uri)
     module, name = _STORES.get(root.scheme, _OTHER)
     store: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
-    options = {} if storage_options is None else dict(storage_options)
-    for key, value in options.items():
+    return store(uri.rstrip("/") or "/", root, _checked(storage_options))
+
+
+def open_manifest_table(uri: str, storage_options: Options | None = None) -> ManifestTable | None:
+    """What decides beside the object store which manifests there are; None if the store does so by itself.
+
+    Args:
+        uri: ``s3+ddb://bucket/path?ddbTableName=name``, or any other one.
+        storage_options: as for `open_store`; ``ddb_table_name`` does the same for an ``s3://`` URI, and
+            ``dynamodb_endpoint`` names another endpoint than the usual one.
+
+    Raises:
+        InvalidInputError: the URI or an option makes no sense.
+        StorageError: botocore is not installed.
+    """
+    options = _checked(storage_options)
+    name = _table_of(uri, options)
+    if name is None:
+        if _scheme(uri) == WITH_DYNAMODB:
+            raise InvalidInputError(f"{uri!r} names no DynamoDB table; add ?{_TABLE_QUERY}=name")
+        return None
+    place = split_query(uri)[0] if _scheme(uri) == WITH_DYNAMODB else uri
+    root = parse_root(place)
+    if root.scheme not in (WITH_DYNAMODB, "s3", "s3a", "s3n"):
+        raise InvalidInputError(f"{uri!r} is not in S3; the storage option {_TABLE_OPTION!r} is for tables in S3")
+    open_table: Callable[[str, str, Options], ManifestTable]
+    open_table = import_module("lance_spark.storage.dynamodb").DynamoManifestTable
+    return open_table(name, root.location, options)
+
+
+def _table_of(uri: str, options: Options) -> str | None:
+    """Name of the DynamoDB table that decides about the versions below `uri`."""
+    chosen = next((text for name, text in options.items() if name.lower() == _TABLE_OPTION), None)
+    if _scheme(uri) != WITH_DYNAMODB:
+        return chosen
+    query = parse_qs(split_query(uri)[1], keep_blank_values=True)
+    if "#" in uri or set(query) - {_TABLE_QUERY} or any(len(values) != 1 or not values[0] for values in query.values()):
+        raise InvalidInputError(f"{uri!r}: {WITH_DYNAMODB}:// is {WITH_DYNAMODB}://bucket/path?{_TABLE_QUERY}=name")
+    named = query[_TABLE_QUERY][0] if query else chosen
+    if chosen is not None and named != chosen:
+        raise InvalidInputError(f"{uri!r} and the storage option {_TABLE_OPTION!r} name different tables")
+    return named
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0].lower()
+
+
+def _checked(options: Options | None) -> Options:
+    checked = {} if options is None else dict(options)
+    for key, value in checked.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidInputError(f"storage option {key!r}: names and values are strings")
-    return store(uri.rstrip("/") or "/", root, options)
+    return checked

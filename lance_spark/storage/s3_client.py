@@ -94,27 +94,42 @@ class S3Client:
 
     def _make_committing(self) -> tuple[Any, dict[str, Any]]:
         """(botocore client that never repeats a request, parameters of every PutObject)."""
-        from botocore import UNSIGNED
-        from botocore.config import Config
-        from botocore.session import Session
-
         given = with_environment(self.arguments)
-        config = {"connect_timeout": 5, "read_timeout": 15, **given.get("config_kwargs", {})}
-        config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
-        names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
-        arguments = {names[name]: given[name] for name in names if name in given}
-        if given.get("anon"):
-            arguments, config["signature_version"] = {}, UNSIGNED
-        for name in ("endpoint_url", "use_ssl"):
-            if name in given:
-                arguments[name] = given[name]
-        arguments |= given.get("client_kwargs", {})
-        client = Session(profile=given.get("profile")).create_client("s3", config=Config(**config), **arguments)
+        endpoint = given.get("client_kwargs", {}).get("endpoint_url") or given.get("endpoint_url")
+        client = plain_client("s3", self.arguments, endpoint)
         known = client.meta.service_model.operation_model("PutObject").input_shape.members
         if "IfNoneMatch" not in known:
             raise StorageError("the installed botocore cannot send If-None-Match; commits need 1.35.20 or later")
         fixed = {name: value for name, value in given.get("s3_additional_kwargs", {}).items() if name in known}
         return client, fixed | ({"RequestPayer": "requester"} if given.get("requester_pays") else {})
+
+
+def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | None) -> Any:
+    """A botocore client that never repeats a request.
+
+    Args:
+        service: "s3", or another service that takes the same credentials.
+        arguments: of `s3fs.S3FileSystem`; what they say of S3 alone does no harm elsewhere.
+        endpoint: URL of the service, None for its usual place.
+    """
+    from botocore import UNSIGNED
+    from botocore.config import Config
+    from botocore.session import Session
+
+    given = with_environment(arguments)
+    config = {"connect_timeout": 5, "read_timeout": 15, **given.get("config_kwargs", {})}
+    config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
+    names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
+    chosen = {names[name]: given[name] for name in names if name in given}
+    if given.get("anon"):
+        chosen, config["signature_version"] = {}, UNSIGNED
+    if "use_ssl" in given:
+        chosen["use_ssl"] = given["use_ssl"]
+    more = {name: value for name, value in given.get("client_kwargs", {}).items() if name != "endpoint_url"}
+    if endpoint is not None:
+        more["endpoint_url"] = endpoint
+    chosen |= more
+    return Session(profile=given.get("profile")).create_client(service, config=Config(**config), **chosen)
 
 
 @cache

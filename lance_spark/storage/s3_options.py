@@ -81,6 +81,9 @@ _IGNORED = frozenset(
         *_IGNORED_WITH_AND_WITHOUT_PREFIX,
         *(f"aws_{name}" for name in _IGNORED_WITH_AND_WITHOUT_PREFIX),
         "client_max_retries",
+        # Of `dynamodb` and the registry, which take them from the same options.
+        "ddb_table_name",
+        "dynamodb_endpoint",
         "client_retry_timeout",
         "download_retry_count",
         "expires_at_millis",

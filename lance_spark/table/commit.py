@@ -29,9 +29,10 @@ from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.table.conflict_rules import Rivals
 from lance_spark.table.conflicts import check_conflict
 from lance_spark.table.features import FeatureFlag, check_writable
-from lance_spark.table.history import History, ManifestLocation
+from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
 from lance_spark.table.tidy import delete_quietly
@@ -140,10 +141,11 @@ class Commit:
             naming = ManifestNaming.V2 if newest is None else newest.naming
             manifest = self._next_manifest(transaction_file)
             payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
-            if self._publish(naming.path(manifest.version), payload, manifest.version):
-                if not self._is_resurrected(ManifestLocation(manifest.version, naming)):
+            location = ManifestLocation(manifest.version, naming)
+            if self._publish(location, payload):
+                if not self._is_resurrected(location):
                     return manifest
-                delete_quietly(self._store, naming.path(manifest.version))
+                self._withdraw(location)
             self._policy.wait(attempt)
         raise RetryableConflictError(
             f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try later",
@@ -227,33 +229,40 @@ class Commit:
         )
         return replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
 
-    def _publish(self, path: str, payload: bytes, version: int) -> bool:
+    def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
         """True if the version is ours, False if it is another writer's."""
         in_doubt = False
         for attempt in range(self._policy.max_attempts):
             try:
-                if self._store.put_if_absent(path, payload) is PutResult.CREATED:
+                if self._history.manifests.publish(location, payload) is PutResult.CREATED:
                     return True
                 # "Exists" too may be our own request, repeated by the client after a lost reply.
                 in_doubt = True
-                owner = self._owner(path)
+                owner = self._owner(location)
             except LanceError as error:
                 if in_doubt:
-                    raise self._unknown(version) from error
+                    raise self._unknown(location.version) from error
                 raise
             if owner is not None:
                 return owner == self._transaction.uuid
             self._policy.wait(attempt)
-        raise self._unknown(version)
+        raise self._unknown(location.version)
 
-    def _owner(self, path: str) -> str | None:
-        """UUID of the transaction that made the version at `path`, "" if it does not tell, None if nothing is there."""
+    def _owner(self, location: ManifestLocation) -> str | None:
+        """UUID of the transaction that made a version, "" if it does not tell, None if nothing is there."""
         try:
-            data = self._store.read(path)
+            data = self._history.manifests.read(location)
         except NotFoundError:
             return None
-        transaction = self._history.transaction(ManifestFile.decode(data, path))
+        transaction = self._history.transaction(ManifestFile.decode(data, location.path))
         return "" if transaction is None else transaction.uuid
+
+    def _withdraw(self, location: ManifestLocation) -> None:
+        try:
+            self._history.manifests.withdraw(location)
+        except LanceError:
+            # It names files that were cleaned up, or none of ours; a clean-up finds it again.
+            return
 
     def _unknown(self, version: int) -> CommitStateUnknownError:
         return CommitStateUnknownError(

@@ -1,64 +1,47 @@
 """The versions of a table: which there are, which is the newest, and what made each of them.
 
-The newest version is found by listing `_versions/`; hint files can be stale and are not looked at.
+Where manifests are is known to a `ManifestStore`; hint files can be stale and are not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
 
-from lance_spark.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.features import check_readable
 from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
 from lance_spark.table.paths import (
     TRANSACTIONS,
-    VERSIONS,
-    ManifestNaming,
     checked_relative,
     detached_manifest_path,
     is_detached,
-    parse_manifest_name,
 )
 from lance_spark.table.transaction import Transaction
 
-# V2 names sort newest first. One page of a listing is enough to see that a table has no others.
-_ENOUGH_NAMES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestLocation:
-    """A version that a listing shows."""
-
-    version: int
-    naming: ManifestNaming
-    modified: datetime | None = None
-
-    @property
-    def path(self) -> str:
-        return self.naming.path(self.version)
-
 
 class History:
-    """The versions below one root (of the main branch or of another)."""
+    """The versions below one root (of the main branch or of another).
 
-    def __init__(self, store: ObjectStore) -> None:
+    Attributes:
+        store: the root.
+        manifests: what knows which versions there are.
+    """
+
+    def __init__(self, store: ObjectStore, manifests: ManifestStore | None = None) -> None:
         self.store = store
+        self.manifests: ManifestStore = ObjectManifests(store) if manifests is None else manifests
 
     def locations(self) -> Iterator[ManifestLocation]:
         """All versions, in the order of the listing."""
-        for entry in self.store.list(VERSIONS):
-            parsed = parse_manifest_name(entry.path.rpartition("/")[2])
-            if parsed is not None:
-                naming, version = parsed
-                yield ManifestLocation(version, naming, entry.modified)
+        return self.manifests.locations()
 
     def latest_location(self) -> ManifestLocation | None:
         """The newest version, None if there is no table."""
-        return max(self._newest(), key=lambda location: location.version, default=None)
+        return self.manifests.newest()
 
     def latest_to_follow(self) -> ManifestLocation | None:
         """The newest version, for a writer; None if there is no table.
@@ -66,21 +49,7 @@ class History:
         Raises:
             UnsupportedFeatureError: manifests are named both ways, which a crashed migration leaves.
         """
-        found = self._newest()
-        if len({location.naming for location in found}) > 1:
-            raise UnsupportedFeatureError(
-                f"{self.store.uri} has manifests of both naming schemes; finish the migration before writing to it",
-                feature="mixed manifest names",
-            )
-        return max(found, key=lambda location: location.version, default=None)
-
-    def _newest(self) -> list[ManifestLocation]:
-        """All versions, or the newest ones if their names come first in a long listing."""
-        listing = self.locations()
-        first = list(islice(listing, _ENOUGH_NAMES))
-        if len(first) == _ENOUGH_NAMES and all(location.naming is ManifestNaming.V2 for location in first):
-            return first
-        return [*first, *listing]
+        return self.manifests.newest_to_follow()
 
     def load_latest(self) -> ManifestFile:
         """The newest version.
@@ -93,7 +62,7 @@ class History:
             if location is None:
                 break
             try:
-                return self._read(location.path, location.version)
+                return self._decoded(self.manifests.read(location), location.path, location.version)
             except NotFoundError:
                 if last_try:  # The first time a clean-up or a migration may have come in between.
                     raise
@@ -106,13 +75,10 @@ class History:
             NotFoundError: there is no such version.
         """
         if is_detached(version):
-            return self._read(detached_manifest_path(version), version)
-        for naming in (ManifestNaming.V2, ManifestNaming.V1):
-            try:
-                return self._read(naming.path(version), version)
-            except NotFoundError:
-                continue
-        raise NotFoundError(f"{self.store.uri} has no version {version}")
+            path = detached_manifest_path(version)
+            return self._decoded(self.store.read(path), path, version)
+        data, location = self.manifests.read_version(version)
+        return self._decoded(data, location.path, version)
 
     def manifest_size(self, version: int) -> int:
         """Bytes of the manifest file of a version that is no detached one.
@@ -120,12 +86,8 @@ class History:
         Raises:
             NotFoundError: there is no such version.
         """
-        for naming in (ManifestNaming.V2, ManifestNaming.V1):
-            try:
-                return self.store.size(naming.path(version))
-            except NotFoundError:
-                continue
-        raise NotFoundError(f"{self.store.uri} has no version {version}")
+        location = self.manifests.locate(version)
+        return self.store.size(location.path) if location.size is None else location.size
 
     def transaction(self, file: ManifestFile) -> Transaction | None:
         """What made a version: from its manifest, or from the file that the manifest names; None if neither tells."""
@@ -144,8 +106,8 @@ class History:
         except CorruptFileError as error:
             raise error.at(path=path) from None
 
-    def _read(self, path: str, version: int) -> ManifestFile:
-        file = ManifestFile.decode(self.store.read(path), f"{self.store.uri}/{path}")
+    def _decoded(self, data: pa.Buffer, path: str, version: int) -> ManifestFile:
+        file = ManifestFile.decode(data, f"{self.store.uri}/{path}")
         manifest = file.manifest
         if manifest.version != version:
             raise CorruptFileError(f"the manifest of version {version} says {manifest.version}", path=path)

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.storage import open_store
+from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.paths import below
 from lance_spark.table.bases import Bases
+from lance_spark.table.external_manifests import ExternalManifests
 from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
@@ -22,29 +24,44 @@ class TableLocation:
     Args:
         uri: the root of the main branch.
         branch: None or "main" is the main branch.
+        must_exist: False for a branch that is about to be made or whose rests are to be removed.
 
     Raises:
-        NotFoundError: there is no such branch.
+        NotFoundError: there is no such branch, though there must be.
         InvalidInputError: the URI makes no sense, or no branch can have this name.
     """
 
     def __init__(
-        self, uri: str, storage_options: Mapping[str, str] | None = None, *, branch: str | None = None
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        branch: str | None = None,
+        must_exist: bool = True,
     ) -> None:
         self._storage_options = dict(storage_options) if storage_options else None
         main_root = open_store(uri, self._storage_options)
-        self.uri = main_root.uri
+        manifests = open_manifest_table(uri, self._storage_options)
+        self.uri = main_root.uri if manifests is None else uri.rstrip("/")
         self.refs = Refs(main_root)
         self.branch = None if branch in (None, MAIN) else branch
         self.store: ObjectStore = main_root
         if self.branch is not None:
-            self.refs.branch(self.branch)
-            self.store = open_store(f"{self.uri}/{branch_root(self.branch)}", self._storage_options)
-        self.history = History(self.store)
+            if must_exist:
+                self.refs.branch(self.branch)
+            root = below(self.uri, branch_root(self.branch))
+            self.store = open_store(root, self._storage_options)
+            manifests = open_manifest_table(root, self._storage_options)
+        self.history = History(self.store, None if manifests is None else ExternalManifests(self.store, manifests))
 
-    def on_branch(self, branch: str | None) -> TableLocation:
-        """The same table's other branch."""
-        return TableLocation(self.uri, self._storage_options, branch=branch)
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """The options that the table was opened with."""
+        return self._storage_options
+
+    def on_branch(self, branch: str | None, *, must_exist: bool = True) -> TableLocation:
+        """The same table's other branch; arguments and errors as of the class."""
+        return TableLocation(self.uri, self._storage_options, branch=branch, must_exist=must_exist)
 
     def bases(self, manifest: Manifest) -> Bases:
         """The stores that hold the files of a version."""

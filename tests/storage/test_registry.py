@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from lance_spark.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
-from lance_spark.storage import open_store
+from lance_spark.errors import InvalidInputError, LanceError, StorageError
+from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.azure import AzureStore
 from lance_spark.storage.local import LocalStore
+from lance_spark.storage.manifest_table import ManifestTable
 from lance_spark.storage.memory import MemoryStore
 from lance_spark.storage.s3 import S3Store
 
@@ -46,8 +47,41 @@ def test_a_missing_client_is_named(uri: str, package: str, extra: str, monkeypat
 def test_unknown_schemes() -> None:
     with pytest.raises(InvalidInputError, match="nonsense"):
         open_store("nonsense://x/y")
-    with pytest.raises(UnsupportedFeatureError, match="DynamoDB"):
-        open_store("s3+ddb://bucket/t?ddbTableName=x")
+
+
+def test_a_dynamodb_table_beside_the_bucket() -> None:
+    store = open_store("s3+ddb://bucket/t?ddbTableName=x")
+    assert isinstance(store, S3Store)
+    assert store.uri == "s3://bucket/t"
+    assert open_manifest_table("s3://bucket/t") is None
+    assert open_manifest_table("/tmp/t") is None
+    for uri, options in [
+        ("s3+ddb://bucket/a%20b/t/?ddbTableName=x", {}),
+        ("s3+ddb://bucket/a%20b/t", {"DDB_table_name": "x"}),
+        ("s3://bucket/a%20b/t/", {"ddb_table_name": "x", "dynamodb_endpoint": "http://127.0.0.1:1"}),
+    ]:
+        table = open_manifest_table(uri, options)
+        assert isinstance(table, ManifestTable)
+        assert table.description == "the DynamoDB table 'x', base_uri 'a b/t'"
+        assert pickle.loads(pickle.dumps(table)).description == table.description
+
+
+@pytest.mark.parametrize(
+    ("uri", "options"),
+    [
+        ("s3+ddb://bucket/t", {}),
+        ("s3+ddb://bucket/t?ddbTableName=", {}),
+        ("s3+ddb://bucket/t?ddbTableName=x&ddbTableName=y", {}),
+        ("s3+ddb://bucket/t?table=x", {}),
+        ("s3+ddb://bucket/t?ddbTableName=x#y", {}),
+        ("s3+ddb://bucket/t?ddbTableName=x", {"ddb_table_name": "y"}),
+        ("s3+ddb://bucket?ddbTableName=x", {}),
+        ("/tmp/t", {"ddb_table_name": "x"}),
+    ],
+)
+def test_uris_that_name_no_dynamodb_table(uri: str, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError):
+        open_manifest_table(uri, options)
 
 
 def test_options_are_text_and_known() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import boto3
 import pytest
 
+MANIFEST_TABLE = "lance-manifests"
 _START_SECONDS = 60.0
 
 
@@ -42,6 +43,34 @@ class S3Bucket:
             aws_secret_access_key=self.storage_options["aws_secret_access_key"],
             region_name=self.storage_options["aws_region"],
         )
+
+    def dynamodb(self) -> Any:
+        """A boto3 client of the same server's DynamoDB."""
+        return boto3.client(
+            "dynamodb",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.storage_options["aws_access_key_id"],
+            aws_secret_access_key=self.storage_options["aws_secret_access_key"],
+            region_name=self.storage_options["aws_region"],
+        )
+
+    def manifest_table(self) -> str:
+        """Name of a DynamoDB table for manifests, with the keys that the format asks for; made when first asked for."""
+        client = self.dynamodb()
+        if MANIFEST_TABLE not in client.list_tables()["TableNames"]:
+            client.create_table(
+                TableName=MANIFEST_TABLE,
+                KeySchema=[
+                    {"AttributeName": "base_uri", "KeyType": "HASH"},
+                    {"AttributeName": "version", "KeyType": "RANGE"},
+                ],
+                AttributeDefinitions=[
+                    {"AttributeName": "base_uri", "AttributeType": "S"},
+                    {"AttributeName": "version", "AttributeType": "N"},
+                ],
+                BillingMode="PAY_PER_REQUEST",
+            )
+        return MANIFEST_TABLE
 
     def folder(self) -> str:
         """The URI of a new folder, for one test."""
