@@ -76,7 +76,7 @@ def same_columns(rivals: Rivals) -> None:
     assert isinstance(rivals.ours, (Append, Update))
     fragments = rivals.ours.fragments if isinstance(rivals.ours, Append) else rivals.ours.new_fragments
     written = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
-    before, after = dict(_by_id(rivals.before)), dict(_by_id(rivals.after))
+    before, after = dict(fields_by_id(rivals.before)), dict(fields_by_id(rivals.after))
     for field_id, (parents, old) in before.items():
         found = after.get(field_id)
         written_here = field_id in written or any(child.id in written for child in old.walk())
@@ -84,7 +84,7 @@ def same_columns(rivals: Rivals) -> None:
             if written_here:
                 retryable(rivals)
             continue
-        if _meaning(found) != _meaning((parents, old)) or (old.nullable and not found[1].nullable):
+        if meaning(found) != meaning((parents, old)) or (old.nullable and not found[1].nullable):
             retryable(rivals)
     for field_id, (_, new) in after.items():
         if field_id not in before and not new.nullable:
@@ -166,7 +166,7 @@ def _told(rivals: Rivals) -> str:
     )
 
 
-def _by_id(schema: LanceSchema) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
+def fields_by_id(schema: LanceSchema) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
     """(id, (ids of the fields around it, field)) of every field."""
 
     def visit(node: Field, parents: tuple[FieldId, ...]) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, ...], Field]]]:
@@ -178,6 +178,6 @@ def _by_id(schema: LanceSchema) -> Iterator[tuple[FieldId, tuple[tuple[FieldId, 
         yield from visit(top, ())
 
 
-def _meaning(place: tuple[tuple[FieldId, ...], Field]) -> tuple[tuple[FieldId, ...], str]:
+def meaning(place: tuple[tuple[FieldId, ...], Field]) -> tuple[tuple[FieldId, ...], str]:
     parents, node = place
     return parents, node.logical_type

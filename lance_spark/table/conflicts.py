@@ -26,6 +26,7 @@ from lance_spark.table.conflict_rules import (
 )
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations import OperationKind as Kind
+from lance_spark.table.rewrite_rules import indexed_values_stay, other_index_names, same_rows
 
 RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
     Kind.APPEND: {
@@ -183,6 +184,66 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.UPDATE_MEM_WAL_STATE: incompatible,
         Kind.CLONE: compatible,
         Kind.UPDATE_BASES: other_bases,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+    # The same rows elsewhere. A new index does not hinder: whatever it covers, it loses the fragments that go.
+    Kind.REWRITE: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: same_rows,
+        Kind.OVERWRITE: incompatible,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: same_rows,
+        Kind.MERGE: same_rows,
+        Kind.RESTORE: incompatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: same_rows,
+        Kind.PROJECT: same_rows,
+        Kind.UPDATE_CONFIG: compatible,
+        Kind.DATA_REPLACEMENT: same_rows,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+    # Numbers alone; what is reserved after an overwrite is of no use to who knows the table before it.
+    Kind.RESERVE_FRAGMENTS: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: compatible,
+        Kind.OVERWRITE: incompatible,
+        Kind.CREATE_INDEX: compatible,
+        Kind.REWRITE: compatible,
+        Kind.MERGE: compatible,
+        Kind.RESTORE: incompatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: compatible,
+        Kind.PROJECT: compatible,
+        Kind.UPDATE_CONFIG: compatible,
+        Kind.DATA_REPLACEMENT: compatible,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
+        Kind.DATA_OVERLAY: retryable,
+        Kind.UNKNOWN: retryable,
+    },
+    # An index says where values are: rows that move and values that change make it wrong, rows that come or go do not.
+    Kind.CREATE_INDEX: {
+        Kind.APPEND: compatible,
+        Kind.DELETE: indexed_values_stay,
+        Kind.OVERWRITE: incompatible,
+        Kind.CREATE_INDEX: other_index_names,
+        Kind.REWRITE: indexed_values_stay,
+        Kind.MERGE: indexed_values_stay,
+        Kind.RESTORE: incompatible,
+        Kind.RESERVE_FRAGMENTS: compatible,
+        Kind.UPDATE: indexed_values_stay,
+        Kind.PROJECT: indexed_values_stay,
+        Kind.UPDATE_CONFIG: compatible,
+        Kind.DATA_REPLACEMENT: indexed_values_stay,
+        Kind.UPDATE_MEM_WAL_STATE: incompatible,
+        Kind.CLONE: compatible,
+        Kind.UPDATE_BASES: compatible,
         Kind.DATA_OVERLAY: retryable,
         Kind.UNKNOWN: retryable,
     },

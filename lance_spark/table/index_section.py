@@ -12,7 +12,7 @@ None stands for a section that is not there, and a section without an index beco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import pyroaring
 from google.protobuf.message import DecodeError
@@ -21,6 +21,9 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.index_metadata import IndexMetadata
+
+FragmentGroup = tuple[Collection[int], Collection[int]]
+"""Ids of old fragments, and ids of the new ones that hold the same rows."""
 
 
 def parse_indices(section: bytes | None) -> tuple[IndexMetadata, ...]:
@@ -73,6 +76,30 @@ def of_schema(section: bytes | None, schema: LanceSchema) -> bytes | None:
     """
     known = {node.id for field in schema.fields for node in field.walk()}
     return _changed(section, lambda index: index if index.fields <= known else None)
+
+
+def rewritten(
+    section: bytes | None,
+    groups: Sequence[FragmentGroup],
+    new_indices: Mapping[bytes, Callable[[IndexMetadata, Sequence[FragmentGroup]], IndexMetadata]],
+) -> bytes | None:
+    """The section after the rows of each group's old fragments moved into its new ones.
+
+    Args:
+        groups: (ids of the old fragments, ids of the new ones).
+        new_indices: what stands for an index that was written anew for the new addresses, by UUID as 16 bytes. Every
+            other index no longer covers the old fragments, as after `without_fragments`.
+
+    Raises:
+        CorruptFileError: not a serialized section, or not a Roaring bitmap in it.
+    """
+    section = _changed(
+        section,
+        lambda index: new_indices[index.message.uuid.uuid](index, groups)
+        if index.message.uuid.uuid in new_indices
+        else index,
+    )
+    return without_fragments(section, [fragment_id for old, _ in groups for fragment_id in old])
 
 
 def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: Collection[str] = ()) -> bytes | None:

@@ -12,16 +12,31 @@ from lance_spark.table.operations.base import (
     Settings,
 )
 from lance_spark.table.operations.clone import Clone
+from lance_spark.table.operations.create_index import CreateIndex
 from lance_spark.table.operations.delete import Delete
 from lance_spark.table.operations.overwrite import Overwrite
+from lance_spark.table.operations.reserve_fragments import ReserveFragments
 from lance_spark.table.operations.restore import Restore
+from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
 from lance_spark.table.operations.update import Update, UpdateMode
 from lance_spark.table.operations.update_bases import UpdateBases
 from lance_spark.table.operations.update_config import UpdateConfig
 
 COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
     operation.operation_kind: operation
-    for operation in (Append, Clone, Delete, Overwrite, Restore, Update, UpdateBases, UpdateConfig)
+    for operation in (
+        Append,
+        Clone,
+        CreateIndex,
+        Delete,
+        Overwrite,
+        ReserveFragments,
+        Restore,
+        Rewrite,
+        Update,
+        UpdateBases,
+        UpdateConfig,
+    )
 }
 """The operations that this release commits."""
 
@@ -44,12 +59,16 @@ __all__ = [
     "Append",
     "Clone",
     "CommittableOperation",
+    "CreateIndex",
     "Delete",
     "Operation",
     "OperationKind",
     "OtherOperation",
     "Overwrite",
+    "ReserveFragments",
     "Restore",
+    "Rewrite",
+    "RewriteGroup",
     "Settings",
     "Update",
     "UpdateBases",

@@ -1,0 +1,85 @@
+"""`Transaction.CreateIndex`: other entries in the list of indices; rows and schema stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from lance_spark._proto import transaction_pb2
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.index_section import parse_indices, with_indices
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.successor import (
+    data_format,
+    id_after,
+    largest_fragment_id,
+    with_flags,
+    writer_version,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex(CommittableOperation):
+    """Adds and removes indices, whose files others write. An index over new data is a new index of the same name.
+
+    Attributes:
+        new_indices: what is added.
+        removed_indices: what goes, by UUID.
+    """
+
+    new_indices: tuple[IndexMetadata, ...] = ()
+    removed_indices: tuple[IndexMetadata, ...] = ()
+
+    operation_kind: ClassVar[OperationKind] = OperationKind.CREATE_INDEX
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.CreateIndex) -> CreateIndex:
+        return cls(
+            tuple(IndexMetadata.from_proto(index) for index in message.new_indices),
+            tuple(IndexMetadata.from_proto(index) for index in message.removed_indices),
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.CreateIndex:
+        return transaction_pb2.Transaction.CreateIndex(
+            new_indices=[index.message for index in self.new_indices],
+            removed_indices=[index.message for index in self.removed_indices],
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the indices that it adds or removes."""
+        return frozenset(index.name for index in (*self.new_indices, *self.removed_indices))
+
+    def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
+        if previous is None:
+            raise InvalidInputError("there is no table to index")
+        self._check(previous)
+        manifest = replace(
+            previous,
+            version=settings.version,
+            timestamp_nanos=settings.timestamp_nanos,
+            file_version=data_format(previous) or settings.file_version,
+            max_fragment_id=id_after(largest_fragment_id(previous), 0),
+            index_section=with_indices(
+                previous.index_section, self.new_indices, {index.uuid for index in self.removed_indices}
+            ),
+            writer_version=writer_version(),
+            tag="",
+        )
+        return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def _check(self, previous: Manifest) -> None:
+        known = {node.id for field in previous.schema.fields for node in field.walk()}
+        present = {index.uuid for index in parse_indices(previous.index_section)}
+        for index in self.new_indices:
+            missing = sorted(index.fields - known)
+            if missing:
+                raise InvalidInputError(f"index {index.name!r} is over fields {missing}, which the table does not have")
+        for index in self.removed_indices:
+            if index.uuid not in present:
+                raise InvalidInputError(f"the table has no index {index.name!r} with the UUID {index.uuid}")
+
+    def data_file_paths(self) -> frozenset[str]:
+        return frozenset()

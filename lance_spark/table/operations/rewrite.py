@@ -1,0 +1,159 @@
+"""`Transaction.Rewrite`: the same rows in other fragments, as compaction leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from lance_spark._proto import table_pb2, transaction_pb2
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.index_section import rewritten
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.rewritten_index import RewrittenIndex
+from lance_spark.table.operations.successor import (
+    data_format,
+    id_after,
+    largest_fragment_id,
+    numbered,
+    with_flags,
+    writer_version,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteGroup:
+    """The live rows of `old_fragments`, in their order, are all rows of `new_fragments`.
+
+    Ids of new fragments that are 0 are given at commit. In a table with stable row ids they carry the ids and versions
+    of their rows.
+    """
+
+    old_fragments: tuple[DataFragment, ...]
+    new_fragments: tuple[DataFragment, ...]
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Rewrite.RewriteGroup) -> RewriteGroup:
+        return cls(
+            tuple(DataFragment.from_proto(fragment) for fragment in message.old_fragments),
+            tuple(DataFragment.from_proto(fragment) for fragment in message.new_fragments),
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Rewrite.RewriteGroup:
+        return transaction_pb2.Transaction.Rewrite.RewriteGroup(
+            old_fragments=[fragment.to_proto() for fragment in self.old_fragments],
+            new_fragments=[fragment.to_proto() for fragment in self.new_fragments],
+        )
+
+    @property
+    def old_ids(self) -> frozenset[FragmentId]:
+        return frozenset(fragment.id for fragment in self.old_fragments)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(CommittableOperation):
+    """Replaces each group's old fragments with its new ones, where the first old one was.
+
+    Indices lose the old fragments, unless they are among `rewritten_indices`; so what they say stays right for the
+    fragments that they still cover, whoever made them and when.
+    """
+
+    groups: tuple[RewriteGroup, ...]
+    rewritten_indices: tuple[RewrittenIndex, ...] = ()
+
+    operation_kind: ClassVar[OperationKind] = OperationKind.REWRITE
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Rewrite) -> Rewrite:
+        groups = [RewriteGroup.from_proto(group) for group in message.groups]
+        if message.old_fragments or message.new_fragments:  # How the first releases wrote their only group.
+            groups.append(
+                RewriteGroup(
+                    tuple(DataFragment.from_proto(fragment) for fragment in message.old_fragments),
+                    tuple(DataFragment.from_proto(fragment) for fragment in message.new_fragments),
+                )
+            )
+        return cls(tuple(groups), tuple(RewrittenIndex.from_proto(index) for index in message.rewritten_indices))
+
+    def to_proto(self) -> transaction_pb2.Transaction.Rewrite:
+        return transaction_pb2.Transaction.Rewrite(
+            groups=[group.to_proto() for group in self.groups],
+            rewritten_indices=[index.to_proto() for index in self.rewritten_indices],
+        )
+
+    @property
+    def touched_fragment_ids(self) -> frozenset[FragmentId]:
+        """The fragments that go."""
+        return frozenset(fragment.id for group in self.groups for fragment in group.old_fragments)
+
+    def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
+        if previous is None:
+            raise InvalidInputError("there is no table to rewrite fragments of")
+        self._check(previous)
+        groups, largest_id = self._numbered(largest_fragment_id(previous))
+        manifest = replace(
+            previous,
+            fragments=FragmentList(_replaced(previous.fragments.messages, self.touched_fragment_ids, groups)),
+            version=settings.version,
+            timestamp_nanos=settings.timestamp_nanos,
+            file_version=data_format(previous) or settings.file_version,
+            max_fragment_id=id_after(largest_id, 0),
+            index_section=rewritten(
+                previous.index_section,
+                [
+                    (group.old_ids, [fragment.id for fragment in groups[group.old_fragments[0].id]])
+                    for group in self.groups
+                ],
+                {index.old_id: index.applied for index in self.rewritten_indices},
+            ),
+            writer_version=writer_version(),
+            tag="",
+        )
+        return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def data_file_paths(self) -> frozenset[str]:
+        return frozenset(
+            file.path for group in self.groups for fragment in group.new_fragments for file in fragment.files
+        )
+
+    def _check(self, previous: Manifest) -> None:
+        """Passes if the rows of the groups are those that the table has now."""
+        present = {message.id: place for place, message in enumerate(previous.fragments.messages)}
+        seen: set[FragmentId] = set()
+        for group in self.groups:
+            if not group.old_fragments:
+                raise InvalidInputError("a group without an old fragment rewrites nothing")
+            for fragment in group.old_fragments:
+                if fragment.id in seen or fragment.id not in present:
+                    raise InvalidInputError(f"the table has no fragment {fragment.id} to rewrite, or it is named twice")
+                seen.add(fragment.id)
+                current = previous.fragments[present[fragment.id]]
+                if (current.files, current.deletion_file) != (fragment.files, fragment.deletion_file):
+                    raise InvalidInputError(f"fragment {fragment.id} is not the one that was rewritten")
+            if previous.has_stable_row_ids and any(fragment.row_ids is None for fragment in group.new_fragments):
+                raise InvalidInputError("a rewritten fragment lacks the stable ids of its rows")
+
+    def _numbered(self, largest_id: int) -> tuple[dict[FragmentId, tuple[DataFragment, ...]], int]:
+        """The new fragments with their ids, by the first old one of their group; and the largest id then in use."""
+        result: dict[FragmentId, tuple[DataFragment, ...]] = {}
+        for group in self.groups:
+            reserved = [fragment.id for fragment in group.new_fragments if fragment.id]
+            if reserved and (len(reserved) < len(group.new_fragments) or max(reserved) > largest_id):
+                raise InvalidInputError(f"the fragment ids {sorted(reserved)} were not reserved")
+            new = group.new_fragments if reserved else numbered(group.new_fragments, largest_id)
+            largest_id = largest_id if reserved else largest_id + len(new)
+            result[group.old_fragments[0].id] = new
+        return result, largest_id
+
+
+def _replaced(
+    messages: Iterable[table_pb2.DataFragment],
+    gone: frozenset[FragmentId],
+    groups: Mapping[FragmentId, Sequence[DataFragment]],
+) -> Iterator[table_pb2.DataFragment]:
+    for message in messages:
+        if FragmentId(message.id) not in gone:
+            yield message
+        yield from (fragment.to_proto() for fragment in groups.get(FragmentId(message.id), ()))

@@ -1,0 +1,58 @@
+"""`Transaction.Rewrite.RewrittenIndex`: an index that was written anew for rows that have other addresses now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyroaring
+
+from lance_spark._proto import table_pb2, transaction_pb2
+from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.index_section import FragmentGroup
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenIndex:
+    """The index `new_id` stands for `old_id`, both as 16 bytes; members that this release does not know stay.
+
+    Attributes:
+        message: the wire message; not to be changed.
+    """
+
+    message: transaction_pb2.Transaction.Rewrite.RewrittenIndex
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Rewrite.RewrittenIndex) -> RewrittenIndex:
+        return cls(message)
+
+    def to_proto(self) -> transaction_pb2.Transaction.Rewrite.RewrittenIndex:
+        return self.message
+
+    @property
+    def old_id(self) -> bytes:
+        return self.message.old_id.uuid
+
+    def applied(self, index: IndexMetadata, groups: Sequence[FragmentGroup]) -> IndexMetadata:
+        """The metadata of the new index in place of that of the old one.
+
+        Args:
+            groups: the index covers the new fragments of a group if it has covered all old ones.
+        """
+        covered = index.fragment_ids()
+        after = pyroaring.BitMap(covered)
+        for old, new in groups:
+            gone = pyroaring.BitMap(old)
+            after -= gone
+            if gone <= covered:
+                after |= pyroaring.BitMap(new)
+        message = table_pb2.IndexMetadata()
+        message.CopyFrom(index.message)
+        message.uuid.CopyFrom(self.message.new_id)
+        message.index_details.CopyFrom(self.message.new_index_details)
+        message.index_version = self.message.new_index_version
+        del message.files[:]
+        message.files.extend(self.message.new_index_files)
+        message.ClearField("base_id")  # Written by this commit, so below the table's own root.
+        message.fragment_bitmap = after.serialize()
+        return IndexMetadata.from_proto(message)
