@@ -6,6 +6,8 @@
     ├── CorruptFileError          bytes contradict the format (path, byte range, column, page)
     ├── UnsupportedFeatureError   valid Lance, but nothing this release reads or writes (feature, version)
     ├── InvalidInputError         a wrong argument; also a ValueError
+    │   ├── AlreadyExistsError          the name of a new table or namespace is taken
+    │   └── NotEmptyError               a namespace that is to go has tables or namespaces in it
     ├── NotFoundError             no such table, version, tag, column or object
     ├── CommitConflictError       another writer was first (ours, theirs, table_version)
     │   ├── RetryableConflictError      read the new version and run the operation again
@@ -102,8 +104,16 @@ class InvalidInputError(LanceError, ValueError):
     """An argument, option, schema or filter that makes no sense; nothing was changed."""
 
 
+class AlreadyExistsError(InvalidInputError):
+    """The name of a new table or namespace is taken; nothing was changed."""
+
+
+class NotEmptyError(InvalidInputError):
+    """A namespace that is to be dropped has tables or namespaces in it; nothing was changed."""
+
+
 class NotFoundError(LanceError):
-    """A table, version, tag, branch, column or object that does not exist."""
+    """A table, namespace, version, tag, branch, column or object that does not exist."""
 
 
 class CommitConflictError(LanceError):

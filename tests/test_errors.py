@@ -12,6 +12,8 @@ ERRORS = [
     errors.CorruptFileError("bad page", path="data/a.lance", start=10, length=4, column=1, page=2),
     errors.UnsupportedFeatureError("no", feature="overlays", version="2.3"),
     errors.InvalidInputError("no such option"),
+    errors.AlreadyExistsError("the name is taken"),
+    errors.NotEmptyError("it has tables"),
     errors.NotFoundError("no such table"),
     errors.RetryableConflictError("again", ours="Append", theirs="Merge", table_version=7),
     errors.IncompatibleConflictError("never", ours="Append", theirs="Overwrite", table_version=8),

@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from lance_spark.errors import InvalidInputError
 
@@ -33,6 +33,8 @@ STAGING_PREFIX = ".tmp_lance_spark_"
 
 WITH_DYNAMODB = "s3+ddb"
 """The scheme of tables in S3 whose versions a DynamoDB table decides about; only these URIs have a query."""
+
+_LITERAL_IN_URIS = "/$&+,:;=@!~*'()"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
@@ -121,15 +123,27 @@ def split_query(uri: str) -> tuple[str, str]:
 
 
 def below(uri: str, path: str) -> str:
-    """The URI of what lies at `path` below a root.
+    """The URI of what lies at `path` below a root; characters that a URI cannot hold as they are become escapes.
 
     >>> below("s3+ddb://bucket/t?ddbTableName=x", "tree/b"), below("/t", "tree/b")
     ('s3+ddb://bucket/t/tree/b?ddbTableName=x', '/t/tree/b')
+    >>> below("s3://bucket", "a$b 100%"), below("/t", "a$b 100%")
+    ('s3://bucket/a$b%20100%25', '/t/a$b 100%')
     """
+    if _has_escapes(uri):
+        path = quote(path, safe=_LITERAL_IN_URIS)
     if not uri.lower().startswith(f"{WITH_DYNAMODB}://"):
-        return f"{uri}/{path}"
+        return f"{uri.rstrip('/')}/{path}"
     place, query = split_query(uri)
     return f"{place.rstrip('/')}/{path}" + (f"?{query}" if query else "")
+
+
+def _has_escapes(uri: str) -> bool:
+    """Whether `parse_root` decodes percent escapes in `uri`."""
+    match = _SCHEME.match(uri)
+    if match is None or match[1].lower() == "memory":
+        return False
+    return match[1].lower() == "file" or match[2] is not None
 
 
 def _file_path(uri: str, rest: str) -> str:
