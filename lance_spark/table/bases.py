@@ -16,8 +16,12 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.paths import parse_root
 from lance_spark.table.fragment import BaseId, DataFile, DeletionFile, FragmentId
 from lance_spark.table.paths import DATA
+
+# A base's URI has no query: what decides about versions is not needed to read files.
+_COMMON_SCHEMES = {"s3a": "s3", "s3n": "s3", "s3+ddb": "s3", "gcs": "gs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,19 @@ class Bases:
                 uri = resolved(self._base(base_id).path, self._root.uri)
                 store = self._stores[base_id] = open_store(uri, self._storage_options)
             return store
+
+
+def base_path_of(root_uri: str) -> str:
+    """The path by which a manifest elsewhere names a table's root: absolute, of a scheme that every reader knows.
+
+    >>> base_path_of("s3a://bucket/my%20table"), base_path_of("/tables/a/"), base_path_of("file:///tables/my%20t")
+    ('s3://bucket/my%20table', '/tables/a', '/tables/my t')
+    """
+    root = parse_root(root_uri)
+    if root.scheme == "file":
+        return root.location
+    scheme = _COMMON_SCHEMES.get(root.scheme, root.scheme)
+    return f"{scheme}://{root_uri.partition('://')[2].partition('?')[0].rstrip('/')}"
 
 
 def resolved(path: str, root_uri: str) -> str:

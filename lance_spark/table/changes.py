@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
+from lance_spark.table.bases import BasePath
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.operations import CommittableOperation, Restore, UpdateConfig
+from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
@@ -30,6 +31,28 @@ def restore(table: TableLocation, version: int, policy: RetryPolicy | None = Non
     _check_in_history(restored)
     newest = table.history.load_latest().manifest
     return _commit(table, newest, Restore(version, restored), policy)
+
+
+def add_bases(
+    table: TableLocation, base: Manifest, bases: Sequence[BasePath], policy: RetryPolicy | None = None
+) -> Manifest:
+    """The new version of the branch `table` that has `bases` too.
+
+    Args:
+        base: the version that the caller has seen.
+
+    Raises:
+        InvalidInputError: a base has the id, name or path of another one, or its path is not absolute.
+        CommitConflictError: another writer has added such a base since `base`. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    if not bases:
+        raise InvalidInputError("there is no base to add")
+    for new in bases:
+        if not (new.path.startswith("/") or "://" in new.path):
+            raise InvalidInputError(f"the path {new.path!r} of a base is neither absolute nor a URI")
+    return _commit(table, base, UpdateBases(tuple(bases)), policy)
 
 
 def update_config(

@@ -8,12 +8,15 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import BasePath
 from lance_spark.table.blob_columns import shown
-from lance_spark.table.changes import restore, update_config, update_metadata
+from lance_spark.table.branching import create_branch, delete_branch
+from lance_spark.table.changes import add_bases, restore, update_config, update_metadata
+from lance_spark.table.clone import shallow_clone
 from lance_spark.table.delete import delete_rows
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.limit import limited
@@ -139,6 +142,69 @@ class Dataset:
             NotFoundError: there is no such tag.
         """
         delete_tag(self.location, name)
+
+    def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> Dataset:
+        """The first version of a new branch: `version` of this branch, the version that `tag` names, or this one.
+
+        The branch shares the files of what it begins with. To write to it, open the table with its name.
+
+        Raises:
+            NotFoundError: there is no such version or tag.
+            InvalidInputError: the branch exists or is half made, no branch can have this name, or version and tag are
+                both given.
+            StorageError: the store failed, or never said whether the branch was made.
+            UnsupportedFeatureError: the version needs something that this release does not write.
+        """
+        if version is not None and tag is not None:
+            raise InvalidInputError("give a version or a tag")
+        origin, number = self.location, self._or_own(version)
+        if tag is not None:
+            named = self.location.refs.tag(tag)
+            origin, number = self.location.on_branch(named.branch), named.version
+        return Dataset(*create_branch(origin, name, number))
+
+    def delete_branch(self, name: str, *, force: bool = False) -> None:
+        """Removes a branch with its versions and files.
+
+        Args:
+            force: removes what is left of a branch that was half made or half removed, too.
+
+        Raises:
+            NotFoundError: there is no such branch.
+            InvalidInputError: another branch was made from it, or a tag names a version of it.
+        """
+        delete_branch(self.location, name, force=force)
+
+    def shallow_clone(
+        self, uri: str, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
+    ) -> Dataset:
+        """The first version of a new table at `uri`, which shares the files of `version` of this branch.
+
+        Clean-ups and removal of this table do not know of the clone; they can take its files away.
+
+        Args:
+            storage_options: for the new table; None takes those of this one.
+
+        Raises:
+            NotFoundError: there is no such version.
+            InvalidInputError: there is a table at `uri`.
+            CommitConflictError: another writer made a table there at the same time.
+            CommitStateUnknownError: the store never said whether the clone was made.
+            UnsupportedFeatureError: the version needs something that this release does not write.
+        """
+        target = TableLocation(uri, self.location.storage_options if storage_options is None else storage_options)
+        return Dataset(target, shallow_clone(self.location, self._or_own(version), target))
+
+    def add_bases(self, bases: Sequence[BasePath]) -> Dataset:
+        """The version in which files of the table may lie under more base paths too; one of id 0 gets a free id.
+
+        Raises:
+            InvalidInputError: a base has the id, name or path of another one, or its path is not absolute.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        return Dataset(self.location, add_bases(self.location, self.manifest, bases))
 
     def restore(self, version: int | None = None) -> Dataset:
         """The branch's new newest version, with the content of `version`; with that of this dataset if it is None.

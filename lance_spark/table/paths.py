@@ -31,6 +31,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError
 
 DATA = "data"
 DELETIONS = "_deletions"
+INDICES = "_indices"
 VERSIONS = "_versions"
 TRANSACTIONS = "_transactions"
 TAGS = "_refs/tags"
@@ -93,9 +94,18 @@ def tag_path(tag: str) -> str:
 
 
 def branch_root(branch: str) -> str:
-    """Root of a branch, relative to the main branch's root."""
-    for segment in branch.split("/"):
-        checked_ref_name(segment)
+    """Root of a branch, relative to the main branch's root.
+
+    Raises:
+        InvalidInputError: no branch can have this name.
+    """
+    segments = branch.split("/")
+    allowed = all(segment and all(c.isalnum() or c in "._-" for c in segment) for segment in segments)
+    if not allowed or ".." in branch or branch.endswith(".lock") or "." in segments:
+        raise InvalidInputError(
+            f"{branch!r} cannot name a branch: use letters, digits, '.', '_' and '-', in parts joined by '/', "
+            "without '..' or the ending '.lock'"
+        )
     return f"{TREE}/{branch}"
 
 
@@ -106,7 +116,7 @@ def branch_path(branch: str) -> str:
 
 
 def checked_ref_name(name: str) -> str:
-    """`name`, if it may name a tag or a segment of a branch: letters, digits, ``.``, ``_`` and ``-``.
+    """`name`, if it may name a tag or a part of a new branch: letters, digits, ``.``, ``_`` and ``-``.
 
     Raises:
         InvalidInputError: it may not.

@@ -7,8 +7,9 @@ its own below ``tree/``, which begins as a shallow clone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TypeVar
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ from lance_spark.table.paths import BRANCHES, TAGS, branch_path, tag_path
 
 MAIN = "main"
 _SUFFIX = ".json"
+_YEAR_10000 = 253_402_300_800
 
 RefT = TypeVar("RefT")
 
@@ -42,11 +44,16 @@ class Branch:
     Attributes:
         parent: the branch it began at; None is the main branch.
         parent_version: the version it began at.
+        lineage: where the branches from the main one down to this one began, (version, unique id) each; empty if the
+            branch was made by an old release.
+        created_at: when it was made, to the second; None if that is not known.
     """
 
     name: str
     parent: str | None
     parent_version: int
+    lineage: tuple[tuple[int, str], ...] = ()
+    created_at: datetime | None = None
 
 
 class Refs:
@@ -71,7 +78,7 @@ class Refs:
 
     def tags(self) -> dict[str, Tag]:
         """All tags by name."""
-        return {name: self.tag(name) for name in self._names(TAGS)}
+        return self._all(self._names(TAGS), self.tag)
 
     def branch(self, name: str) -> Branch:
         """The branch of this name.
@@ -84,7 +91,16 @@ class Refs:
 
     def branches(self) -> dict[str, Branch]:
         """All branches but the main one, by name."""
-        return {name: self.branch(name) for name in map(unquote, self._names(BRANCHES))}
+        return self._all(map(unquote, self._names(BRANCHES)), self.branch)
+
+    def _all(self, names: Iterable[str], read: Callable[[str], RefT]) -> dict[str, RefT]:
+        found = {}
+        for name in names:
+            try:
+                found[name] = read(name)
+            except NotFoundError:
+                continue  # Removed since the listing.
+        return found
 
     def _names(self, folder: str) -> list[str]:
         names = (entry.path.rpartition("/")[2] for entry in self._store.list(folder))
@@ -120,7 +136,33 @@ def _tag(name: str, content: Mapping[str, object]) -> Tag:
 
 
 def _branch(name: str, content: Mapping[str, object]) -> Branch:
-    return Branch(name, _branch_name(content, "parentBranch"), _version(content, "parentVersion"))
+    return Branch(
+        name,
+        _branch_name(content, "parentBranch"),
+        _version(content, "parentVersion"),
+        _lineage(content.get("identifier")),
+        _second(content.get("createAt")),
+    )
+
+
+def _lineage(identifier: object) -> tuple[tuple[int, str], ...]:
+    if identifier is None:
+        return ()
+    mapping = identifier.get("version_mapping") if isinstance(identifier, dict) else None
+    if not isinstance(mapping, list):
+        raise CorruptFileError("'identifier' has no version mapping")
+    for entry in mapping:
+        if not (isinstance(entry, list) and [type(member) for member in entry] == [int, str]):
+            raise CorruptFileError(f"{entry!r} is no step from branch to branch")
+    return tuple((version, unique_id) for version, unique_id in mapping)
+
+
+def _second(value: object) -> datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _YEAR_10000:
+        raise CorruptFileError(f"'createAt' is {value!r}, which is no time")
+    return datetime.fromtimestamp(value, timezone.utc)
 
 
 def _version(content: Mapping[str, object], key: str) -> int:

@@ -23,7 +23,6 @@ from lance_spark.table.operations.base import CommittableOperation, OperationKin
 from lance_spark.table.operations.successor import data_format, with_flags, writer_version
 
 _MAX_BASE_ID = (1 << 32) - 1
-_EXTERNAL = ("external_row_ids", "external_created_at_versions", "external_last_updated_at_versions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,14 @@ def free_base_id(used: Iterable[int], first: int = 0) -> BaseId:
 
 def _below_base(message: table_pb2.DataFragment, base_id: BaseId) -> table_pb2.DataFragment:
     """A copy whose files lie under `base_id` if they had no base; members that this release does not know stay."""
-    for name in (*_EXTERNAL, "overlays"):
-        if message.HasField(name) if name in _EXTERNAL else message.overlays:
+    forms = (
+        message.WhichOneof("row_id_sequence"),
+        message.WhichOneof("created_at_version_sequence"),
+        message.WhichOneof("last_updated_at_version_sequence"),
+        "overlays" if message.overlays else None,
+    )
+    for name in forms:
+        if name is not None and not name.startswith("inline_"):
             raise UnsupportedFeatureError(
                 f"fragment {message.id} has {name}, whose files a clone cannot name", feature=name
             )
