@@ -227,7 +227,9 @@ def _pause(attempt: int) -> None:
 
 
 def _code(error: BaseException) -> str:
-    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+    from botocore.exceptions import ClientError
+
+    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def _is_before_sending(error: BaseException) -> bool:

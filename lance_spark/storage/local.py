@@ -138,6 +138,13 @@ class LocalStore:
             if not os.path.isdir(file):
                 os.unlink(file)
 
+    def remove_empty_folders(self, prefix: str) -> None:
+        """Removes the folder `prefix` and those below it, as far as nothing is in them."""
+        folder = self._file(prefix)
+        for directory, _, _ in os.walk(folder, topdown=False):
+            with suppress(OSError):
+                os.rmdir(directory)
+
     def remove_stale_staging(self, prefix: str, older_than_seconds: float) -> int:
         """Removes what killed writers left unpublished in the folder `prefix`; returns the number of files.
 

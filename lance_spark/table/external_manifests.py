@@ -100,6 +100,9 @@ class ExternalManifests:
         """Removes the manifest. Its entry stays: it keeps the name from being taken a second time."""
         self._store.delete(location.path)
 
+    def forget(self) -> None:
+        self._table.clear()
+
     def _is_taken_without_entry(self, location: ManifestLocation) -> bool:
         """Whether a writer that knows nothing of the service has made this version. It gets its entry."""
         try:
@@ -158,6 +161,7 @@ class ExternalManifests:
         if not self._table.replace(ManifestEntry(entry.version, location.path, len(payload))):
             # The entries were removed, hence the table dropped: what was just put would be its only version.
             self._store.delete(location.path)
+            delete_quietly(self._store, entry.path)
             raise NotFoundError(f"version {entry.version} of {self._store.uri} is gone from {self._table.description}")
         delete_quietly(self._store, entry.path)
 

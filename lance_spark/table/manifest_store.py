@@ -100,6 +100,10 @@ class ManifestStore(Protocol):
         """Removes a version that its own writer has found to be no part of the history."""
         ...
 
+    def forget(self) -> None:
+        """Removes what is known about the versions outside the root: for a table or branch that is dropped."""
+        ...
+
 
 class ObjectManifests:
     """Manifests in a store that can create an object only if it is absent: what is listed is committed."""
@@ -151,6 +155,9 @@ class ObjectManifests:
 
     def withdraw(self, location: ManifestLocation) -> None:
         self._store.delete(location.path)
+
+    def forget(self) -> None:
+        """Does nothing: everything that is known is in the root."""
 
     def _first(self) -> list[ManifestLocation]:
         """All versions, or the newest ones if their names come first in a long listing."""

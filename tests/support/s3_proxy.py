@@ -1,8 +1,9 @@
-"""An HTTP proxy between an S3 client and a test server that loses answers, invents errors and drops conditions."""
+"""An HTTP proxy between a client of S3 or DynamoDB and a test server that loses answers, invents errors and drops conditions."""
 
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -110,7 +111,11 @@ def _handler(proxy: S3Proxy, upstream: str) -> type[BaseHTTPRequestHandler]:
                 self.reply(*answer)
                 return
             time.sleep(trouble.delay_seconds)
-            if trouble.status:
+            if trouble.status and "X-Amz-Target" in self.headers:
+                kind = "application/x-amz-json-1.0"
+                text = json.dumps({"__type": f"com.amazonaws#{trouble.code}", "message": "on purpose"}).encode()
+                self.reply(trouble.status, [("Content-Type", kind)], text)
+            elif trouble.status:
                 text = f"<Error><Code>{trouble.code}</Code><Message>on purpose</Message></Error>".encode()
                 self.reply(trouble.status, [("Content-Type", "application/xml")], text)
             else:

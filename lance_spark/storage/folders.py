@@ -1,0 +1,36 @@
+"""Removing everything below a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.overlap import overlapped
+
+_DELETES_AT_ONCE = 16
+
+
+@runtime_checkable
+class _HasFolders(Protocol):
+    """A store whose folders exist without objects in them."""
+
+    def remove_empty_folders(self, prefix: str) -> None: ...
+
+
+def delete_folder(store: ObjectStore, prefix: str, *, last: Iterable[str] = ()) -> None:
+    """Removes every object below the folder `prefix`, which is not the root, and the folder itself.
+
+    Args:
+        last: objects that go when all others are gone.
+
+    Raises:
+        StorageError: the store failed; some objects may be left.
+    """
+    kept = list(last)
+    paths = [entry.path for entry in store.list(prefix, recursive=True) if entry.path not in kept]
+    overlapped(store.delete, paths, _DELETES_AT_ONCE)
+    for path in kept:
+        store.delete(path)
+    if isinstance(store, _HasFolders):
+        store.remove_empty_folders(prefix)
