@@ -1,4 +1,4 @@
-"""An HTTP proxy between a client of S3 or DynamoDB and a test server that loses answers, invents errors and drops conditions."""
+"""An HTTP proxy between a client of S3 or DynamoDB and a test server: loses answers, invents errors, drops conditions."""
 
 from __future__ import annotations
 
