@@ -1,4 +1,4 @@
-"""An HTTP proxy between a client of S3 or DynamoDB and a test server: loses answers, invents errors, drops conditions."""
+"""An HTTP proxy before a test server of S3 or DynamoDB, which loses answers, invents errors and drops conditions."""
 
 from __future__ import annotations
 
