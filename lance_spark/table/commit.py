@@ -143,6 +143,7 @@ class Commit:
             payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
             location = ManifestLocation(manifest.version, naming)
             if self._publish(location, payload):
+                self._history.moved_to(manifest.version)
                 if not self._is_resurrected(location):
                     return manifest
                 self._withdraw(location)
@@ -222,7 +223,7 @@ class Commit:
         if current is not None:
             check_writable(current.writer_flags, self._store.uri)
         settings = Settings(
-            version=1 if current is None else current.version + 1,
+            version=self._history.next_version(0 if current is None else current.version),
             timestamp_nanos=time.time_ns(),
             file_version=self._new_table.file_version,
             stable_row_ids=self._new_table.stable_row_ids,

@@ -51,6 +51,13 @@ class History:
         """
         return self.manifests.newest_to_follow()
 
+    def next_version(self, current: int) -> int:
+        """The number of the version that is to follow version `current` (0: there is no table)."""
+        return current + 1
+
+    def moved_to(self, version: int) -> None:
+        """Takes note that a commit on this history has made `version`."""
+
     def load_latest(self) -> ManifestFile:
         """The newest version.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from datetime import datetime, timezone
 
@@ -15,6 +16,7 @@ from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.paths import branch_root
+from lance_spark.table.pinned_history import PinnedHistory
 from lance_spark.table.refs import MAIN, Refs
 
 
@@ -62,6 +64,12 @@ class TableLocation:
     def on_branch(self, branch: str | None, *, must_exist: bool = True) -> TableLocation:
         """The same table's other branch; arguments and errors as of the class."""
         return TableLocation(self.uri, self._storage_options, branch=branch, must_exist=must_exist)
+
+    def pinned_at(self, version: int) -> TableLocation:
+        """The same table, as if `version` were its newest one (0: as if there were none)."""
+        pinned = copy.copy(self)
+        pinned.history = PinnedHistory(self.history, version)
+        return pinned
 
     def bases(self, manifest: Manifest) -> Bases:
         """The stores that hold the files of a version."""
