@@ -111,6 +111,7 @@ def delete_branch(table: TableLocation, name: str, *, force: bool = False) -> No
             store.put_if_absent(path, content)
             raise
     _remove_files(table.refs, name)
+    table.on_branch(name, must_exist=False).history.manifests.forget()
 
 
 def _check_new_name(name: str) -> None:

@@ -133,6 +133,17 @@ def test_a_branch_has_entries_of_its_own(shared: Shared) -> None:
     assert location.history.load(newest.version).manifest == newest
 
 
+def test_a_removed_branch_can_be_made_again(shared: Shared) -> None:
+    shared.append(1)
+    dataset = lance_spark.open(shared.uri, storage_options=shared.options)
+    for _ in range(2):
+        branch = dataset.create_branch("dev")
+        assert branch.to_table()["a"].to_pylist() == [1]
+        assert [item["version"] for item in shared.items(f"{shared.base_uri}/tree/dev")] == ["1"]
+        dataset.delete_branch("dev")
+        assert shared.items(f"{shared.base_uri}/tree/dev") == []
+
+
 def test_the_reference_reads_what_a_killed_writer_of_ours_left_and_we_its(shared: Shared) -> None:
     client = shared.bucket.client()
     for version, append in [(1, shared.append), (2, shared.append_by_reference), (3, shared.append)]:
