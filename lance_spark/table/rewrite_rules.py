@@ -5,7 +5,10 @@ Both speak of fragments as they were when they were read, so both compare these 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lance_spark._proto import table_pb2
+from lance_spark.schema.field import LanceSchema
 from lance_spark.table.conflict_rules import Rivals, fields_by_id, meaning, retryable
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.index_metadata import IndexMetadata
@@ -26,10 +29,7 @@ def same_rows(rivals: Rivals) -> None:
     before, after = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
     if any(fragment_id in before and before[fragment_id] != after.get(fragment_id) for fragment_id in touched):
         retryable(rivals)
-    new = (fragment for group in rivals.ours.groups for fragment in group.new_fragments)
-    if not _mean_the_same(
-        rivals, {field_id for fragment in new for file in fragment.files for field_id in file.fields}
-    ):
+    if not columns_stay(rivals.before, rivals.after, rivals.ours.written_fields):
         retryable(rivals)
 
 
@@ -52,7 +52,7 @@ def indexed_values_stay(rivals: Rivals) -> None:
         return
     before, after = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
     for index in rivals.ours.new_indices:
-        if not index.tells_coverage or not _mean_the_same(rivals, index.fields):
+        if not index.tells_coverage or not columns_stay(rivals.before, rivals.after, index.fields):
             retryable(rivals)
         for fragment_id in index.fragment_ids():
             if fragment_id not in before:
@@ -65,18 +65,18 @@ def indexed_values_stay(rivals: Rivals) -> None:
                 retryable(rivals)
 
 
-def _by_id(fragments: FragmentList) -> dict[int, table_pb2.DataFragment]:
-    return {message.id: message for message in fragments.messages}
-
-
-def _mean_the_same(rivals: Rivals, field_ids: set[int] | frozenset[int]) -> bool:
-    """True if the fields, as far as there were any of them, are still where they were and of the same type."""
-    before, after = dict(fields_by_id(rivals.before)), dict(fields_by_id(rivals.after))
+def columns_stay(before: LanceSchema, after: LanceSchema, field_ids: Collection[int]) -> bool:
+    """True if those of the fields that `before` has are in `after` at the same place and of the same type."""
+    old, new = dict(fields_by_id(before)), dict(fields_by_id(after))
     return all(
-        field_id in after and meaning(after[field_id]) == meaning(old)
-        for field_id, old in before.items()
+        field_id in new and meaning(new[field_id]) == meaning(place)
+        for field_id, place in old.items()
         if field_id in field_ids
     )
+
+
+def _by_id(fragments: FragmentList) -> dict[int, table_pb2.DataFragment]:
+    return {message.id: message for message in fragments.messages}
 
 
 def _holders(message: table_pb2.DataFragment, index: IndexMetadata) -> set[tuple[int, str, int]]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError
+from lance_spark.schema.field import FieldId
 from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.index_section import rewritten
 from lance_spark.table.manifest import Manifest
@@ -87,6 +88,12 @@ class Rewrite(CommittableOperation):
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
         """The fragments that go."""
         return frozenset(fragment.id for group in self.groups for fragment in group.old_fragments)
+
+    @property
+    def written_fields(self) -> frozenset[FieldId]:
+        """Ids of the fields that the new data files hold."""
+        new = (fragment for group in self.groups for fragment in group.new_fragments)
+        return frozenset(field_id for fragment in new for file in fragment.files for field_id in file.fields)
 
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
         if previous is None:
