@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +18,8 @@ from lance_spark.table.blob_columns import shown
 from lance_spark.table.branching import create_branch, delete_branch
 from lance_spark.table.changes import add_bases, restore, update_config, update_metadata
 from lance_spark.table.clone import shallow_clone
+from lance_spark.table.compaction import RewriteResult, commit_compaction, compact, run_task
+from lance_spark.table.compaction_plan import CompactionOptions, CompactionPlan, CompactionTask, plan_compaction
 from lance_spark.table.delete import delete_rows
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.limit import limited
@@ -24,9 +27,12 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.refs import Branch, Tag
+from lance_spark.table.save import CommitOptions
 from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.take import take
+from lance_spark.table.update import update_rows
+from lance_spark.table.write import DEFAULT_MAX_ROWS_PER_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +344,13 @@ class Dataset:
         """
         return take(self.plan(columns=columns), self.fragments, indices)
 
-    def delete(self, filter: str | Expr) -> Dataset:
+    def delete(
+        self,
+        filter: str | Expr,
+        *,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Dataset:
         """The table without those rows of this version for which `filter` is true; this version if there are none.
 
         Rows that others have added since stay, unless others have changed rows that are to go: then the filter is
@@ -346,6 +358,7 @@ class Dataset:
 
         Args:
             filter: a condition as after WHERE.
+            commit_message, transaction_properties: kept with the version.
 
         Raises:
             InvalidInputError: the filter makes no sense, or fails on a value. Nothing was changed.
@@ -355,4 +368,100 @@ class Dataset:
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
-        return Dataset(self.location, delete_rows(self.location, self.manifest, filter))
+        options = CommitOptions(commit_message, transaction_properties)
+        return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))
+
+    def update(
+        self,
+        values: Mapping[str, Any],
+        filter: str | Expr | None = None,
+        *,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Dataset:
+        """The table with other values in those rows of this version for which `filter` is true.
+
+        It is this version if there are no such rows. If others have changed one of them since, filter and values are
+        computed again, from the newest version.
+
+        Args:
+            values: by column, or dotted path into structs: SQL text, in which columns have the values from before the
+                update (a text is ``"'text'"``), or a Python or Arrow value that stands for itself.
+            filter: a condition as after WHERE; None for all rows.
+            commit_message, transaction_properties: kept with the version.
+
+        Raises:
+            InvalidInputError: a value does not fit its column, or filter or values make no sense, or fail on a row.
+                Nothing was changed.
+            NotFoundError: a column that the table does not have.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        options = CommitOptions(commit_message, transaction_properties)
+        return Dataset(self.location, update_rows(self.location, self.manifest, values, filter, options))
+
+    def compact(
+        self,
+        *,
+        target_rows_per_fragment: int = DEFAULT_MAX_ROWS_PER_FILE,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool = True,
+        materialize_deletions_threshold: float = 0.1,
+        batch_size: int | None = None,
+        commit_message: str | None = None,
+    ) -> Dataset:
+        """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
+
+        The rows, their order and their stable ids stay. Indices no longer cover what was rewritten: readers scan it,
+        until the library that has made an index optimizes it. Fragments that other writers change meanwhile are left
+        as they are.
+
+        Args:
+            target_rows_per_fragment: fragments with fewer rows are joined with their neighbours; none gets more.
+            max_bytes_per_file: begins a new fragment earlier.
+            materialize_deletions: rewrites fragments with many deleted rows even if they are large.
+            materialize_deletions_threshold: many are more than this part of the rows.
+            batch_size: rows that are read at a time.
+            commit_message: kept with the version.
+
+        Raises:
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: this release cannot rewrite the rows, as those of tables with blob columns.
+        """
+        options = CompactionOptions(
+            target_rows_per_fragment=target_rows_per_fragment,
+            max_bytes_per_file=max_bytes_per_file,
+            materialize_deletions=materialize_deletions,
+            materialize_deletions_threshold=materialize_deletions_threshold,
+            batch_size=batch_size,
+        )
+        return Dataset(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
+
+    def plan_compaction(self, options: CompactionOptions | None = None) -> CompactionPlan:
+        """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""
+        return plan_compaction(self.location, self.manifest, options)
+
+    def run_compaction_task(self, task: CompactionTask) -> RewriteResult:
+        """What a task of a plan for this version has written; no version has it before `commit_compaction`.
+
+        Raises:
+            InvalidInputError: the task is for another version.
+            StorageError: the store failed. Nothing is left behind.
+        """
+        return run_task(self.location, self.manifest, task)
+
+    def commit_compaction(self, results: Sequence[RewriteResult], *, commit_message: str | None = None) -> Dataset:
+        """The version with what tasks wrote from this one, but for fragments that other writers have changed since.
+
+        After a store that did not answer it may be called again with the same results.
+
+        Raises:
+            CommitConflictError: nothing can be committed any more. What was written is removed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+        options = CommitOptions(message=commit_message)
+        return Dataset(self.location, commit_compaction(self.location, self.manifest, results, options))

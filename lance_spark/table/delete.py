@@ -6,6 +6,8 @@ filter is asked again, on the newest version.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lance_spark.encodings.blocks import Int64Array
@@ -66,7 +68,7 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr) -> GoneRow
     return found
 
 
-def address_scan(table: TableLocation, base: Manifest, filter: Expr | None, columns: tuple[str, ...] = ()) -> Scan:
+def address_scan(table: TableLocation, base: Manifest, filter: Expr | str | None, columns: Sequence[str] = ()) -> Scan:
     """A scan of `base` for `columns` and then, as the last column, the address of each row.
 
     Raises:

@@ -1,0 +1,104 @@
+"""Values as they go into a column: what SET of an UPDATE does with the value of an expression.
+
+As in Spark's ANSI mode a value is stored if its kind fits the column's, and an error if the column cannot hold it.
+Nothing changes silently but what nobody calls a change: integers and decimals are rounded to the nearest double, and
+decimals to the digits of the column. What needs a decision (text of a number, the date of a timestamp, 1.5 as an
+integer) is for a CAST.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr import casts
+from lance_spark.expr.columns import column_values
+from lance_spark.expr.comparison import align
+from lance_spark.expr.evaluate import evaluate
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Column, Expr
+from lance_spark.expr.values import Family, family_of
+
+_EXACT = {
+    *((family, family) for family in Family if family not in (Family.NULL, Family.FLOAT, Family.DECIMAL)),
+    (Family.FLOAT, Family.INTEGER),
+    (Family.DECIMAL, Family.INTEGER),
+}
+"""From one family to another by Arrow's casts, which raise an error where a value would change."""
+
+_NEAREST = {
+    (Family.INTEGER, Family.FLOAT),
+    (Family.DECIMAL, Family.FLOAT),
+    (Family.FLOAT, Family.FLOAT),
+    (Family.INTEGER, Family.DECIMAL),
+    (Family.DECIMAL, Family.DECIMAL),
+    (Family.DATE, Family.TIMESTAMP),
+    (Family.DATE, Family.TIMESTAMP_NTZ),
+    (Family.TIMESTAMP, Family.TIMESTAMP_NTZ),
+    (Family.TIMESTAMP_NTZ, Family.TIMESTAMP),
+}
+"""By the conversions of CAST, which give null where the target does not hold a value."""
+
+
+def assigned(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, *, time_zone: str = "UTC") -> pa.Array:
+    """The value of `expr` for each row of `batch`, as a column of `type_` holds it.
+
+    Args:
+        type_: a storage type, no extension type.
+
+    Raises:
+        NotFoundError: a column is not in the batch.
+        InvalidInputError: a value of another kind, one that the column cannot hold, or one on which the expression
+            fails.
+    """
+    if isinstance(expr, Column):
+        values = column_values(batch, expr.path)
+        while isinstance(values, pa.ExtensionArray):
+            values = values.storage
+        if values.type == type_:
+            return values
+    try:
+        return _stored(_evaluated(expr, batch, type_, time_zone), type_, time_zone)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(f"{expr} does not fit a column of type {type_}: {error}") from error
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error} (assigned: {expr})") from error
+
+
+def _evaluated(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, time_zone: str) -> pa.Array:
+    if isinstance(expr, Literal) and isinstance(expr.value, str):
+        # A text constant is read as a date or time if the column is one, as in a comparison.
+        constant, _ = align(expr.scalar(), pa.nulls(1, type_), time_zone)
+        return pa.repeat(constant, batch.num_rows)
+    return evaluate(expr, batch, time_zone=time_zone)
+
+
+def _stored(values: pa.Array, type_: pa.DataType, time_zone: str) -> pa.Array:
+    if values.type == type_:
+        return values
+    if pa.types.is_dictionary(type_):
+        return _stored(values, type_.value_type, time_zone).dictionary_encode().cast(type_)
+    families = family_of(values.type), _family_of_column(type_)
+    if families[0] is Family.NULL:
+        return pa.nulls(len(values), type_)
+    if families in _EXACT:
+        return values.cast(type_)
+    if families not in _NEAREST:
+        raise InvalidInputError(f"a value of type {values.type} does not go into a column of type {type_}; CAST it")
+    if families == (Family.DECIMAL, Family.FLOAT):
+        return values.cast(pa.float64()).cast(type_)
+    if set(families) == {Family.TIMESTAMP, Family.TIMESTAMP_NTZ}:
+        # In the unit that the values have: a coarser one is no matter of zones, and not for rounding.
+        zone = "UTC" if families[1] is Family.TIMESTAMP else None
+        moved = casts.cast(values, pa.timestamp(values.type.unit, zone), is_try=True, time_zone=time_zone)
+        return moved.cast(type_)
+    converted = casts.cast(values, type_, is_try=True, time_zone=time_zone)
+    if converted.null_count > values.null_count:
+        failed = pc.and_(pc.is_null(converted), pc.is_valid(values))
+        raise InvalidInputError(f"{values.filter(failed)[0]} is out of range of a column of type {type_}")
+    return converted
+
+
+def _family_of_column(type_: pa.DataType) -> Family | None:
+    return Family.BINARY if pa.types.is_fixed_size_binary(type_) else family_of(type_)

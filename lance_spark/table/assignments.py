@@ -1,0 +1,142 @@
+"""What SET of an update says: which columns, or fields of structs, get which values.
+
+All values are those that the row had before. A field of a struct that is null makes it a struct whose other fields are
+null, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.assign import assigned
+from lance_spark.expr.literals import literal
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import parse
+from lance_spark.layouts.arrow_take import take
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import find, parse_path
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """A value for the field at the end of `fields`, which begin with the top-level one; nested constants as arrays."""
+
+    fields: tuple[Field, ...]
+    value: Expr | pa.Array
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    def values(self, batch: pa.RecordBatch) -> pa.Array:
+        if isinstance(self.value, pa.Array):
+            return take(self.value, np.zeros(batch.num_rows, np.int64))
+        return assigned(self.value, batch, to_arrow_type(self.fields[-1]))
+
+
+class Assignments:
+    """Values for some columns of a table.
+
+    Args:
+        schema: the table's schema.
+        values: by column, or dotted path into structs: SQL text (``"'text'"`` for a text), an expression, or any other
+            value of Python or Arrow, which stands for itself.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: no column at all, one that is assigned twice or in part and as a whole, or a value that its
+            type does not hold.
+    """
+
+    def __init__(self, schema: LanceSchema, values: Mapping[str, object]) -> None:
+        if not isinstance(values, Mapping) or not values:
+            raise InvalidInputError("an update says which columns get which values, as in {'price': 'price * 2'}")
+        self._assignments = [_assignment(schema, column, value) for column, value in values.items()]
+        paths = sorted(assignment.path for assignment in self._assignments)
+        for before, after in pairwise(paths):
+            if after[: len(before)] == before:
+                raise InvalidInputError(f"column {'.'.join(before)!r} is assigned twice, as a whole or in part")
+
+    def changed_fields(self) -> list[FieldId]:
+        """Ids of the fields that may have other values afterwards: those assigned, all below them, and those around."""
+        ids = {field.id: None for assignment in self._assignments for field in assignment.fields}
+        ids.update((node.id, None) for assignment in self._assignments for node in assignment.fields[-1].walk())
+        return list(ids)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch`, which has all columns of the table, with the values assigned.
+
+        Raises:
+            InvalidInputError: an expression fails on a value, or its column cannot hold it.
+            NotFoundError: an expression names a column that is not there.
+        """
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for assignment in self._assignments:
+            top, *below = assignment.fields
+            columns[top.name] = _replaced(columns[top.name], top, below, assignment.values(batch))
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+
+
+def _assignment(schema: LanceSchema, column: str, value: object) -> _Assignment:
+    if not isinstance(column, str):
+        raise InvalidInputError(f"{column!r} is no name of a column")
+    fields = find(schema, (column,) if column in schema.names() else parse_path(column))
+    for parent in fields[:-1]:
+        if parent.logical_type != "struct":
+            raise InvalidInputError(f"{column!r} leads into {parent.name!r}, which is no struct; assign it as a whole")
+    if isinstance(value, str):
+        return _Assignment(fields, parse(value))
+    if isinstance(value, Expr):
+        return _Assignment(fields, value)
+    return _Assignment(fields, _constant(value, fields[-1], column))
+
+
+def _constant(value: object, field: Field, column: str) -> Expr | pa.Array:
+    """The value as a literal, or, of a nested type, as an array of length 1."""
+    type_ = to_arrow_type(field)
+    while isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not pa.types.is_nested(type_):
+        return literal(value)
+    try:
+        if isinstance(value, pa.Scalar):
+            return pa.array([value]).cast(type_)
+        _check_nested(value, type_, column)
+        return pa.array([value], type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"column {column!r} of type {type_} cannot hold {value!r}: {error}") from error
+
+
+def _check_nested(value: object, type_: pa.DataType, column: str) -> None:
+    """Refuses what pyarrow would leave out without a word: unknown fields of structs, and fractions of integers."""
+    if pa.types.is_integer(type_) and isinstance(value, float) and not value.is_integer():
+        raise InvalidInputError(f"column {column!r}: {value!r} is no {type_}")
+    if pa.types.is_struct(type_) and isinstance(value, Mapping):
+        names = [child.name for child in type_]
+        unknown = [name for name in value if name not in names]
+        if unknown:
+            raise InvalidInputError(f"column {column!r} has no field {unknown[0]!r}; it has {', '.join(names)}")
+        for child in type_:
+            _check_nested(value.get(child.name), child.type, column)
+    elif not pa.types.is_map(type_) and pa.types.is_nested(type_) and isinstance(value, Sequence):
+        for item in value:
+            _check_nested(item, type_.value_type, column)
+
+
+def _replaced(values: pa.Array, field: Field, below: Sequence[Field], new: pa.Array) -> pa.Array:
+    """`values` of `field` with `new` for the field at the end of `below`."""
+    if not below:
+        return new
+    child, *deeper = below
+    parts = values.flatten()  # Children with the nulls of the struct, so that it may lose its own.
+    names = [values.type.field(number).name for number in range(values.type.num_fields)]
+    place = names.index(child.name)
+    parts[place] = _replaced(parts[place], child, deeper, new)
+    return pa.StructArray.from_arrays(parts, fields=list(values.type))
