@@ -23,6 +23,7 @@ from lance_spark.errors import (
     LanceError,
     NotFoundError,
     RetryableConflictError,
+    StorageError,
 )
 from lance_spark.file_version import FileVersion
 from lance_spark.storage.base import ObjectStore, PutResult
@@ -139,6 +140,8 @@ class Commit:
                 return committed
             self._move_on(transaction_file)
             naming = ManifestNaming.V2 if newest is None else newest.naming
+            followed = 0 if self._current is None else self._current.version
+            self._transaction = self._history.following(self._transaction, followed)
             manifest = self._next_manifest(transaction_file)
             payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
             location = ManifestLocation(manifest.version, naming)
@@ -161,7 +164,7 @@ class Commit:
                 raise NotFoundError(f"the table {self._store.uri} is gone")
             return None
         known = 0 if self._current is None else self._current.version
-        for version in range(known + 1, newest.version + 1):
+        for version in self._history.versions_after(known, newest.version):
             try:
                 file = self._history.load(version)
             except NotFoundError:
@@ -233,21 +236,39 @@ class Commit:
     def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
         """True if the version is ours, False if it is another writer's."""
         in_doubt = False
+        trouble: LanceError | None = None
         for attempt in range(self._policy.max_attempts):
             try:
                 if self._history.manifests.publish(location, payload) is PutResult.CREATED:
                     return True
-                # "Exists" too may be our own request, repeated by the client after a lost reply.
-                in_doubt = True
-                owner = self._owner(location)
             except LanceError as error:
                 if in_doubt:
                     raise self._unknown(location.version) from error
+                if self._has_landed(location):
+                    return True
                 raise
+            # "Exists" too may be our own request, repeated by the client after a lost reply.
+            in_doubt = True
+            try:
+                owner = self._owner(location)
+            except StorageError as error:
+                owner, trouble = None, error
+            except LanceError as error:
+                raise self._unknown(location.version) from error
             if owner is not None:
                 return owner == self._transaction.uuid
             self._policy.wait(attempt)
-        raise self._unknown(location.version)
+        raise self._unknown(location.version) from trouble
+
+    def _has_landed(self, location: ManifestLocation) -> bool:
+        """Whether a version is ours although the store has refused it, which it must not have done then.
+
+        Our files are about to be removed: where a store breaks its word, a look costs less than a table without them.
+        """
+        try:
+            return self._owner(location) == self._transaction.uuid
+        except LanceError:
+            return False
 
     def _owner(self, location: ManifestLocation) -> str | None:
         """UUID of the transaction that made a version, "" if it does not tell, None if nothing is there."""

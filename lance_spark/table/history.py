@@ -5,7 +5,7 @@ Where manifests are is known to a `ManifestStore`; hint files can be stale and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -54,6 +54,14 @@ class History:
     def next_version(self, current: int) -> int:
         """The number of the version that is to follow version `current` (0: there is no table)."""
         return current + 1
+
+    def versions_after(self, known: int, newest: int) -> Sequence[int]:
+        """The versions that lead from version `known` (0: there is no table) to `newest`, in order."""
+        return range(known + 1, newest + 1)
+
+    def following(self, transaction: Transaction, current: int) -> Transaction:
+        """The transaction as it is stored with a version that follows `current`."""
+        return transaction
 
     def moved_to(self, version: int) -> None:
         """Takes note that a commit on this history has made `version`."""

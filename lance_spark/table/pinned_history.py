@@ -10,10 +10,14 @@ and the next commit makes version 7 with the content of 5 and its own changes.
 
 from __future__ import annotations
 
-from lance_spark.errors import NotFoundError
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lance_spark.errors import NotFoundError, RetryableConflictError
 from lance_spark.table.history import History
 from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.transaction import Transaction
 
 
 class PinnedHistory(History):
@@ -42,6 +46,31 @@ class PinnedHistory(History):
     def next_version(self, current: int) -> int:
         newest = self.manifests.newest_to_follow()
         return current + 1 if newest is None else max(current, newest.version) + 1
+
+    def versions_after(self, known: int, newest: int) -> Sequence[int]:
+        """Each version tells which one it was made of; those in between with other numbers are none of ours.
+
+        Raises:
+            RetryableConflictError: `newest` was not made of `known`.
+        """
+        chain: list[int] = []
+        version = newest
+        while version > known:
+            chain.append(version)
+            transaction = self.transaction(self.load(version))
+            version = version if transaction is None else transaction.read_version
+            if version >= chain[-1]:
+                break
+        if version != known:
+            raise RetryableConflictError(
+                f"version {newest} of {self.store.uri} was not made of version {known}. Read it and run the operation "
+                "again",
+                table_version=newest,
+            )
+        return chain[::-1]
+
+    def following(self, transaction: Transaction, current: int) -> Transaction:
+        return replace(transaction, read_version=current)
 
     def moved_to(self, version: int) -> None:
         self.version = version

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import NotFoundError, RetryableConflictError
 from lance_spark.storage.base import PutResult
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.delete import delete_rows
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import APPEND, CREATE, save
+from lance_spark.table.save import APPEND, CREATE, commit_append, save
 
 
 def rows(*values: int) -> RowSource:
@@ -101,3 +102,23 @@ def test_a_reply_that_is_lost(uri: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert made.version == 3
     assert [version.version for version in lance_spark.open(uri).versions()] == [1, 2, 3]
     assert values(uri, 3) == [1, 2, 4]
+
+
+def test_a_commit_follows_the_versions_that_lead_to_the_pinned_one(uri: str) -> None:
+    first = save(TableLocation(uri).pinned_at(1), rows(4), mode=APPEND)
+    save(TableLocation(uri).pinned_at(2), rows(5), mode=APPEND)
+    third = save(TableLocation(uri).pinned_at(first.version), rows(6), mode=APPEND)
+    assert (first.version, third.version) == (3, 5)
+    base = TableLocation(uri).at(1).manifest
+    made = delete_rows(TableLocation(uri).pinned_at(third.version), base, "a = 1")
+    assert values(uri, made.version) == [2, 4, 6]
+    after = save(TableLocation(uri).pinned_at(made.version), rows(7), mode=APPEND)
+    moved = delete_rows(TableLocation(uri).pinned_at(after.version), third, "a = 2")
+    assert values(uri, moved.version) == [4, 6, 7]
+
+
+def test_a_version_that_the_pinned_one_was_not_made_of(uri: str) -> None:
+    other = TableLocation(uri).at(2).manifest
+    aside = save(TableLocation(uri).pinned_at(1), rows(4), mode=APPEND)
+    with pytest.raises(RetryableConflictError):
+        commit_append(TableLocation(uri).pinned_at(aside.version), other, [])
