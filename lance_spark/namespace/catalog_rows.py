@@ -1,0 +1,106 @@
+"""All rows of one version of `__manifest` in memory, to make the rows of the next one of.
+
+Columns and rows that this release does not know go along unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, properties_to_json
+from lance_spark.namespace.locations import overlaps
+
+OBJECT_ID, OBJECT_TYPE, LOCATION, METADATA = "object_id", "object_type", "location", "metadata"
+ENTRY_COLUMNS = (OBJECT_ID, OBJECT_TYPE, LOCATION, METADATA)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRows:
+    """The rows as a table of Arrow; every method returns new rows."""
+
+    table: pa.Table
+
+    def find(self, object_id: str) -> CatalogEntry | None:
+        """The object with this id, None if there is none.
+
+        Raises:
+            CorruptFileError: there are two, or the row contradicts the format.
+        """
+        return only(self._entries(pc.equal(self.table[OBJECT_ID], self._text(OBJECT_ID, object_id))), object_id)
+
+    def has_namespace(self, object_id: str) -> bool:
+        """Whether there is a namespace with this id."""
+        found = self.find(object_id)
+        return found is not None and found.object_type == NAMESPACE
+
+    def tables_at(self, location: str) -> list[CatalogEntry]:
+        """The tables whose directories are, contain or lie in `location`."""
+        columns = self.table.select([OBJECT_TYPE, LOCATION]).to_pydict()
+        pairs = zip(columns[OBJECT_TYPE], columns[LOCATION], strict=True)
+        chosen = [kind == TABLE and bool(place) and overlaps(place, location) for kind, place in pairs]
+        return self._entries(pa.array(chosen, pa.bool_())) if any(chosen) else []
+
+    def below(self, prefix: str) -> list[CatalogEntry]:
+        """The objects whose ids begin with `prefix`."""
+        return self._entries(pc.starts_with(self.table[OBJECT_ID], prefix))
+
+    def added(self, entries: Sequence[CatalogEntry]) -> CatalogRows:
+        """With new rows at the end; columns that entries do not have are null.
+
+        Raises:
+            UnsupportedFeatureError: a column of others must not be null.
+        """
+        for column in self.table.schema:
+            if column.name not in ENTRY_COLUMNS and not column.nullable:
+                raise UnsupportedFeatureError(
+                    f"column {column.name!r} of __manifest must not be null, and this release does not know its values",
+                    feature="catalog column",
+                )
+        new = pa.Table.from_pylist([entry.to_row() for entry in entries], schema=self.table.schema)
+        return CatalogRows(pa.concat_tables([self.table, new]))
+
+    def removed(self, object_ids: Sequence[str]) -> CatalogRows:
+        """Without the rows with these ids."""
+        gone = pc.is_in(self.table[OBJECT_ID], value_set=pa.array(object_ids, self._type(OBJECT_ID)))
+        return CatalogRows(self.table.filter(pc.invert(gone)))
+
+    def renamed(self, object_id: str, new_id: str) -> CatalogRows:
+        """With another id in the row that has this one."""
+        return self._with_value(object_id, OBJECT_ID, new_id)
+
+    def with_properties(self, object_id: str, properties: Mapping[str, str]) -> CatalogRows:
+        """With other properties in the row that has this id."""
+        return self._with_value(object_id, METADATA, properties_to_json(properties))
+
+    def _with_value(self, object_id: str, column: str, value: str | None) -> CatalogRows:
+        chosen = pc.equal(self.table[OBJECT_ID], self._text(OBJECT_ID, object_id))
+        field = self.table.schema.field(column)
+        changed = pc.if_else(chosen, self._text(column, value), self.table[column])
+        return CatalogRows(self.table.set_column(self.table.schema.get_field_index(column), field, changed))
+
+    def _entries(self, chosen: pa.Array) -> list[CatalogEntry]:
+        rows = self.table.select(list(ENTRY_COLUMNS)).filter(chosen).to_pylist()
+        return [CatalogEntry.from_row(row) for row in rows]
+
+    def _type(self, column: str) -> pa.DataType:
+        return self.table.schema.field(column).type
+
+    def _text(self, column: str, value: str | None) -> pa.Scalar:
+        return pa.scalar(value, self._type(column))
+
+
+def only(entries: Sequence[CatalogEntry], object_id: str) -> CatalogEntry | None:
+    """The entry with this id among `entries`, None if there is none.
+
+    Raises:
+        CorruptFileError: there are two.
+    """
+    found = [entry for entry in entries if entry.object_id == object_id]
+    if len(found) > 1:
+        raise CorruptFileError(f"{object_id!r} stands twice in __manifest")
+    return found[0] if found else None

@@ -1,0 +1,255 @@
+"""`__manifest`, the table that knows the tables and namespaces of a root (Lance directory namespace specification, V2).
+
+=============  =============  ========  ==============================================
+column         type           nullable
+=============  =============  ========  ==============================================
+object_id      string         no        the names joined by ``$``; unique
+object_type    string         no        ``namespace``, ``table``, or a type of others
+location       string         yes       directory of a table, relative to the root
+metadata       string         yes       properties as a JSON object
+base_objects   list<string>   yes       for others
+=============  =============  ========  ==============================================
+
+Properties of the root namespace are the table's metadata. Columns and rows of others stay as they are.
+
+The format has no unique keys, so a change of the rows is compare-and-swap: it is computed from the newest version, and
+committed only as the very next one. It is committed as an Overwrite, as the reference library does it: only that
+collides with the reference library's own Overwrite, which would silently take an append away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptFileError,
+    LanceError,
+    RetryableConflictError,
+    UnsupportedFeatureError,
+)
+from lance_spark.expr.literals import literal
+from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, StringMatch, StringMatchOp
+from lance_spark.namespace.catalog_entry import CatalogEntry
+from lance_spark.namespace.catalog_rows import (
+    ENTRY_COLUMNS,
+    LOCATION,
+    METADATA,
+    OBJECT_ID,
+    OBJECT_TYPE,
+    CatalogRows,
+)
+from lance_spark.namespace.locations import CATALOG_DIRECTORY
+from lance_spark.storage.paths import below
+from lance_spark.table.changes import update_metadata
+from lance_spark.table.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import CommittableOperation, OperationKind, Overwrite
+from lance_spark.table.row_source import RowSource
+from lance_spark.table.save import OVERWRITE, plan_write
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.write import remove_fragments, write_fragments
+
+CATALOG_SCHEMA = pa.schema(
+    [
+        pa.field(
+            OBJECT_ID, pa.string(), nullable=False, metadata={"lance-schema:unenforced-primary-key:position": "0"}
+        ),
+        pa.field(OBJECT_TYPE, pa.string(), nullable=False),
+        pa.field(LOCATION, pa.string()),
+        pa.field(METADATA, pa.string()),
+        pa.field("base_objects", pa.list_(pa.field("object_id", pa.string()))),
+    ]
+)
+"""The columns of a new `__manifest`."""
+
+RESERVED_PROPERTIES = "lance.namespace.manifest."
+"""How the names of properties begin that say what readers and writers of the catalog must know."""
+
+MANAGED_VERSIONS = "table_version_management"
+"""The property that says that the versions of tables are rows of the catalog too."""
+
+_READER_FLAGS = f"{RESERVED_PROPERTIES}reader_feature_flags"
+_WRITER_FLAGS = f"{RESERVED_PROPERTIES}writer_feature_flags"
+
+# Writers of one catalog queue up behind each other, each commit is short.
+_POLICY = RetryPolicy(max_attempts=50, max_delay=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogVersion:
+    """One version of the catalog; without a dataset there is none yet, and nothing in it."""
+
+    dataset: Dataset | None = None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of the root namespace."""
+        return {} if self.dataset is None else self.dataset.metadata
+
+    def rows(self, filter: Expr | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows for which `filter` is true, by one scan; all columns unless some are named."""
+        if self.dataset is None:
+            empty = CATALOG_SCHEMA.empty_table()
+            return empty if columns is None else empty.select(list(columns))
+        return self.dataset.to_table(columns=columns, filter=filter)
+
+    def entries(self, filter: Expr | None = None) -> list[CatalogEntry]:
+        """The objects for which `filter` is true.
+
+        Raises:
+            CorruptFileError: a row contradicts the format.
+        """
+        return [CatalogEntry.from_row(row) for row in self.rows(filter, ENTRY_COLUMNS).to_pylist()]
+
+
+Edit = Callable[[CatalogRows], "CatalogRows | None"]
+"""All rows as they are to be, from all rows of a version; None to leave it as it is. Called again after a lost race."""
+
+
+class CatalogTable:
+    """The `__manifest` of a root. Nothing is kept between calls: each sees what others have committed.
+
+    Args:
+        root: URI of the namespace's root.
+        policy: how long to go on against other writers.
+    """
+
+    def __init__(
+        self, root: str, storage_options: Mapping[str, str] | None = None, policy: RetryPolicy | None = None
+    ) -> None:
+        self._table = TableLocation(below(root, CATALOG_DIRECTORY), storage_options)
+        self._policy = policy or _POLICY
+
+    @property
+    def uri(self) -> str:
+        return self._table.uri
+
+    def load(self) -> CatalogVersion:
+        """The newest version.
+
+        Raises:
+            CorruptFileError: the table is none of a catalog.
+            UnsupportedFeatureError: it needs something that this release does not know.
+        """
+        manifest = self._table.latest()
+        if manifest is None:
+            return CatalogVersion()
+        _refuse_flags(manifest.table_metadata, _READER_FLAGS, "read")
+        dataset = Dataset(self._table, manifest)
+        _check_columns(dataset.schema)
+        return CatalogVersion(dataset)
+
+    def change(self, edit: Edit) -> CatalogVersion:
+        """The version in which the rows are what `edit` made of those of the version before.
+
+        Raises:
+            CommitConflictError: other writers were faster each time. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            UnsupportedFeatureError: the catalog needs something that this release does not write.
+        """
+
+        def attempt() -> CatalogVersion:
+            base = self.load()
+            _refuse_flags(base.properties, _WRITER_FLAGS, "write to")
+            refuse_managed_versions(base.properties)
+            rows = edit(CatalogRows(base.rows()))
+            return base if rows is None else CatalogVersion(Dataset(self._table, self._replace(base, rows.table)))
+
+        return self._repeated(attempt)
+
+    def change_properties(self, updates: Mapping[str, str | None]) -> CatalogVersion:
+        """The version with other properties of the root namespace; None removes one. Raises as `change`."""
+
+        def attempt() -> CatalogVersion:
+            base = self.load()
+            _refuse_flags(base.properties, _WRITER_FLAGS, "write to")
+            if base.dataset is None:
+                self._replace(base, base.rows())
+                base = self.load()
+            if base.dataset is None or not updates:
+                return base
+            manifest = update_metadata(self._table, base.dataset.manifest, updates, self._policy)
+            return CatalogVersion(Dataset(self._table, manifest))
+
+        return self._repeated(attempt)
+
+    def _repeated(self, attempt: Callable[[], CatalogVersion]) -> CatalogVersion:
+        for number in range(self._policy.max_attempts - 1):
+            try:
+                return attempt()
+            except CommitConflictError:
+                self._policy.wait(number)
+        return attempt()
+
+    def _replace(self, base: CatalogVersion, rows: pa.Table) -> Manifest:
+        before = None if base.dataset is None else base.dataset.manifest
+        source = RowSource.of(rows)
+        plan = plan_write(before, source, mode=OVERWRITE)
+        if before is not None:
+            # The ids of the columns stay, so that what others keep by id still means the same column.
+            plan = replace(plan, schema=before.schema)
+        fragments = write_fragments(source.batches, self._table.store, plan.schema, file_version=plan.file_version)
+        try:
+            transaction = Transaction.new(
+                0 if before is None else before.version, Overwrite(tuple(fragments), plan.schema)
+            )
+            new_table = NewTable(plan.file_version)
+            return Commit(self._table.history, before, transaction, new_table, self._policy, _no_rebase).run()
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            remove_fragments(self._table.store, fragments)
+            raise
+
+
+def equals(column: str, value: str) -> Expr:
+    """The condition that a column has this value."""
+    return Comparison(ComparisonOp.EQ, Column((column,)), literal(value))
+
+
+def starts_with(column: str, text: str) -> Expr:
+    """The condition that a column begins with `text`."""
+    return StringMatch(StringMatchOp.STARTS_WITH, Column((column,)), text)
+
+
+def refuse_managed_versions(properties: Mapping[str, str]) -> None:
+    """Passes unless the catalog keeps the versions of its tables.
+
+    Raises:
+        UnsupportedFeatureError: it does; a version that this release commits would not be known there.
+    """
+    if properties.get(MANAGED_VERSIONS, "").lower() == "true":
+        raise UnsupportedFeatureError(
+            "the catalog keeps the versions of its tables, which this release does not serve", feature=MANAGED_VERSIONS
+        )
+
+
+def _no_rebase(current: Manifest) -> CommittableOperation:
+    """Whatever came between changes what the rows have to be."""
+    raise RetryableConflictError(
+        f"the catalog has got version {current.version} meanwhile",
+        ours=OperationKind.OVERWRITE.value,
+        table_version=current.version,
+    )
+
+
+def _check_columns(schema: pa.Schema) -> None:
+    for name in ENTRY_COLUMNS:
+        number = schema.get_field_index(name)
+        if number < 0 or not (pt.is_string(schema.field(number).type) or pt.is_large_string(schema.field(number).type)):
+            raise CorruptFileError(f"__manifest has no text column {name!r}", path=CATALOG_DIRECTORY)
+
+
+def _refuse_flags(properties: Mapping[str, str], key: str, verb: str) -> None:
+    if properties.get(key, "") not in ("", "0"):
+        raise UnsupportedFeatureError(
+            f"the catalog has features {properties[key]!r} that this release does not {verb}", feature=key
+        )

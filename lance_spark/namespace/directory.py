@@ -1,0 +1,465 @@
+"""A catalog of tables in a folder (Lance directory namespace specification).
+
+Tables and nested namespaces stand in the table `__manifest` of the root. Besides, a directory ``<name>.lance`` right
+below the root is a table of the root namespace, unless a row of `__manifest` has that name or that directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    LanceError,
+    NotEmptyError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_spark.expr.nodes import And, Expr, Or
+from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, checked_properties
+from lance_spark.namespace.catalog_rows import LOCATION, OBJECT_ID, OBJECT_TYPE, CatalogRows, only
+from lance_spark.namespace.catalog_table import (
+    MANAGED_VERSIONS,
+    RESERVED_PROPERTIES,
+    CatalogTable,
+    CatalogVersion,
+    equals,
+    refuse_managed_versions,
+    starts_with,
+)
+from lance_spark.namespace.directory_guards import (
+    exists,
+    needs_catalog,
+    no_namespace,
+    no_table,
+    require_free,
+    require_inside,
+    require_namespaces,
+    require_same,
+    require_unshared,
+)
+from lance_spark.namespace.directory_listing import DirectoryState
+from lance_spark.namespace.directory_places import Place, TableDirectories, TableEntry
+from lance_spark.namespace.locations import (
+    checked_location,
+    given_location,
+    listed_directory,
+    location_uri,
+)
+from lance_spark.namespace.object_id import (
+    Identifier,
+    checked,
+    child_name,
+    is_findable,
+    object_id,
+    prefix_of,
+    shown,
+)
+from lance_spark.storage.paths import parse_root
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A table that was found: its checked location, and its row unless it has none."""
+
+    location: str
+    properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    in_catalog: bool = False
+
+
+class DirectoryNamespace:
+    """The tables and namespaces below a root. Nothing is kept between calls: each sees what others have committed.
+
+    Identifiers are paths of names from the root, ``("sales", "orders")``; ``()`` is the root namespace. Methods raise
+    `UnsupportedFeatureError` if the catalog needs something that this release does not know, `CorruptFileError` if it
+    contradicts the format, and those that change something `CommitConflictError` if other writers were faster every
+    time, and `CommitStateUnknownError` if the store never said whether the change was made.
+
+    Args:
+        root: a local path or a URI; it need not exist.
+        storage_options: credentials and endpoints.
+        manifest: False for directories only: one level, no namespaces, no properties.
+    """
+
+    def __init__(self, root: str, storage_options: Mapping[str, str] | None = None, *, manifest: bool = True) -> None:
+        self.root = root.rstrip("/") if "://" in root or root.startswith("file:") else parse_root(root).location
+        self._directories = TableDirectories(self.root, storage_options)
+        self._catalog = CatalogTable(self.root, storage_options) if manifest else None
+
+    def __repr__(self) -> str:
+        return f"DirectoryNamespace({self.root!r})"
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[str]:
+        """Names of the namespaces right in `parent`, sorted.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        children = self._children(self._load(), parent, NAMESPACE)
+        return sorted(name for child in children if (name := child_name(child, parent)) is not None)
+
+    def namespace_exists(self, path: Identifier) -> bool:
+        """Whether there is such a namespace; the root always is."""
+        return not path or self._namespace(self._load(), path) is not None
+
+    def namespace_properties(self, path: Identifier) -> Mapping[str, str]:
+        """The properties of a namespace.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        version = self._load()
+        if not path:
+            return MappingProxyType(dict(version.properties))
+        found = self._namespace(version, path)
+        if found is None:
+            raise no_namespace(path)
+        return found.properties
+
+    def create_namespace(
+        self, path: Identifier, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
+    ) -> None:
+        """Makes a namespace in one that exists.
+
+        Args:
+            exist_ok: whether one that exists is left as it is instead of being an error.
+
+        Raises:
+            AlreadyExistsError: something with this name exists.
+            NotFoundError: there is no namespace to make it in.
+        """
+        if not path and exist_ok:
+            return
+        if not path:
+            raise AlreadyExistsError("the root namespace always exists")
+        path, properties = checked(path), checked_properties(properties)
+        entry = CatalogEntry(object_id(path), NAMESPACE, None, properties)
+
+        def edit(rows: CatalogRows) -> CatalogRows | None:
+            found = rows.find(entry.object_id)
+            if found is not None and found.object_type == NAMESPACE and exist_ok:
+                return None
+            require_free(found, path)
+            require_namespaces(rows, path)
+            return rows.added([entry])
+
+        self._require_catalog().change(edit)
+
+    def set_namespace_properties(self, path: Identifier, updates: Mapping[str, str | None]) -> None:
+        """Changes some properties of a namespace; None removes one.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+            InvalidInputError: a property is no text, or one of the catalog's own.
+        """
+        checked_properties({key: value for key, value in updates.items() if value is not None})
+        if not path:
+            reserved = [key for key in updates if key.startswith(RESERVED_PROPERTIES) or key == MANAGED_VERSIONS]
+            if reserved:
+                raise InvalidInputError(f"property {reserved[0]!r} is the catalog's own")
+            self._require_catalog().change_properties(updates)
+            return
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            found = rows.find(object_id(path)) if is_findable(path) else None
+            if found is None or found.object_type != NAMESPACE:
+                raise no_namespace(path)
+            changed = {**found.properties, **updates}
+            kept = {key: value for key, value in changed.items() if value is not None}
+            return rows.with_properties(found.object_id, kept)
+
+        self._require_catalog().change(edit)
+
+    def drop_namespace(self, path: Identifier, *, cascade: bool = False, purge: bool = False) -> None:
+        """Removes a namespace.
+
+        Args:
+            cascade: whether what is in it goes too.
+            purge: whether that goes with the files of tables; otherwise these stay.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+            NotEmptyError: something is in it, and `cascade` is False.
+            InvalidInputError: the root namespace; or files are to go that lie outside of the root.
+            UnsupportedFeatureError: something is in it that this release does not know.
+        """
+        if not path:
+            raise InvalidInputError("the root namespace cannot be dropped")
+        catalog = self._require_catalog()
+        content = self._content(CatalogRows(catalog.load().rows()), path, cascade=cascade)
+        locations = [location for location in content.values() if location is not None]
+        if purge:
+            require_inside(locations)
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            # What was added since has not been looked at; it makes the namespace one that is not empty.
+            added = self._content(rows, path, cascade=True).items() - content.items()
+            if added:
+                raise NotEmptyError(f"another writer has added {min(added)[0]!r} to {shown(path)}; drop it again")
+            changed = rows.removed([*content, object_id(path)])
+            if purge:
+                require_unshared(changed, locations)
+            return changed
+
+        with self._directories.hidden(locations):
+            catalog.change(edit)
+        if purge:
+            self._directories.delete(locations)
+
+    def list_tables(self, namespace: Identifier = ()) -> list[str]:
+        """Names of the tables right in a namespace, sorted, those that are only declared included.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        children = self._children(self._load(), namespace, TABLE)
+        names = {name for child in children if (name := child_name(child, namespace)) is not None}
+        if not namespace:
+            names.update(
+                self._directories.listing.names(
+                    claimed=frozenset(location for location in children.values() if location)
+                )
+            )
+        return sorted(names)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether there is such a table, if only declared."""
+        return self._find(self._load(), identifier) is not None
+
+    def table_location(self, identifier: Identifier) -> TableEntry:
+        """Where a table is.
+
+        Raises:
+            NotFoundError: there is no such table.
+            UnsupportedFeatureError: its versions are kept in the catalog.
+        """
+        version = self._load()
+        refuse_managed_versions(version.properties)
+        found = self._find(version, identifier)
+        if found is None:
+            raise no_table(identifier)
+        return self._directories.entry(found.location, found.properties)
+
+    def declare_table(
+        self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> TableEntry:
+        """Reserves a name and a directory for a table; its first commit makes it real.
+
+        Args:
+            location: where it is to be: a path relative to the root, or an absolute URI. A new directory if None.
+
+        Raises:
+            AlreadyExistsError: something with this name exists.
+            NotFoundError: there is no namespace to make it in.
+            InvalidInputError: the location leaves the root, or is or lies in the directory of another table.
+        """
+        identifier, properties = checked(identifier), checked_properties(properties)
+        given = None if location is None else given_location(self.root, location)
+        if self._catalog is None:
+            return self._declare_listed(identifier, given, properties)
+        place = Place(given)
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            require_free(rows.find(object_id(identifier)), identifier)
+            require_namespaces(rows, identifier)
+            self._directories.reserve(place, identifier, rows)
+            return rows.added([CatalogEntry(object_id(identifier), TABLE, place.location, properties)])
+
+        try:
+            self._catalog.change(edit)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            if place.is_reserved:
+                self._directories.listing.release(place.required())
+            raise
+        return TableEntry(location_uri(self.root, place.required()), properties, is_declared=True)
+
+    def register_table(
+        self, identifier: Identifier, location: str, properties: Mapping[str, str] | None = None
+    ) -> TableEntry:
+        """Gives a name to a table that exists.
+
+        Args:
+            location: a path relative to the root, or an absolute URI.
+
+        Raises:
+            AlreadyExistsError: something with this name exists.
+            NotFoundError: there is no namespace to put it in, or no table at the location.
+            InvalidInputError: the location leaves the root, or belongs to another table.
+        """
+        identifier, properties = checked(identifier), checked_properties(properties)
+        location = given_location(self.root, location)
+        entry = self._directories.entry(location, properties)
+        if entry.is_declared:
+            raise NotFoundError(f"there is no table at {entry.uri}")
+        own_directory = len(identifier) == 1 and location == listed_directory(identifier[0])
+        if self._catalog is None:
+            if not own_directory or properties:
+                raise needs_catalog("names for directories elsewhere, and properties,")
+            if self._directories.listing.state(identifier[0]) is DirectoryState.TABLE:
+                raise exists(identifier)
+            self._directories.listing.unhide(location)
+            return entry
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            require_free(rows.find(object_id(identifier)), identifier)
+            require_namespaces(rows, identifier)
+            require_unshared(rows, [location])
+            if not own_directory and self._directories.is_listed(identifier, rows):
+                raise exists(identifier)
+            return rows.added([CatalogEntry(object_id(identifier), TABLE, location, properties)])
+
+        with self._directories.hidden([] if own_directory else [location]):
+            self._catalog.change(edit)
+        if own_directory:
+            self._directories.listing.unhide(location)
+        return entry
+
+    def deregister_table(self, identifier: Identifier) -> None:
+        """Takes a table out of the catalog; its files stay where they are.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        self.drop_table(identifier, purge=False)
+
+    def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
+        """Takes a table out of the catalog.
+
+        Args:
+            purge: whether its files are deleted too.
+
+        Raises:
+            NotFoundError: there is no such table.
+            InvalidInputError: files are to be deleted that lie outside of the root or belong to another table too.
+            StorageError: the store failed. If the message says so the table is gone, and files of it are left.
+        """
+        found = self._find(self._load(), identifier)
+        if found is None:
+            raise no_table(identifier)
+        if purge:
+            require_inside([found.location])
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            require_same(rows.find(object_id(identifier)), found.location, identifier)
+            changed = rows.removed([object_id(identifier)])
+            if purge:
+                require_unshared(changed, [found.location])
+            return changed
+
+        with self._directories.hidden([found.location]):
+            if found.in_catalog:
+                self._require_catalog().change(edit)
+            elif purge and self._catalog is not None:
+                require_unshared(CatalogRows(self._load().rows()), [found.location])
+        if purge:
+            self._directories.delete([found.location])
+
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
+        """Gives a table another name, also in another namespace; its files stay where they are.
+
+        Raises:
+            NotFoundError: there is no such table, or no namespace to put it in.
+            AlreadyExistsError: something with the new name exists.
+        """
+        new, catalog = checked(new), self._require_catalog()
+        found = self._find(self._load(), old)
+        if found is None:
+            raise no_table(old)
+        own_directory = len(new) == 1 and found.location == listed_directory(new[0])
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            require_free(rows.find(object_id(new)), new)
+            require_namespaces(rows, new)
+            if not own_directory and self._directories.is_listed(new, rows):
+                raise exists(new)
+            if not found.in_catalog:
+                require_free(rows.find(object_id(old)), old)
+                return rows.added([CatalogEntry(object_id(new), TABLE, found.location)])
+            require_same(rows.find(object_id(old)), found.location, old)
+            return rows.renamed(object_id(old), object_id(new))
+
+        with self._directories.hidden([] if own_directory else [found.location]):
+            catalog.change(edit)
+        if own_directory:
+            self._directories.listing.unhide(found.location)
+
+    def _load(self) -> CatalogVersion:
+        return CatalogVersion() if self._catalog is None else self._catalog.load()
+
+    def _require_catalog(self) -> CatalogTable:
+        if self._catalog is None:
+            raise needs_catalog("namespaces, and other names for tables,")
+        return self._catalog
+
+    def _namespace(self, version: CatalogVersion, path: Identifier) -> CatalogEntry | None:
+        if not is_findable(path):
+            return None
+        found = only(version.entries(equals(OBJECT_ID, object_id(path))), object_id(path))
+        return found if found is not None and found.object_type == NAMESPACE else None
+
+    def _children(self, version: CatalogVersion, namespace: Identifier, object_type: str) -> dict[str, str | None]:
+        """Locations by id of all objects of a type that lie below a namespace, by one scan."""
+        condition: Expr = equals(OBJECT_TYPE, object_type)
+        own_id = object_id(namespace)
+        if namespace:
+            below = And((condition, starts_with(OBJECT_ID, prefix_of(namespace))))
+            condition = Or((below, equals(OBJECT_ID, own_id)))
+        columns = version.rows(condition, [OBJECT_ID, OBJECT_TYPE, LOCATION]).to_pydict()
+        rows = list(zip(columns[OBJECT_ID], columns[OBJECT_TYPE], columns[LOCATION], strict=True))
+        if namespace and not (is_findable(namespace) and (own_id, NAMESPACE) in {row[:2] for row in rows}):
+            raise no_namespace(namespace)
+        return {row[0]: row[2] for row in rows if row[0] != own_id or not namespace}
+
+    def _find(self, version: CatalogVersion, identifier: Identifier) -> _Found | None:
+        if not is_findable(identifier):
+            return None
+        condition: Expr = equals(OBJECT_ID, object_id(identifier))
+        directory = listed_directory(identifier[0]) if len(identifier) == 1 else None
+        if directory is not None:
+            condition = Or((condition, equals(LOCATION, directory)))
+        entries = version.entries(condition)
+        own = only(entries, object_id(identifier))
+        if own is not None:
+            is_table = own.object_type == TABLE
+            return _Found(checked_location(own.location), own.properties, in_catalog=True) if is_table else None
+        if directory is None or entries or self._directories.listing.state(identifier[0]) is not DirectoryState.TABLE:
+            return None
+        return _Found(directory)
+
+    def _declare_listed(self, identifier: Identifier, given: str | None, properties: Mapping[str, str]) -> TableEntry:
+        """Declares a table in a root without a catalog."""
+        location = listed_directory(identifier[0]) if len(identifier) == 1 else None
+        if location is None or given not in (None, location) or properties:
+            raise needs_catalog(f"a table {shown(identifier)} with such a name, place or properties")
+        state = self._directories.listing.state(identifier[0])
+        if state is DirectoryState.DEREGISTERED:
+            raise InvalidInputError(f"the directory {location!r} holds a table that was taken out; register it instead")
+        if state is DirectoryState.TABLE or not self._directories.listing.reserve(location):
+            raise exists(identifier)
+        return TableEntry(location_uri(self.root, location), properties, is_declared=True)
+
+    def _content(self, rows: CatalogRows, path: Identifier, *, cascade: bool) -> dict[str, str | None]:
+        """Locations by id of what lies below a namespace that is to go; None for namespaces."""
+        if not is_findable(path) or not rows.has_namespace(object_id(path)):
+            raise no_namespace(path)
+        content = rows.below(prefix_of(path))
+        if content and not cascade:
+            raise NotEmptyError(
+                f"namespace {shown(path)} has {len(content)} objects in it, such as {content[0].object_id!r}"
+            )
+        for entry in content:
+            if entry.object_type not in (TABLE, NAMESPACE):
+                raise UnsupportedFeatureError(
+                    f"{entry.object_id!r} is a {entry.object_type!r}, which this release does not drop",
+                    feature=entry.object_type,
+                )
+        return {
+            entry.object_id: checked_location(entry.location) if entry.object_type == TABLE else None
+            for entry in content
+        }

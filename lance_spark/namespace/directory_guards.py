@@ -1,0 +1,70 @@
+"""What must hold before the catalog of a directory is changed, and how it is told that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.catalog_entry import TABLE, CatalogEntry
+from lance_spark.namespace.catalog_rows import CatalogRows
+from lance_spark.namespace.locations import is_external
+from lance_spark.namespace.object_id import Identifier, ancestors, object_id, shown
+
+
+def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
+    """Raises `AlreadyExistsError` if something has the name."""
+    if found is not None:
+        raise AlreadyExistsError(f"{shown(identifier)} exists already; it is a {found.object_type}")
+
+
+def require_namespaces(rows: CatalogRows, identifier: Identifier) -> None:
+    """Raises `NotFoundError` if a namespace that `identifier` lies in does not exist."""
+    for namespace in ancestors(identifier):
+        if not rows.has_namespace(object_id(namespace)):
+            raise no_namespace(namespace)
+
+
+def require_same(entry: CatalogEntry | None, location: str, identifier: Identifier) -> None:
+    """Raises `NotFoundError` if the table that was found at `location` is gone, if another has its name now too."""
+    if entry is None or entry.object_type != TABLE or entry.location != location:
+        raise NotFoundError(f"another writer has dropped the table {shown(identifier)} meanwhile")
+
+
+def require_unshared(rows: CatalogRows, locations: Iterable[str]) -> None:
+    """Raises `InvalidInputError` if a table of `rows` has files at one of the locations."""
+    for location in locations:
+        others = rows.tables_at(location)
+        if others:
+            raise InvalidInputError(f"the files at {location!r} belong to the table {others[0].object_id!r} too")
+
+
+def require_inside(locations: Iterable[str]) -> None:
+    """Raises `InvalidInputError` if one of the locations is outside of the root."""
+    for location in locations:
+        if is_external(location):
+            raise InvalidInputError(
+                f"the files at {location!r} lie outside of the root and are not deleted; take the table out of the "
+                "catalog without deleting, and delete them yourself"
+            )
+
+
+def no_namespace(path: Identifier) -> NotFoundError:
+    """The error that says so."""
+    return NotFoundError(f"there is no namespace {shown(path)}")
+
+
+def no_table(identifier: Identifier) -> NotFoundError:
+    """The error that says so."""
+    return NotFoundError(f"there is no table {shown(identifier)}")
+
+
+def exists(identifier: Identifier) -> AlreadyExistsError:
+    """The error that a table with this name exists."""
+    return AlreadyExistsError(f"the table {shown(identifier)} exists already")
+
+
+def needs_catalog(what: str) -> UnsupportedFeatureError:
+    """The error that `what` cannot be had of directories alone."""
+    return UnsupportedFeatureError(
+        f"{what} need the catalog table; make the namespace with manifest=True", feature="directory namespace V2"
+    )

@@ -1,0 +1,90 @@
+"""Tables that a root has because a directory is there (Lance directory namespace specification, V1).
+
+The directory ``<name>.lance`` right below the root is the table `name` if anything is in it, and if it has no file
+``.lance-deregistered``. A file ``.lance-reserved`` keeps a name for a table that has no version yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from lance_spark.errors import StorageError
+from lance_spark.namespace.locations import listed_directory, listed_name
+from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.storage.overlap import overlapped
+
+RESERVED_MARKER = ".lance-reserved"
+DEREGISTERED_MARKER = ".lance-deregistered"
+
+_RESERVED_CONTENT = b"reserved"
+_LISTINGS_AT_ONCE = 16
+
+
+class DirectoryState(str, Enum):
+    """What the directory of a name in the root is."""
+
+    FREE = "free"
+    TABLE = "table"
+    DEREGISTERED = "deregistered"
+
+
+class DirectoryListing:
+    """The directories below the root of a namespace.
+
+    Args:
+        store: the root.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def names(self, claimed: Collection[str] = ()) -> list[str]:
+        """Names of the tables, sorted, without those in directories of `claimed`."""
+        names = {}
+        for folder in self._store.list_folders(""):
+            name = listed_name(folder)
+            if name is not None and folder not in claimed:
+                names[folder] = name
+        folders = sorted(names)
+        states = overlapped(self._state, folders, _LISTINGS_AT_ONCE)
+        tables = zip(folders, states, strict=True)
+        return sorted(names[folder] for folder, state in tables if state is DirectoryState.TABLE)
+
+    def state(self, name: str) -> DirectoryState:
+        """What the directory of the table `name` is; `FREE` too if the name makes no directory."""
+        folder = listed_directory(name)
+        return DirectoryState.FREE if folder is None else self._state(folder)
+
+    def reserve(self, location: str) -> bool:
+        """Puts the marker of a table without versions; False if it is there.
+
+        Raises:
+            StorageError: the store failed, or did not say what happened.
+        """
+        result = self._store.put_if_absent(f"{location}/{RESERVED_MARKER}", _RESERVED_CONTENT)
+        if result is PutResult.UNKNOWN:
+            raise StorageError(f"the store did not say whether {location!r} is reserved now; try again")
+        return result is PutResult.CREATED
+
+    def release(self, location: str) -> None:
+        """Takes the marker of `reserve` away."""
+        self._store.delete(f"{location}/{RESERVED_MARKER}")
+
+    def hide(self, location: str) -> None:
+        """Puts the marker by which a listing leaves a directory out."""
+        self._store.put(f"{location}/{DEREGISTERED_MARKER}", b"")
+
+    def unhide(self, location: str) -> None:
+        """Takes the marker of `hide` away."""
+        self._store.delete(f"{location}/{DEREGISTERED_MARKER}")
+
+    def _state(self, folder: str) -> DirectoryState:
+        files = {entry.path for entry in self._store.list(folder)}
+        if f"{folder}/{DEREGISTERED_MARKER}" in files:
+            return DirectoryState.DEREGISTERED
+        # Folders can exist without anything in them on a disk; no object store has such.
+        inside = bool(files) or any(
+            True for below in self._store.list_folders(folder) for _ in self._store.list(below, recursive=True)
+        )
+        return DirectoryState.TABLE if inside else DirectoryState.FREE

@@ -1,0 +1,134 @@
+"""The directories of a namespace's tables: finding out, choosing, reserving, hiding and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lance_spark.errors import CommitStateUnknownError, LanceError, StorageError
+from lance_spark.namespace.catalog_rows import CatalogRows
+from lance_spark.namespace.directory_guards import exists, require_unshared
+from lance_spark.namespace.directory_listing import DEREGISTERED_MARKER, DirectoryListing, DirectoryState
+from lance_spark.namespace.locations import (
+    hashed_directory,
+    is_external,
+    listed_directory,
+    listed_name,
+    location_uri,
+)
+from lance_spark.namespace.object_id import Identifier, object_id
+from lance_spark.storage import open_store
+from lance_spark.storage.folders import delete_folder
+from lance_spark.table.location import TableLocation
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table of a namespace.
+
+    Attributes:
+        uri: where it is.
+        properties: what the catalog says about it.
+        is_declared: True if only its name and place are reserved; no version of it exists.
+    """
+
+    uri: str
+    properties: Mapping[str, str]
+    is_declared: bool
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a table that is being declared is to be.
+
+    Attributes:
+        location: None as long as it is not chosen.
+        is_reserved: whether our marker is there.
+    """
+
+    location: str | None
+    is_reserved: bool = False
+
+    def required(self) -> str:
+        if self.location is None:
+            raise AssertionError("a committed table has a location")
+        return self.location
+
+
+class TableDirectories:
+    """The directories below a root.
+
+    Args:
+        root: its URI.
+    """
+
+    def __init__(self, root: str, storage_options: Mapping[str, str] | None) -> None:
+        self._root = root
+        self._options = storage_options
+        self._store = open_store(root, storage_options)
+        self.listing = DirectoryListing(self._store)
+
+    def entry(self, location: str, properties: Mapping[str, str]) -> TableEntry:
+        uri = location_uri(self._root, location)
+        has_versions = TableLocation(uri, self._options).history.latest_location() is not None
+        return TableEntry(uri, properties, is_declared=not has_versions)
+
+    def is_listed(self, identifier: Identifier, rows: CatalogRows) -> bool:
+        """Whether a directory that no row has makes a table with this name."""
+        directory = listed_directory(identifier[0]) if len(identifier) == 1 else None
+        if directory is None or any(entry.location == directory for entry in rows.tables_at(directory)):
+            return False
+        return self.listing.state(identifier[0]) is DirectoryState.TABLE
+
+    def reserve(self, place: Place, identifier: Identifier, rows: CatalogRows) -> None:
+        """Chooses a directory for a new table and puts a marker there, the first time; later only checks it."""
+        if place.location is not None:
+            require_unshared(rows, [place.location])
+        if place.is_reserved:
+            return
+        if self.is_listed(identifier, rows):
+            raise exists(identifier)
+        if place.location is not None:
+            if not is_external(place.location):
+                place.is_reserved = self.listing.reserve(place.location)
+            return
+        directory = listed_directory(identifier[0]) if len(identifier) == 1 else None
+        is_free = directory is not None and self.listing.state(identifier[0]) is DirectoryState.FREE
+        if directory is not None and is_free and not rows.tables_at(directory):
+            if not self.listing.reserve(directory):
+                raise exists(identifier)
+            place.location, place.is_reserved = directory, True
+            return
+        while not place.is_reserved:
+            location = hashed_directory(object_id(identifier))
+            place.is_reserved = self.listing.reserve(location)
+            place.location = location
+
+    @contextmanager
+    def hidden(self, locations: Iterable[str]) -> Iterator[None]:
+        """Hides directories from listings of the root before the catalog gives them up; shows them if it does not."""
+        hidden = []
+        for location in locations:
+            name = listed_name(location)
+            if name is not None and self.listing.state(name) is DirectoryState.TABLE:
+                self.listing.hide(location)
+                hidden.append(location)
+        try:
+            yield
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            for location in hidden:
+                self.listing.unhide(location)
+            raise
+
+    def delete(self, locations: Iterable[str]) -> None:
+        """Deletes the files of tables that the catalog no longer has."""
+        for location in locations:
+            try:
+                delete_folder(self._store, location, last=[f"{location}/{DEREGISTERED_MARKER}"])
+            except StorageError as error:
+                raise StorageError(
+                    f"the table is dropped, but files of it are left in {location!r}: {error}"
+                ) from error

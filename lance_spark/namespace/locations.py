@@ -1,0 +1,109 @@
+"""Where the tables of a directory namespace lie.
+
+The column `location` holds a path relative to the root, without escapes. It comes from a file, so it is checked before
+it is used: it must stay below the root and outside of `__manifest`. A table that was registered from elsewhere has an
+absolute URI there instead, which only this implementation reads and writes.
+
+Directories of new tables (Lance directory namespace specification, "Manifest Table Directory"): ``<name>.lance`` for
+one in the root namespace, so that readers of directory listings find it; ``<8 random hex digits>_<object_id>``
+for others, and for names that make no directory.
+
+>>> checked_location("1f00ab23_a$b")
+'1f00ab23_a$b'
+>>> listed_directory("sales"), listed_directory("a/b")
+('sales.lance', None)
+>>> hashed_directory("a$b/ü")[8:]
+'_a$b__'
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.storage.paths import below, object_path, parse_root
+
+CATALOG_DIRECTORY = "__manifest"
+LISTED_SUFFIX = ".lance"
+
+_MAX_NAME_BYTES = 200
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.$-]")
+_UNLISTABLE = re.compile(r'[/\\%#?*:"<>|\x00-\x1f\x7f]')
+
+
+def is_external(location: str) -> bool:
+    """Whether a location is a URI of its own instead of a path below the root."""
+    return _URI.match(location) is not None
+
+
+def checked_location(location: str | None) -> str:
+    """`location`, if it is safe to use: a path below the root, or a URI.
+
+    Raises:
+        CorruptFileError: it leaves the root, is the root, or lies in `__manifest`.
+    """
+    if not location:
+        raise CorruptFileError("a table has no location", path=CATALOG_DIRECTORY)
+    try:
+        if is_external(location):
+            parse_root(location)
+        else:
+            object_path(location)
+    except InvalidInputError as error:
+        raise CorruptFileError(f"location {location!r} of a table: {error}", path=CATALOG_DIRECTORY) from error
+    if overlaps(location, CATALOG_DIRECTORY):
+        raise CorruptFileError(f"location {location!r} of a table lies in the catalog", path=CATALOG_DIRECTORY)
+    return location
+
+
+def given_location(root: str, location: str) -> str:
+    """What to store for a location that the caller gives: a path relative to the root, or an absolute place.
+
+    Raises:
+        InvalidInputError: it makes no sense, or leaves the root with ``..``.
+    """
+    location = location.rstrip("/")
+    if ".." in location.split("/"):
+        raise InvalidInputError(f"location {location!r} has a '..'")
+    if is_external(location) or location.startswith("/"):
+        place, base = parse_root(location), parse_root(root)
+        inside = place.scheme == base.scheme and place.location.startswith(base.location.rstrip("/") + "/")
+        if inside:
+            location = place.location[len(base.location.rstrip("/")) + 1 :]
+        elif not is_external(location):
+            location = below("file:///", place.location.lstrip("/"))
+    try:
+        return checked_location(location)
+    except CorruptFileError as error:
+        raise InvalidInputError(str(error.args[0])) from error
+
+
+def location_uri(root: str, location: str) -> str:
+    """The URI of the table at `location`."""
+    return location if is_external(location) else below(root, location)
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether two locations are the same place, or one lies in the other."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def listed_directory(name: str) -> str | None:
+    """The directory of a table `name` in the root namespace that listings show, None if the name makes none."""
+    unusable = _UNLISTABLE.search(name) or name in ("", ".", "..") or len(name.encode()) > _MAX_NAME_BYTES
+    return None if unusable else f"{name}{LISTED_SUFFIX}"
+
+
+def listed_name(location: str) -> str | None:
+    """The name under which a listing of the root shows a location, None if it does not."""
+    name = location.removesuffix(LISTED_SUFFIX)
+    return None if name in ("", location) or "/" in location else name
+
+
+def hashed_directory(object_id: str) -> str:
+    """A new directory for the table `object_id`."""
+    name = f"{secrets.token_hex(4)}_{_UNSAFE.sub('_', object_id)[:_MAX_NAME_BYTES]}"
+    # A listing of the root must not take it for a table of its own.
+    return f"{name}_" if name.endswith(LISTED_SUFFIX) else name

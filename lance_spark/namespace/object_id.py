@@ -1,0 +1,74 @@
+"""Identifiers of tables and namespaces, and the `object_id` that stands for one in `__manifest`.
+
+An identifier is the path of names from the root namespace, which is the empty path; an `object_id` joins them by ``$``
+(Lance directory namespace specification, "Manifest Table Schema"). Names are case sensitive and may hold any
+character but ``$``; they are not names of directories.
+
+>>> object_id(("prod", "sales", "orders"))
+'prod$sales$orders'
+>>> child_name("prod$sales$orders", ("prod", "sales")), child_name("prod$sales$orders", ("prod",))
+('orders', None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lance_spark.errors import InvalidInputError
+
+DELIMITER = "$"
+
+Identifier = tuple[str, ...]
+
+
+def object_id(identifier: Identifier) -> str:
+    """The `object_id` of what `identifier` names."""
+    return DELIMITER.join(identifier)
+
+
+def prefix_of(namespace: Identifier) -> str:
+    """How the `object_id` of everything below `namespace` begins."""
+    return "".join(name + DELIMITER for name in namespace)
+
+
+def child_name(child: str, namespace: Identifier) -> str | None:
+    """The last name of the `object_id` `child`, if that lies directly in `namespace`; else None."""
+    prefix = prefix_of(namespace)
+    name = child[len(prefix) :]
+    return name if child.startswith(prefix) and DELIMITER not in name else None
+
+
+def ancestors(identifier: Identifier) -> Iterator[Identifier]:
+    """The namespaces that `identifier` lies in, from the outermost, without the root."""
+    return (identifier[:length] for length in range(1, len(identifier)))
+
+
+def is_findable(identifier: Identifier) -> bool:
+    """False for an identifier that no `object_id` stands for: a name with ``$`` would be taken for two."""
+    return bool(identifier) and not any(DELIMITER in name for name in identifier)
+
+
+def checked(identifier: Identifier) -> Identifier:
+    """`identifier`, if it can name something new.
+
+    Raises:
+        InvalidInputError: it is empty or no tuple of names, or one of them is empty, has a ``$`` or a control
+            character, or is no Unicode text.
+    """
+    if isinstance(identifier, str) or not identifier:
+        raise InvalidInputError(f"{identifier!r} is no identifier; give the names of the path as a tuple")
+    for name in identifier:
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"identifier {identifier!r} has an empty name, or one that is no text")
+        if DELIMITER in name or any(ord(character) < 0x20 for character in name):
+            raise InvalidInputError(f"the name {name!r} has a '{DELIMITER}' or a control character")
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            raise InvalidInputError(f"the name {name!r} has a character that is not Unicode text") from None
+    return tuple(identifier)
+
+
+def shown(identifier: Identifier) -> str:
+    """The identifier as messages show it."""
+    return ".".join(identifier) if identifier else "the root namespace"
