@@ -21,11 +21,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, StorageError
+from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage.base import ByteRange, ObjectInfo, ObjectStore, OutputStream, PutResult
 
 Result = TypeVar("Result")
@@ -40,6 +40,10 @@ class Harm(Enum):
     """StorageError, and nothing was done."""
     FAILS_AFTERWARDS = "fails afterwards"
     """It is done all the same, and then StorageError."""
+    NOT_FOUND = "not found"
+    """NotFoundError for what may be there, as from a store that lags behind its writes; a listing shows nothing."""
+    TRUNCATED = "truncated"
+    """A read that loses the second half of its last buffer, and says nothing about it."""
     NOT_SENT = "not sent"
     """A put-if-absent that does nothing and reports UNKNOWN."""
     ANSWER_LOST = "answer lost"
@@ -48,6 +52,8 @@ class Harm(Enum):
     """A put-if-absent whose answer was lost and whose client tried again: it reports EXISTS for our own object."""
 
 
+_READS = frozenset({"read", "read_range", "read_ranges"})
+_LISTINGS = frozenset({"list", "list_folders"})
 _ONLY_PUT_IF_ABSENT = frozenset({Harm.NOT_SENT, Harm.ANSWER_LOST, Harm.SENT_TWICE})
 
 OPERATIONS = (
@@ -94,6 +100,8 @@ class Fault:
             raise InvalidInputError(f"no operation {self.operation!r}; there are {', '.join(OPERATIONS)}")
         if self.harm in _ONLY_PUT_IF_ABSENT and self.operation != "put_if_absent":
             raise InvalidInputError(f"{self.harm} is for put_if_absent only")
+        if self.harm is Harm.TRUNCATED and self.operation not in _READS:
+            raise InvalidInputError(f"{self.harm} is for reads only")
 
 
 class FaultStore:
@@ -191,7 +199,18 @@ class _FaultOutput:
 def _harmed(harm: Harm, operation: str, path: str, do: Callable[[], Result]) -> Result:
     if harm is Harm.FAILS:
         raise StorageError(f"{operation} of {path!r} fails on purpose")
+    if harm is Harm.NOT_FOUND and operation not in _LISTINGS:
+        raise NotFoundError(f"{path!r} is not found on purpose")
     result = do()
     if harm is Harm.FAILS_AFTERWARDS:
         raise StorageError(f"{operation} of {path!r} was done and fails on purpose")
-    return result
+    if harm is Harm.NOT_FOUND:
+        return cast(Result, iter(()))
+    return cast(Result, _truncated(result)) if harm is Harm.TRUNCATED else result
+
+
+def _truncated(result: object) -> object:
+    if isinstance(result, list):
+        return [*result[:-1], _truncated(result[-1])] if result else result
+    buffer = cast(pa.Buffer, result)
+    return buffer.slice(0, buffer.size // 2)

@@ -104,9 +104,20 @@ def test_a_store_that_never_answers_leaves_everything_in_place(uri: str) -> None
 
 
 def test_an_answer_that_cannot_be_checked_is_unknown(uri: str) -> None:
-    location = with_faults(uri, Fault(PUT, Harm.ANSWER_LOST), Fault("read", Harm.FAILS, nth=2, path_part=MANIFESTS))
+    unreadable = Fault("read", Harm.FAILS, nth=2, times=1000, path_part=MANIFESTS)
     with pytest.raises(CommitStateUnknownError):
-        append(location, rows(1))
+        append(with_faults(uri, Fault(PUT, Harm.ANSWER_LOST), unreadable), rows(1))
+    assert values(uri) == [0, 1]
+
+
+def test_an_answer_is_checked_until_the_store_reads_again(uri: str) -> None:
+    unreadable = Fault("read", Harm.FAILS, nth=2, times=5, path_part=MANIFESTS)
+    assert append(with_faults(uri, Fault(PUT, Harm.ANSWER_LOST), unreadable), rows(1)) == 2
+    assert values(uri) == [0, 1]
+
+
+def test_a_store_that_breaks_its_word_costs_no_row(uri: str) -> None:
+    assert append(with_faults(uri, Fault(PUT, Harm.FAILS_AFTERWARDS)), rows(1)) == 2
     assert values(uri) == [0, 1]
 
 

@@ -1,0 +1,146 @@
+"""Every call that a change makes to the store, harmed in every way: the change is there whole, or not at all.
+
+Whatever a store does to one call, the outcome is the content after the change, or an error of this package and the
+content before it; only a `CommitStateUnknownError` leaves open which. Nothing but another writer is a conflict.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lance
+import pytest
+
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.storage.faults import OPERATIONS, Fault, FaultStore, Harm
+from lance_spark.table.external_manifests import ExternalManifests
+from lance_spark.table.history import History
+from lance_spark.table.location import TableLocation
+from lance_spark.table.refs import Refs
+from tests.support.manifest_tables import MemoryManifestTable, TableFault, TableHarm
+from tests.support.table_steps import BEGIN, STEPS, Content, Step, append, make_table
+
+MANY = 10_000
+IDS = [step.name for step in STEPS]
+TABLE_OPERATIONS = ("latest", "get", "create", "replace")
+
+Call = tuple[str, int]
+"""Name of an operation, and which of its calls it is, from 1. Those of a manifest table begin with "table."."""
+
+
+class Place:
+    """A table in memory, with its entries in a manifest table if it is `external`."""
+
+    def __init__(self, *, external: bool, uri: str | None = None) -> None:
+        self.uri = uri or f"memory://faults-{uuid.uuid4().hex}"
+        self.entries = MemoryManifestTable() if external else None
+        make_table(self.location())
+
+    def location(self, *faults: Fault, table_faults: tuple[TableFault, ...] = ()) -> TableLocation:
+        location = TableLocation(self.uri)
+        location.store = FaultStore(location.store, faults)
+        location.refs = Refs(location.store)
+        manifests = None
+        if self.entries is not None:
+            manifests = ExternalManifests(location.store, self.entries.with_faults(*table_faults))
+        location.history = History(location.store, manifests)
+        return location
+
+    def harmed(self, call: Call, harm: Harm | TableHarm, run: Callable[[], object] | None = None) -> TableLocation:
+        name, nth = call
+        if isinstance(harm, TableHarm):
+            return self.location(table_faults=(TableFault(name.removeprefix("table."), harm, nth=nth),))
+        return self.location(Fault(name, harm, nth=nth, run=run and (lambda: run() and None)))
+
+
+def calls_of(step: Step, *, external: bool) -> list[Call]:
+    """Every call that `step` makes, in order."""
+    made: list[Call] = []
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: made.append((name, 1 + sum(known == name for known, _ in made)))
+
+    place = Place(external=external)
+    faults = [Fault(name, Harm.NONE, times=MANY, run=note(name)) for name in OPERATIONS]
+    tables = [TableFault(name, None, times=MANY, run=note(f"table.{name}")) for name in TABLE_OPERATIONS]
+    step.do(place.location(*faults, table_faults=tuple(tables)))
+    return made
+
+
+def harms_of(call: Call) -> Iterator[Harm | TableHarm]:
+    name, _ = call
+    if name.startswith("table."):
+        yield from (TableHarm.FAILS, TableHarm.FAILS_AFTERWARDS) if name != "table.create" else TableHarm
+        return
+    yield from (Harm.FAILS, Harm.FAILS_AFTERWARDS)
+    if name in ("read", "read_range", "read_ranges"):
+        yield Harm.TRUNCATED
+    if name in ("read", "read_range", "read_ranges", "size", "list", "list_folders"):
+        yield Harm.NOT_FOUND
+    if name == "put_if_absent":
+        yield from (Harm.NOT_SENT, Harm.ANSWER_LOST, Harm.SENT_TWICE)
+
+
+def run(step: Step, location: TableLocation) -> LanceError | None:
+    try:
+        step.do(location)
+    except LanceError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["object", "external"])
+@pytest.mark.parametrize("step", STEPS, ids=IDS)
+def test_a_call_that_is_harmed(step: Step, external: bool) -> None:
+    after = step.then(BEGIN)
+    calls = calls_of(step, external=external)
+    assert len(calls) >= 2
+    for call in calls:
+        for harm in harms_of(call):
+            place = Place(external=external)
+            error = run(step, place.harmed(call, harm))
+            found = Content.of(place.location())
+            told = f"{call} {harm}: {error!r}"
+            assert not isinstance(error, CommitConflictError), told
+            if error is None:
+                assert found == after, told
+            elif isinstance(error, CommitStateUnknownError) or "tag" in step.name:
+                assert found in (BEGIN, after), told
+            else:
+                assert found == BEGIN, told
+            # The table goes on, and the change can be made if it was not.
+            if found == BEGIN:
+                assert run(step, place.location()) is None, told
+                assert Content.of(place.location()) == after, told
+            append(place.location(), 99)
+            assert Content.of(place.location()) == after.with_rows(99), told
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["object", "external"])
+@pytest.mark.parametrize("step", STEPS, ids=IDS)
+def test_an_append_by_another_writer_before_any_call(step: Step, external: bool) -> None:
+    """A delay of any length before any call, in which somebody else commits, is no reason to lose either change."""
+    for call in calls_of(step, external=external):
+        if call[0].startswith("table."):
+            continue
+        place = Place(external=external)
+        error = run(step, place.harmed(call, Harm.NONE, run=lambda place=place: append(place.location(), 70)))
+        told = f"{call}: {error!r}"
+        assert error is None, told
+        found = Content.of(place.location())
+        # Which of the two was first is open where it makes a difference.
+        assert found in (step.then(BEGIN.with_rows(70)), step.then(BEGIN).with_rows(70)), told
+
+
+@pytest.mark.parametrize("step", STEPS, ids=IDS)
+def test_the_reference_library_opens_what_faults_leave(step: Step, tmp_path: Path) -> None:
+    for number, call in enumerate(calls_of(step, external=False)):
+        harm = Harm.ANSWER_LOST if call[0] == "put_if_absent" else Harm.FAILS
+        place = Place(external=False, uri=str(tmp_path / str(number)))
+        run(step, place.harmed(call, harm))
+        found = Content.of(place.location())
+        reference = lance.dataset(place.uri)
+        assert tuple(sorted(reference.to_table()["a"].to_pylist())) == found.rows, call
+        assert {name: tag["version"] for name, tag in reference.tags.list().items()} == dict(found.tags), call
