@@ -9,6 +9,7 @@ in the field's metadata when it is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
@@ -221,6 +222,19 @@ def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int
         encoding=_wire_encoding(dtype),
         dictionary=DictionaryLocation(0, 0) if pt.is_dictionary(dtype) else None,
         extension_name=metadata.get(EXTENSION_NAME, b"").decode(),
+        unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
+        unenforced_primary_key_position=position or 0,
+        unenforced_clustering_key_position=_position(metadata, _CLUSTERING_KEY_POSITION) or 0,
+    )
+
+
+def with_metadata(field: Field, metadata: Mapping[str, bytes]) -> Field:
+    """`field` with other metadata, and with what follows from it."""
+    position = _position(metadata, _PRIMARY_KEY_POSITION)
+    return replace(
+        field,
+        metadata=metadata,
+        extension_name=metadata.get(EXTENSION_NAME, b"").decode("utf-8", "replace"),
         unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
         unenforced_primary_key_position=position or 0,
         unenforced_clustering_key_position=_position(metadata, _CLUSTERING_KEY_POSITION) or 0,

@@ -7,6 +7,9 @@ from types import MappingProxyType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
+from lance_spark.schema.arrow import with_metadata
+from lance_spark.schema.evolution import field_at
+from lance_spark.schema.field import Field, FieldId
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
@@ -79,11 +82,51 @@ def update_metadata(
     return _commit(table, base, UpdateConfig(table_metadata=_update_of(entries)), policy)
 
 
-def _update_of(entries: Mapping[str, str | None]) -> UpdateMap:
+def update_schema_metadata(
+    table: TableLocation,
+    base: Manifest,
+    entries: Mapping[str, str | None],
+    policy: RetryPolicy | None = None,
+    *,
+    replace: bool = False,
+) -> Manifest:
+    """As `update_config`, for the metadata of the schema; `replace` removes all other entries."""
+    return _commit(table, base, UpdateConfig(schema_metadata=_update_of(entries, replace)), policy)
+
+
+def update_field_metadata(
+    table: TableLocation,
+    base: Manifest,
+    entries: Mapping[str, Mapping[str, str | None]],
+    policy: RetryPolicy | None = None,
+    *,
+    replace: bool = False,
+) -> Manifest:
+    """As `update_config`, for the metadata of fields, by their paths; `replace` removes all other entries of these.
+
+    Raises:
+        NotFoundError: there is no such field.
+    """
+    updates: dict[FieldId, UpdateMap] = {}
+    for path, update in entries.items():
+        field = field_at(base.schema, path)
+        updates[field.id] = _update_of(update, replace)
+        if field.unenforced_primary_key and _changes_key(field, updates[field.id]):
+            raise InvalidInputError(f"{path!r} is part of the primary key, which cannot be changed once it is set")
+    return _commit(table, base, UpdateConfig(field_metadata=MappingProxyType(updates)), policy)
+
+
+def _changes_key(field: Field, update: UpdateMap) -> bool:
+    after = with_metadata(field, update.applied_to_bytes(field.metadata))
+    key = (field.unenforced_primary_key, field.unenforced_primary_key_position)
+    return key != (after.unenforced_primary_key, after.unenforced_primary_key_position)
+
+
+def _update_of(entries: Mapping[str, str | None], replace: bool = False) -> UpdateMap:
     for key, value in entries.items():
         if not isinstance(key, str) or not isinstance(value, (str, type(None))):
             raise InvalidInputError(f"{key!r}: {value!r} is no entry; keys and values are text, None removes a key")
-    return UpdateMap(MappingProxyType(dict(entries)))
+    return UpdateMap(MappingProxyType(dict(entries)), replace)
 
 
 def _check_in_history(manifest: Manifest) -> None:

@@ -141,9 +141,11 @@ def other_keys(rivals: Rivals) -> None:
 
 
 def other_keys_than_overwrite(rivals: Rivals) -> None:
-    """Ours may follow an overwrite that did not set a key of ours."""
+    """Ours may follow an overwrite that did not set a key of ours; metadata of the schema went with the schema."""
     assert isinstance(rivals.ours, UpdateConfig)
     config = rivals.ours.config
+    if rivals.ours.changes_schema:
+        incompatible(rivals)
     if not isinstance(rivals.theirs, Overwrite):
         retryable(rivals)
     elif config is not None and config.collides(UpdateMap(rivals.theirs.config_upserts)):

@@ -18,6 +18,7 @@ from lance_spark.table.blob_columns import shown
 from lance_spark.table.branching import create_branch, delete_branch
 from lance_spark.table.changes import add_bases, restore, update_config, update_metadata
 from lance_spark.table.clone import shallow_clone
+from lance_spark.table.column_verbs import ColumnVerbs
 from lance_spark.table.compaction import RewriteResult, commit_compaction, compact, run_task
 from lance_spark.table.compaction_plan import CompactionOptions, CompactionPlan, CompactionTask, plan_compaction
 from lance_spark.table.delete import delete_rows
@@ -43,7 +44,7 @@ class TableVersion:
     timestamp: datetime
 
 
-class Dataset:
+class Dataset(ColumnVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     Attributes:
@@ -52,8 +53,7 @@ class Dataset:
     """
 
     def __init__(self, location: TableLocation, manifest: Manifest) -> None:
-        self.location = location
-        self.manifest = manifest
+        super().__init__(location, manifest)
         self._shown = shown(manifest.schema, data_format(manifest))
 
     def __repr__(self) -> str:
@@ -414,12 +414,14 @@ class Dataset:
     ) -> Dataset:
         """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
 
-        The rows, their order and their stable ids stay. Indices no longer cover what was rewritten: readers scan it,
+        Rows and their stable ids stay. Rows that are rewritten keep their order, and come after those that are not, as
+        in the reference library. Indices no longer cover what was rewritten: readers scan it,
         until the library that has made an index optimizes it. Fragments that other writers change meanwhile are left
         as they are.
 
         Args:
-            target_rows_per_fragment: fragments with fewer rows are joined with their neighbours; none gets more.
+            target_rows_per_fragment: fragments with fewer rows are joined with their neighbours; new ones have as many
+                or more, up to the double.
             max_bytes_per_file: begins a new fragment earlier.
             materialize_deletions: rewrites fragments with many deleted rows even if they are large.
             materialize_deletions_threshold: many are more than this part of the rows.

@@ -151,7 +151,7 @@ def test_cells_that_depend_on_keys() -> None:
     # Stricter than the reference library, to which a replacement that names other keys is no change of ours.
     assert judge(of(k="v"), UpdateConfig(config=UpdateMap({"j": "v"}, replace=True))) == "X"
     assert judge(Restore(1), of(k="v")) == "ok"
-    assert judge(Restore(1), UpdateConfig(changes_schema=True)) == "X"
+    assert judge(Restore(1), UpdateConfig(schema_metadata=UpdateMap({"k": "v"}))) == "X"
 
 
 def test_what_old_releases_write_is_read() -> None:

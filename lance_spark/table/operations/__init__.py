@@ -13,8 +13,11 @@ from lance_spark.table.operations.base import (
 )
 from lance_spark.table.operations.clone import Clone
 from lance_spark.table.operations.create_index import CreateIndex
+from lance_spark.table.operations.data_replacement import DataReplacement
 from lance_spark.table.operations.delete import Delete
+from lance_spark.table.operations.merge import Merge, Recomputed
 from lance_spark.table.operations.overwrite import Overwrite
+from lance_spark.table.operations.project import Project
 from lance_spark.table.operations.reserve_fragments import ReserveFragments
 from lance_spark.table.operations.restore import Restore
 from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
@@ -28,8 +31,11 @@ COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
         Append,
         Clone,
         CreateIndex,
+        DataReplacement,
         Delete,
+        Merge,
         Overwrite,
+        Project,
         ReserveFragments,
         Restore,
         Rewrite,
@@ -60,11 +66,15 @@ __all__ = [
     "Clone",
     "CommittableOperation",
     "CreateIndex",
+    "DataReplacement",
     "Delete",
+    "Merge",
     "Operation",
     "OperationKind",
     "OtherOperation",
     "Overwrite",
+    "Project",
+    "Recomputed",
     "ReserveFragments",
     "Restore",
     "Rewrite",

@@ -36,6 +36,12 @@ class UpdateMap:
         changed: dict[str, str | None] = {**({} if self.replace else before), **self.entries}
         return MappingProxyType({key: value for key, value in changed.items() if value is not None})
 
+    def applied_to_bytes(self, before: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """As `applied`, for metadata of schemas and fields, whose values are bytes."""
+        changed = {key: None if value is None else value.encode() for key, value in self.entries.items()}
+        both: dict[str, bytes | None] = {**({} if self.replace else before), **changed}
+        return {key: value for key, value in both.items() if value is not None}
+
     def collides(self, other: UpdateMap) -> bool:
         """True if both change the same key, or one of them all keys."""
         return self.replace or other.replace or not self.entries.keys().isdisjoint(other.entries)

@@ -1,0 +1,257 @@
+"""A schema after a change of its columns. Fields keep their ids, so that data files written before still fit.
+
+Paths are as in `projection`: names joined by dots, items of a list being the field ``item`` below it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field
+from lance_spark.schema.columns import is_leaf
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import find, parse_path, prune
+
+FieldChange = Callable[[Field], Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A schema that got fields.
+
+    Attributes:
+        schema: all fields; new ones stand after those that were there, at every level.
+        added: the new fields alone, below the fields around them.
+    """
+
+    schema: LanceSchema
+    added: LanceSchema
+
+
+def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
+    """The schema with the fields of `new`, numbered from `first_id`.
+
+    A struct, or a list of structs, that the schema has gets those fields below it that it lacks.
+
+    Raises:
+        InvalidInputError: a field that is there, no new field at all, or a type that Lance cannot hold.
+    """
+    fields = list(schema.fields)
+    start = first_id
+    for column in new:
+        place = next((place for place, field in enumerate(fields) if field.name == column.name), None)
+        if place is None:
+            made = from_arrow_field(column, first_id=first_id)
+            fields.append(made)
+        else:
+            fields[place] = made = _grown(fields[place], column, first_id, column.name)
+        first_id = max([first_id, *(node.id + 1 for node in made.walk())])
+    if first_id == start:
+        raise InvalidInputError("there is no column to add")
+    whole = LanceSchema(tuple(fields), schema.metadata)
+    ids = {node.id for node in whole.walk() if node.id >= start}
+    return Addition(whole, LanceSchema(prune(whole.fields, ids)))
+
+
+def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
+    """`field` with what it lacks of `wanted`."""
+    below = _children(wanted.type)
+    if not below or is_leaf(field) or field.logical_type == "map" or _shape(field) != _shape_of(wanted.type):
+        raise InvalidInputError(f"the table has a column {path!r}; drop or rename it, or choose another name")
+    children = list(field.children)
+    for child in below:
+        name = child.name if field.logical_type == "struct" else children[0].name
+        place = next((place for place, known in enumerate(children) if known.name == name), None)
+        if place is None:
+            made = _numbered(child, first_id)
+            children.append(made)
+        else:
+            children[place] = made = _grown(children[place], child, first_id, f"{path}.{name}")
+        first_id = max([first_id, *(node.id + 1 for node in made.walk())])
+    return field.with_children(tuple(children))
+
+
+def _numbered(child: pa.Field, first_id: int) -> Field:
+    """A nested field; its name may hold dots, other than one of a top-level field."""
+    return (
+        from_arrow_schema(pa.schema([pa.field("s", pa.struct([child]))]), first_id=first_id - 1).fields[0].children[0]
+    )
+
+
+def _children(dtype: pa.DataType) -> list[pa.Field]:
+    if pt.is_struct(dtype):
+        return list(dtype)
+    return [dtype.value_field] if pt.is_list(dtype) or pt.is_large_list(dtype) else []
+
+
+def _shape(field: Field) -> str:
+    return field.logical_type.partition(".")[0]
+
+
+def _shape_of(dtype: pa.DataType) -> str:
+    return "struct" if pt.is_struct(dtype) else "large_list" if pt.is_large_list(dtype) else "list"
+
+
+def as_nested(schema: LanceSchema, path: str, field: pa.Field) -> pa.Field:
+    """`field` as the part of a top-level field that `with_added` puts at the place `path`.
+
+    >>> schema = from_arrow_schema(pa.schema([("s", pa.struct([("x", pa.int32())]))]))
+    >>> str(as_nested(schema, "s.y", pa.field("y", pa.int8())))
+    'pyarrow.Field<s: struct<y: int8>>'
+
+    Raises:
+        NotFoundError: the fields around it are not there.
+        InvalidInputError: what is around it are no structs.
+    """
+    names = parse_path(path)
+    if len(names) == 1:
+        return field.with_name(names[0])
+    nested = field.with_name(names[-1])
+    for around in reversed(find(schema, names[:-1])):
+        shown = to_arrow_field(around)
+        if pt.is_struct(shown.type):
+            dtype = pa.struct([nested])
+        elif pt.is_list(shown.type):
+            dtype = pa.list_(nested)
+        elif pt.is_large_list(shown.type):
+            dtype = pa.large_list(nested)
+        else:
+            raise InvalidInputError(f"nothing can be added to {around.name!r}, which is a {shown.type}")
+        nested = pa.field(around.name, dtype, around.nullable)
+    return nested
+
+
+def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
+    """The schema without the fields at `paths`.
+
+    Raises:
+        NotFoundError: there is no such field.
+        InvalidInputError: nothing would be left of the table or of a struct, or the field is no part of its own.
+    """
+    gone: set[FieldId] = set()
+    for path in paths:
+        along = find(schema, _names(schema, path))
+        _check_part(along, path, "dropped")
+        gone.add(along[-1].id)
+    if not gone:
+        raise InvalidInputError("there is no column to drop")
+
+    def kept(field: Field) -> Field | None:
+        if field.id in gone:
+            return None
+        children = tuple(child for node in field.children if (child := kept(node)) is not None)
+        if field.children and not children:
+            raise InvalidInputError(f"nothing would be left of {field.name!r}; drop it as a whole")
+        return field if children == field.children else field.with_children(children)
+
+    fields = tuple(field for top in schema.fields if (field := kept(top)) is not None)
+    if not fields:
+        raise InvalidInputError("a table needs a column; this would drop all of them")
+    return LanceSchema(fields, schema.metadata)
+
+
+def renamed(schema: LanceSchema, names: Mapping[str, str]) -> LanceSchema:
+    """The schema with other names: from paths to the last part of the new path. Names may be exchanged.
+
+    Raises:
+        NotFoundError: there is no such field.
+        InvalidInputError: the new name is taken or cannot be one.
+    """
+    wanted: dict[FieldId, str] = {}
+    for path, name in names.items():
+        along = find(schema, _names(schema, path))
+        _check_part(along, path, "renamed")
+        _check_name(name, nested=len(along) > 1)
+        if wanted.setdefault(along[-1].id, name) != name:
+            raise InvalidInputError(f"{path!r} is to get two names")
+    if not wanted:
+        raise InvalidInputError("there is no column to rename")
+    changed = mapped(schema, lambda field: dataclasses.replace(field, name=wanted.get(field.id, field.name)))
+    _check_distinct(changed.fields, "the table")
+    return changed
+
+
+def replaced(schema: LanceSchema, path: str, change: FieldChange) -> LanceSchema:
+    """The schema with what `change` makes of the field at `path`.
+
+    Raises:
+        NotFoundError: there is no such field.
+    """
+    old = field_at(schema, path)
+    return mapped(schema, lambda field: change(field) if field.id == old.id else field)
+
+
+def reordered(schema: LanceSchema, order: Sequence[str]) -> LanceSchema:
+    """The schema with its top-level fields in another order; those that `order` leaves out come last.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: a column that is named twice.
+    """
+    if len(set(order)) != len(order):
+        raise InvalidInputError("a column is named twice")
+    first = [find(schema, (name,))[0] for name in order]
+    rest = [field for field in schema.fields if field not in first]
+    return LanceSchema((*first, *rest), schema.metadata)
+
+
+def field_at(schema: LanceSchema, path: str) -> Field:
+    """The field at `path`.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    return find(schema, _names(schema, path))[-1]
+
+
+def _names(schema: LanceSchema, path: str) -> Sequence[str]:
+    if not isinstance(path, str):
+        raise InvalidInputError(f"{path!r} is no column; columns are named by text")
+    return (path,) if any(field.name == path for field in schema.fields) else parse_path(path)
+
+
+def mapped(schema: LanceSchema, change: FieldChange) -> LanceSchema:
+    """The schema with what `change` makes of each field, whose children come after it."""
+
+    def visit(field: Field) -> Field:
+        changed = change(field)
+        children = tuple(visit(child) for child in changed.children)
+        return changed if children == changed.children else changed.with_children(children)
+
+    return LanceSchema(tuple(visit(field) for field in schema.fields), schema.metadata)
+
+
+def _check_part(along: Sequence[Field], path: str, verb: str) -> None:
+    """Passes if the last of these fields is a column or a member of a struct with a column of its own."""
+    around = along[-2] if len(along) > 1 else None
+    if around is None:
+        return
+    in_map = any(field.logical_type == "map" for field in along[:-1])
+    if around.logical_type != "struct" or in_map or any(is_leaf(field) for field in along[:-1]):
+        raise InvalidInputError(f"{path!r} is no column or field of a struct, and cannot be {verb} on its own")
+
+
+def _check_name(name: str, *, nested: bool) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"{name!r} is no name for a column")
+    if "." in name and not nested:
+        raise InvalidInputError(f"{name!r} is no name for a column, dots separate nested fields")
+
+
+def _check_distinct(fields: Sequence[Field], where: str) -> None:
+    names = [field.name for field in fields]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InvalidInputError(f"{where} would have more than one column named {', '.join(map(repr, twice))}")
+    for field in fields:
+        if field.logical_type == "struct":
+            _check_distinct(field.children, repr(field.name))
+        else:
+            for child in field.children:
+                _check_distinct((child,), repr(field.name))

@@ -1,0 +1,167 @@
+"""`Transaction.Merge`: columns that are added to the table, in new data files or in none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import ClassVar
+
+from lance_spark._proto import table_pb2, transaction_pb2
+from lance_spark.errors import InvalidInputError, RetryableConflictError
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.wire import fields_from_proto, fields_to_proto
+from lance_spark.table import index_section
+from lance_spark.table.fragment import DataFragment, FragmentList
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.live_files import live_field_ids, with_live_files
+from lance_spark.table.operations.successor import (
+    checked_row_id,
+    data_format,
+    id_after,
+    largest_fragment_id,
+    with_flags,
+    writer_version,
+)
+from lance_spark.table.row_ids import RowIdSequence
+
+
+class Recomputed(Enum):
+    """Whether who commits a Merge computes it anew on each newer version; its message lists all fragments."""
+
+    NEVER = "never"
+    BY_PLACE = "by place"
+    """Values are known for rows by their place: rows that others moved would lose theirs."""
+    ALWAYS = "always"
+    """Values follow from the rows, or there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(CommittableOperation):
+    """Gives the table another schema and the fragments other data files; rows stay what and where they are.
+
+    Attributes:
+        fragments: all fragments of the new version, with their ids.
+        schema: the new schema.
+        preserves_nullability: whether rows that others append meanwhile cannot offend against it.
+        recomputed: not on the wire.
+        new_files: paths of the data files that were written for it; not on the wire.
+    """
+
+    fragments: FragmentList
+    schema: LanceSchema
+    preserves_nullability: bool = False
+    recomputed: Recomputed = field(default=Recomputed.NEVER, compare=False)
+    new_files: frozenset[str] = field(default=frozenset(), compare=False)
+
+    operation_kind: ClassVar[OperationKind] = OperationKind.MERGE
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Merge) -> Merge:
+        return cls(
+            fragments=FragmentList(message.fragments),
+            schema=LanceSchema(fields_from_proto(message.schema), dict(message.schema_metadata)),
+            preserves_nullability=message.preserves_nullability,
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Merge:
+        message = transaction_pb2.Transaction.Merge(
+            schema=fields_to_proto(self.schema.fields),
+            schema_metadata=dict(self.schema.metadata),
+            preserves_nullability=self.preserves_nullability,
+        )
+        message.fragments.extend(self.fragments.messages)
+        return message
+
+    def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
+        if previous is None:
+            raise InvalidInputError("there is no table that could get columns")
+        self._check_rows(previous)
+        live = live_field_ids(self.schema)
+        largest_id = largest_fragment_id(previous)
+        manifest = replace(
+            previous,
+            schema=self.schema,
+            fragments=FragmentList(with_live_files(message, live) for message in self.fragments.messages),
+            index_section=self._indices(previous),
+            version=settings.version,
+            timestamp_nanos=settings.timestamp_nanos,
+            file_version=data_format(previous) or settings.file_version,
+            max_fragment_id=id_after(max([largest_id, *(message.id for message in self.fragments.messages)]), 0),
+            next_row_id=self._next_row_id(previous),
+            max_allocated_field_id=self._max_allocated_field_id(previous),
+            writer_version=writer_version(),
+            tag="",
+        )
+        return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def data_file_paths(self) -> frozenset[str]:
+        return self.new_files
+
+    def _check_rows(self, previous: Manifest) -> None:
+        """The message lists all fragments, so one from an older version would bring back or lose rows."""
+        ours = {message.id: message for message in self.fragments.messages}
+        for message in previous.fragments.messages:
+            found = ours.pop(message.id, None)
+            if found is None or not _same_rows(message, found):
+                raise RetryableConflictError(
+                    f"fragment {message.id} has other rows by now. Read the new version and run the operation again",
+                    ours=self.kind.value,
+                    table_version=previous.version,
+                )
+        largest_id = largest_fragment_id(previous)
+        if any(fragment_id <= largest_id for fragment_id in ours):
+            raise InvalidInputError(f"the fragments {sorted(ours)} to add have ids that the table has used")
+
+    def _indices(self, previous: Manifest) -> bytes | None:
+        """Indices of fields that stay, without the fragments in which values of their fields lie elsewhere now."""
+        section = index_section.of_schema(previous.index_section, self.schema)
+        if not section:
+            return section
+        ours: Mapping[int, table_pb2.DataFragment] = {message.id: message for message in self.fragments.messages}
+        moved: dict[frozenset[int], list[int]] = {}
+        for before in previous.fragments.messages:
+            after = ours[before.id]
+            if before.files != after.files:
+                old, new = _places(before), _places(after)
+                changed = frozenset(
+                    field_id for field_id in old.keys() | new.keys() if old.get(field_id) != new.get(field_id)
+                )
+                moved.setdefault(changed, []).append(before.id)
+        for field_ids, fragment_ids in moved.items():
+            section = index_section.without_fragments(section, fragment_ids, field_ids)
+        return section
+
+    def _next_row_id(self, previous: Manifest) -> int:
+        if not previous.has_stable_row_ids:
+            return previous.next_row_id
+        known = {message.id for message in previous.fragments.messages}
+        new = [DataFragment.from_proto(message) for message in self.fragments.messages if message.id not in known]
+        if any(fragment.row_ids is None for fragment in new):
+            raise InvalidInputError("the table has stable row ids, a fragment to add has none")
+        sequences = [RowIdSequence.from_bytes(fragment.row_ids or b"") for fragment in new]
+        return max([checked_row_id(previous), *(sequence.largest + 1 for sequence in sequences)])
+
+    def _max_allocated_field_id(self, previous: Manifest) -> int | None:
+        allocated = previous.max_allocated_field_id
+        return None if allocated is None else max(allocated, self.schema.max_field_id)
+
+
+def _same_rows(before: table_pb2.DataFragment, after: table_pb2.DataFragment) -> bool:
+    return (
+        before.physical_rows == after.physical_rows
+        and before.deletion_file == after.deletion_file
+        and before.inline_row_ids == after.inline_row_ids
+    )
+
+
+def _places(message: table_pb2.DataFragment) -> dict[int, tuple[str, int, int]]:
+    """Where the values of each field lie: base, path and column."""
+    places: dict[int, tuple[str, int, int]] = {}
+    for file in message.files:
+        indices = file.column_indices or range(len(file.fields))
+        for field_id, index in zip(file.fields, indices, strict=False):
+            if field_id >= 0:
+                places[field_id] = (file.path, file.base_id if file.HasField("base_id") else -1, index)
+    return places
