@@ -168,7 +168,7 @@ def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Op
     """The terms joined; `decisive` is the truth value after which the remaining terms do not matter."""
     truth: Operand = pa.scalar(not decisive)
     for term in expr.terms:
-        if _can_fail(term):
+        if can_fail(term):
             value = _where_open(term, rows, pc.fill_null(pc.equal(truth, decisive), False))
         else:
             value = _evaluate(term, rows)
@@ -177,7 +177,7 @@ def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Op
     return truth
 
 
-def _can_fail(expr: Expr) -> bool:
+def can_fail(expr: Expr) -> bool:
     """Whether evaluation may fail on a value, not just on a type."""
     return any(
         isinstance(node, (Arithmetic, Negate))
@@ -249,7 +249,7 @@ def _coalesce(expr: Function, rows: Rows) -> Operand:
     """The first argument that is not null; one that can fail is evaluated only where all before are null."""
     value = _evaluate(expr.arguments[0], rows)
     for argument in expr.arguments[1:]:
-        other = _where_open(argument, rows, pc.is_valid(value)) if _can_fail(argument) else _evaluate(argument, rows)
+        other = _where_open(argument, rows, pc.is_valid(value)) if can_fail(argument) else _evaluate(argument, rows)
         with _named(expr):
             value = pc.coalesce(*same_type(value, other))
     return value

@@ -1,0 +1,65 @@
+"""Names in a partitioned namespace (partitioning specification, Physical Layout and Naming)."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import string
+
+from lance_spark.errors import InvalidInputError
+
+TABLE_NAME = "dataset"
+"""The table at the end of every branch of the hierarchy."""
+
+PARTITION_COLUMN_PREFIX = "partition_field_"
+SPEC_KEY_PREFIX = "partition_spec_v"
+SCHEMA_KEY = "schema"
+
+_ALPHABET = string.ascii_lowercase + string.digits
+_NAME_LENGTH = 16
+_SPEC_NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z")
+MAX_SPEC_ID = 2**31 - 1
+
+
+def random_partition_name() -> str:
+    """A new name for a partition namespace: 16 random characters of a-z and 0-9."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_NAME_LENGTH))
+
+
+def partition_column(field_id: str) -> str:
+    """The column of `__manifest` that holds the values of a partition field."""
+    return PARTITION_COLUMN_PREFIX + field_id
+
+
+def spec_key(spec_id: int) -> str:
+    """The key of a partition spec in the metadata of `__manifest`."""
+    return f"{SPEC_KEY_PREFIX}{spec_id}"
+
+
+def spec_namespace(spec_id: int) -> str:
+    """The child namespace that holds the partitions of a spec."""
+    return f"v{spec_id}"
+
+
+def spec_id_of_key(key: str) -> int | None:
+    """N of `partition_spec_v<N>`; None for other keys.
+
+    Raises:
+        InvalidInputError: the key has the prefix, but no number after it.
+    """
+    if not key.startswith(SPEC_KEY_PREFIX):
+        return None
+    return _spec_number(key, key[len(SPEC_KEY_PREFIX) :])
+
+
+def spec_id_of_object(object_id: str) -> int | None:
+    """N of an object below `v<N>`; None for objects that no spec version holds."""
+    first = object_id.partition("$")[0]
+    number = first[1:]
+    return int(number) if first.startswith("v") and _SPEC_NUMBER.match(number) else None
+
+
+def _spec_number(key: str, digits: str) -> int:
+    if not _SPEC_NUMBER.match(digits) or int(digits) > MAX_SPEC_ID:
+        raise InvalidInputError(f"{key!r} names no version of a partition spec; v1, v2 and so on are versions")
+    return int(digits)

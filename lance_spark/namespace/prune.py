@@ -1,0 +1,262 @@
+"""Which partitions a filter needs: the filter on source columns as one on the partition columns of `__manifest`.
+
+A row that matches the filter is never in a partition that is left out; a partition that is kept may hold none. The
+filter is taken apart into conditions on single columns (`filter_values`), what they say together of each column goes
+through each transform, and the fields of one time hierarchy go through together. Conditions that read only what the
+partition values are (`upper(country) = 'US'`, `month(ts) = 3`) hold for partitions as they do for rows.
+
+Appendix D of the partitioning specification, `event_date = '2025-12-10' AND country = 'US'` with two spec versions:
+
+    object_type = 'table' AND (
+        (startswith(object_id, 'v1$') AND partition_field_event_date = DATE '2025-12-10')
+        OR (startswith(object_id, 'v2$') AND partition_field_event_year = 2025 AND partition_field_country = 'US'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.evaluate import can_fail, check_filter
+from lance_spark.expr.literals import FALSE, Literal, literal
+from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
+from lance_spark.namespace.conditions import all_of, any_of, is_in_array
+from lance_spark.namespace.filter_values import Path, Truth, truth_of
+from lance_spark.namespace.partition_field import PartitionField
+from lance_spark.namespace.partition_spec import PartitionSpec, PartitionSpecs
+from lance_spark.namespace.transforms.base import Source
+from lance_spark.namespace.transforms.bucket import point_rows
+from lance_spark.namespace.transforms.calendar import Level
+from lance_spark.namespace.transforms.date_part import DatePart, project_fields
+from lance_spark.namespace.value_set import EVERYTHING, ValueSet, intersection, union
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
+
+_OBJECT_ID = Column(("object_id",))
+_IS_TABLE = Comparison(ComparisonOp.EQ, Column(("object_type",)), literal("table"))
+
+
+def manifest_filter(specs: PartitionSpecs, expr: Expr | None, *, time_zone: str = "UTC") -> Expr:
+    """The filter on `__manifest` that keeps the partition tables which may hold rows that match.
+
+    Args:
+        specs: all versions of the partition spec; tables of other versions are not kept.
+        expr: the filter on columns of the namespace's schema; None for all rows.
+        time_zone: the session's zone.
+    """
+    versions = []
+    for spec in specs.specs:
+        below = StringMatch(StringMatchOp.STARTS_WITH, _OBJECT_ID, f"{spec.namespace}$")
+        versions.append(all_of([below, partition_filter(spec, specs.schema, expr, time_zone=time_zone)]))
+    return all_of([_IS_TABLE, any_of(versions)]) or _IS_TABLE
+
+
+def partition_filter(
+    spec: PartitionSpec, schema: LanceSchema, expr: Expr | None, *, time_zone: str = "UTC"
+) -> Expr | None:
+    """The filter on the partition columns of one spec version; None if all partitions are needed.
+
+    Arguments as `manifest_filter`. Columns that the schema does not have restrict nothing.
+    """
+    if expr is None:
+        return None
+    projection = _Projection(spec, schema, time_zone)
+    return projection.project(projection.resolved(expr), True)
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldSources:
+    """A partition field and its source columns; the path is None for one that was dropped."""
+
+    field: PartitionField
+    paths: tuple[Path | None, ...]
+    types: tuple[pa.DataType, ...]
+
+    def sources(self, box: dict[Path, ValueSet]) -> list[Source]:
+        return [
+            Source(type_, EVERYTHING if path is None else box.get(path, EVERYTHING))
+            for path, type_ in zip(self.paths, self.types, strict=True)
+        ]
+
+
+class _Projection:
+    """A filter's way to the partition columns of one spec."""
+
+    def __init__(self, spec: PartitionSpec, schema: LanceSchema, time_zone: str) -> None:
+        self._time_zone = time_zone
+        self._schema = to_arrow_schema(schema)
+        self._fields = [
+            _FieldSources(field, tuple(field.source_columns(schema)), tuple(field.source_types(schema)))
+            for field in spec.fields
+        ]
+        self._types = {
+            path: type_
+            for known in self._fields
+            for path, type_ in zip(known.paths, known.types, strict=True)
+            if path is not None
+        }
+        self._partition_schema = pa.schema([known.field.arrow_field for known in self._fields])
+        self._same_values = self._find_same_values()
+
+    def _find_same_values(self) -> dict[Expr, Column]:
+        """Expressions of filters that are the value of a partition field."""
+        found: dict[Expr, Column] = {}
+        for known in self._fields:
+            columns = [Column(path) for path in known.paths if path is not None]
+            if known.field.transform is not None and len(columns) == len(known.paths):
+                value = known.field.transform.filter_expression(columns, known.types, self._time_zone)
+                if value is not None:
+                    found.setdefault(value, known.field.column)
+        return found
+
+    def resolved(self, expr: Expr) -> Expr:
+        """The filter with columns spelled as in the schema."""
+        if isinstance(expr, Column):
+            try:
+                return Column(resolve_names(self._schema, expr.path))
+            except (NotFoundError, InvalidInputError):
+                # Not ours to report: the rows are filtered too.
+                return expr
+        return _rebuilt(expr, [self.resolved(child) for child in expr.children()])
+
+    def project(self, expr: Expr, wanted: bool) -> Expr | None:
+        """Where `expr` may be `wanted` (TRUE or FALSE) for some row."""
+        if isinstance(expr, Not):
+            return self.project(expr.value, not wanted)
+        if isinstance(expr, (And, Or)) and isinstance(expr, And) != wanted:
+            return self._any(expr.terms, wanted)
+        if isinstance(expr, Literal) and (expr.value is None or isinstance(expr.value, bool)):
+            return None if expr.value is wanted else FALSE
+        return self._all([(expr, wanted)])
+
+    def _all(self, terms: Sequence[tuple[Expr, bool]]) -> Expr | None:
+        """Where all terms may be as wanted for one row; what they say of one column is taken together."""
+        box: dict[Path, ValueSet] = {}
+        others: list[Expr | None] = []
+        for expr, wanted in _conjuncts(terms):
+            known = self._truth(expr)
+            if known is not None:
+                values = known.true if wanted else known.false
+                box[known.path] = intersection([box.get(known.path, EVERYTHING), values])
+            if isinstance(expr, (And, Or, Literal)):
+                others.append(None if known is not None else self.project(expr, wanted))
+            elif known is None or not known.is_exact:
+                others.append(self._substituted(expr, wanted))
+        return all_of([*self._boxed(box), *others])
+
+    def _any(self, terms: Sequence[Expr], wanted: bool) -> Expr | None:
+        sets: dict[Path, list[ValueSet]] = {}
+        others: list[Expr | None] = []
+        for expr in terms:
+            known = self._truth(expr)
+            if known is not None and known.is_exact:
+                sets.setdefault(known.path, []).append(known.true if wanted else known.false)
+            else:
+                others.append(self.project(expr, wanted))
+        return any_of([*(all_of(self._boxed({path: union(values)})) for path, values in sets.items()), *others])
+
+    def _truth(self, expr: Expr) -> Truth | None:
+        """What `expr` says of one column: of a single condition as far as it goes, of several only if exactly."""
+        if isinstance(expr, Not):
+            inner = self._truth(expr.value)
+            return None if inner is None else Truth(inner.path, inner.false, inner.true, inner.is_exact)
+        if not isinstance(expr, (And, Or)):
+            return truth_of(expr, self._types, self._time_zone)
+        truths: list[Truth] = []
+        for term in expr.terms:
+            truth = self._truth(term)
+            if truth is None or not truth.is_exact or (truths and truth.path != truths[0].path):
+                return None
+            truths.append(truth)
+        true, false = [truth.true for truth in truths], [truth.false for truth in truths]
+        if isinstance(expr, And):
+            return Truth(truths[0].path, intersection(true), union(false), True)
+        return Truth(truths[0].path, union(true), intersection(false), True)
+
+    def _substituted(self, expr: Expr, wanted: bool) -> Expr | None:
+        """The condition itself on partition values, if it reads nothing else."""
+        if can_fail(expr):
+            return None
+        on_values = self._on_values(expr)
+        if on_values is None:
+            return None
+        try:
+            check_filter(on_values, self._partition_schema, time_zone=self._time_zone)
+        except InvalidInputError:
+            return None
+        return on_values if wanted else Not(on_values)
+
+    def _on_values(self, expr: Expr) -> Expr | None:
+        known = self._same_values.get(expr)
+        if known is not None or isinstance(expr, Column):
+            return known
+        children = [self._on_values(child) for child in expr.children()]
+        whole = [child for child in children if child is not None]
+        return _rebuilt(expr, whole) if len(whole) == len(children) else None
+
+    def _boxed(self, box: dict[Path, ValueSet]) -> list[Expr | None]:
+        """Conditions for partitions that may hold a row with such values in each column."""
+        if any(values.is_empty for values in box.values()):
+            return [FALSE]
+        conditions: list[Expr | None] = []
+        parts: dict[Path, dict[Level, Column]] = {}
+        for known in self._fields:
+            if not any(path in box for path in known.paths):
+                continue
+            transform, path = known.field.transform, known.paths[0]
+            if isinstance(transform, DatePart) and path is not None:
+                parts.setdefault(path, {})[transform.level] = known.field.column
+            elif transform is not None:
+                conditions.append(transform.project(known.sources(box), known.field.column))
+            else:
+                conditions.append(_expression_values(known.field, known.sources(box)))
+        for path, columns in parts.items():
+            conditions.append(project_fields(columns, Source(self._types[path], box[path])))
+        return conditions
+
+
+def _conjuncts(terms: Iterable[tuple[Expr, bool]]) -> list[tuple[Expr, bool]]:
+    """The terms without AND (where TRUE is wanted), OR (where FALSE is) and NOT above them."""
+    found: list[tuple[Expr, bool]] = []
+    pending = list(terms)[::-1]
+    while pending:
+        expr, wanted = pending.pop()
+        if isinstance(expr, Not):
+            pending.append((expr.value, not wanted))
+        elif isinstance(expr, (And, Or)) and isinstance(expr, And) == wanted:
+            pending += [(term, wanted) for term in reversed(expr.terms)]
+        else:
+            found.append((expr, wanted))
+    return found
+
+
+def _expression_values(field: PartitionField, sources: Sequence[Source]) -> Expr | None:
+    """The values of an expression for all combinations of source values, if they are few."""
+    rows = point_rows(sources)
+    if rows is None:
+        return None
+    try:
+        return is_in_array(field.column, field.values_of(rows))
+    except (InvalidInputError, UnsupportedFeatureError):
+        # It fails on a value that no row needs to have, or cannot be evaluated here; reading needs neither.
+        return None
+
+
+def _rebuilt(expr: Expr, children: Sequence[Expr]) -> Expr:
+    """The same node over other children."""
+    if not children:
+        return expr
+    remaining = iter(children)
+    changes: dict[str, Any] = {}
+    for member in fields(expr):  # type: ignore[arg-type]  # every node is a dataclass
+        value = getattr(expr, member.name)
+        if isinstance(value, Expr):
+            changes[member.name] = next(remaining)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expr):
+            changes[member.name] = tuple(next(remaining) for _ in value)
+    return replace(expr, **changes)  # type: ignore[type-var]
