@@ -1,4 +1,7 @@
-"""Fewer and larger fragments, without deleted rows: the same rows, in the same order.
+"""Fewer and larger fragments, without deleted rows.
+
+The rows of a task keep their order. Fragments lie in the order of their ids and a new fragment gets the next one, so
+what was rewritten comes after what was not.
 
 Three steps that can run in three places: `plan_compaction` looks at a version, `run_task` writes new fragments for some
 adjacent old ones, `commit_compaction` puts all of them into one new version. Tasks whose fragments another writer has
@@ -12,6 +15,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
 
 from lance_spark.errors import (
     CommitStateUnknownError,
@@ -21,6 +27,7 @@ from lance_spark.errors import (
     NotFoundError,
     RetryableConflictError,
 )
+from lance_spark.table.bases import Bases
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.compaction_plan import (
     CompactionOptions,
@@ -188,27 +195,43 @@ def _run_all(table: TableLocation, base: Manifest, plan: CompactionPlan) -> list
 def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, places: Mapping[int, int]) -> RewriteResult:
     if task.read_version != base.version or any(number not in places for number in task.fragment_ids):
         raise InvalidInputError(f"the task is for version {task.read_version} of a table, this is {base.version}")
+    old = [base.fragments[places[number]] for number in task.fragment_ids]
     bases = table.bases(base)
     scan = Scan.of(base.schema, bases, batch_rows=task.options.batch_size)
-    version = new_file_version(base, task.options)
-    moved: list[KeptLineage] = []
-    with FragmentWriter(table.store, base.schema, file_version=version, limits=task.options.limits()) as writer:
-        num_rows = 0
-        for number in task.fragment_ids:
-            fragment = base.fragments[places[number]]
-            reader = FragmentReader(fragment, bases)
-            num_rows += reader.num_live_rows()
-            for batch in scan.read_fragment(fragment):
-                writer.write(batch)
-            if base.has_stable_row_ids:
-                live = reader.deletions.live_rows(0, reader.num_rows).indices()
-                moved.append(KeptLineage.of(fragment, reader.num_rows, live))
-        new = writer.close()
-        if sum(fragment.physical_rows or 0 for fragment in new) != num_rows:
+    num_rows = sum(scan.count(fragment) for fragment in old)
+    batches: Iterator[pa.RecordBatch] = (batch for fragment in old for batch in scan.read_fragment(fragment))
+    with ExitStack() as writers:
+        new: list[DataFragment] = []
+        for limits in task.options.file_limits(num_rows):
+            writer = FragmentWriter(
+                table.store, base.schema, file_version=new_file_version(base, task.options), limits=limits
+            )
+            writers.enter_context(writer)
+            batches = _write(batches, writer, limits.max_rows)
+            new.extend(writer.close())
+        if sum(fragment.physical_rows or 0 for fragment in new) != num_rows or next(batches, None) is not None:
             raise CorruptFileError(f"fragments {list(task.fragment_ids)} have other rows than they say")
         if base.has_stable_row_ids:
-            new = with_lineage(new, moved)
+            new = with_lineage(new, (_lineage(fragment, bases) for fragment in old))
     return RewriteResult(base.version, task.fragment_ids, tuple(new))
+
+
+def _write(batches: Iterator[pa.RecordBatch], writer: FragmentWriter, num_rows: int) -> Iterator[pa.RecordBatch]:
+    """Writes so many rows, if there are; the rows after them."""
+    for batch in batches:
+        writer.write(batch.slice(0, num_rows))
+        if batch.num_rows > num_rows:
+            return chain([batch.slice(num_rows)], batches)
+        num_rows -= batch.num_rows
+        if num_rows == 0:
+            break
+    return batches
+
+
+def _lineage(fragment: DataFragment, bases: Bases) -> KeptLineage:
+    reader = FragmentReader(fragment, bases)
+    live = reader.deletions.live_rows(0, reader.num_rows).indices()
+    return KeptLineage.of(fragment, reader.num_rows, live)
 
 
 def _groups(base: Manifest, results: Sequence[RewriteResult]) -> list[RewriteGroup]:

@@ -1,8 +1,7 @@
 """Which fragments a compaction rewrites together (Lance table format specification, "Compaction").
 
 Fragments with less than the target number of rows are joined with their neighbours; fragments with many deleted rows
-are rewritten without these. Neighbours stay neighbours, so the rows keep their order. A second compaction of a table
-that nobody has changed finds nothing to do.
+are rewritten without these. A second compaction of a table that nobody has changed finds nothing to do.
 
 Here fragments of 3 and 4 rows become one of 7, and the last one loses its 5 deleted rows:
 
@@ -30,6 +29,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
+from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
@@ -41,7 +41,7 @@ class CompactionOptions:
     """What a compaction is told.
 
     Attributes:
-        target_rows_per_fragment: fragments with fewer rows are joined, and no new one gets more.
+        target_rows_per_fragment: fragments with fewer rows are joined; new ones get as many or more, up to the double.
         max_bytes_per_file: begins a new fragment earlier; None is no limit that matters.
         materialize_deletions: whether fragments are rewritten to get rid of deleted rows alone.
         materialize_deletions_threshold: they are if more than this part of their rows is deleted.
@@ -61,15 +61,23 @@ class CompactionOptions:
             raise InvalidInputError(f"a batch cannot have {self.batch_size} rows")
         if not 0 <= self.materialize_deletions_threshold <= 1:
             raise InvalidInputError(f"{self.materialize_deletions_threshold} is no part of the rows; use 0 to 1")
-        self.limits()
+        if not 1 <= self.target_rows_per_fragment < MAX_ROWS_PER_FRAGMENT // 2:
+            raise InvalidInputError(f"fragments cannot have about {self.target_rows_per_fragment} rows")
+        if self.max_bytes_per_file is not None and self.max_bytes_per_file < 1:
+            raise InvalidInputError(f"files cannot have {self.max_bytes_per_file} bytes")
 
-    def limits(self) -> FileLimits:
-        """When a new file is full.
+    def file_limits(self, num_rows: int) -> list[FileLimits]:
+        """When each of the files that get `num_rows` rows is full: the rows are spread evenly, none is too small.
 
-        Raises:
-            InvalidInputError: it cannot hold anything.
+        >>> [limits.max_rows for limits in CompactionOptions(10).file_limits(35)]
+        [12, 12, 11]
         """
-        return FileLimits(self.target_rows_per_fragment, self.max_bytes_per_file or DEFAULT_MAX_BYTES_PER_FILE)
+        if num_rows == 0:
+            return []
+        num_files = max(num_rows // self.target_rows_per_fragment, 1)
+        rows, larger = divmod(num_rows, num_files)
+        max_bytes = self.max_bytes_per_file or DEFAULT_MAX_BYTES_PER_FILE
+        return [FileLimits(rows + (number < larger), max_bytes) for number in range(num_files)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -55,7 +55,7 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(CommittableOperation):
-    """Replaces each group's old fragments with its new ones, where the first old one was.
+    """Replaces each group's old fragments with its new ones. Fragments are in the order of their ids.
 
     Indices lose the old fragments, unless they are among `rewritten_indices`; so what they say stays right for the
     fragments that they still cover, whoever made them and when.
@@ -159,8 +159,8 @@ def _replaced(
     messages: Iterable[table_pb2.DataFragment],
     gone: frozenset[FragmentId],
     groups: Mapping[FragmentId, Sequence[DataFragment]],
-) -> Iterator[table_pb2.DataFragment]:
-    for message in messages:
-        if FragmentId(message.id) not in gone:
-            yield message
-        yield from (fragment.to_proto() for fragment in groups.get(FragmentId(message.id), ()))
+) -> list[table_pb2.DataFragment]:
+    kept = [message for message in messages if FragmentId(message.id) not in gone]
+    new = [fragment.to_proto() for fragments in groups.values() for fragment in fragments]
+    # The reference library sorts fragments in every commit, and takes a version for corrupt where they are not.
+    return sorted([*kept, *new], key=lambda message: message.id)
