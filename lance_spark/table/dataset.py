@@ -26,8 +26,10 @@ from lance_spark.table.fragment import FragmentList
 from lance_spark.table.limit import limited
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
+from lance_spark.table.merge import MergeActions, merge_rows
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.refs import Branch, Tag
+from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions
 from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.tagging import create_tag, delete_tag, update_tag
@@ -401,6 +403,48 @@ class Dataset(ColumnVerbs):
         """
         options = CommitOptions(commit_message, transaction_properties)
         return Dataset(self.location, update_rows(self.location, self.manifest, values, filter, options))
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Sequence[str],
+        *,
+        when_matched: str | None = "update",
+        when_not_matched: str | None = "insert",
+        when_not_matched_by_source: str | None = None,
+        schema: pa.Schema | None = None,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Dataset:
+        """The table with `source` merged into the rows of this version by key; this version if that changes nothing.
+
+        A row of the source matches the rows of the table that have the same key: NaN is the same as NaN, and a null is
+        the same as nothing. If others have touched the same rows since, or inserted one of the same keys, all is done
+        again on the newest version. The source is held in memory, the table is not.
+
+        Args:
+            source: rows as `write` takes them, in columns of the table, the key columns among them.
+            on: the key columns, names or dotted paths into structs.
+            when_matched: "update" gives rows that match the values of the source (columns that it has not keep theirs),
+                "delete" removes them.
+            when_not_matched: "insert" adds rows of the source that match none; columns that it has not are null.
+            when_not_matched_by_source: "delete" removes rows of the table that match none.
+            schema: of a source that is an iterable and may be empty.
+            commit_message, transaction_properties: kept with the version.
+
+        Raises:
+            InvalidInputError: several rows of the source match one row of the table, or the source does not fit the
+                table. Nothing was changed.
+            NotFoundError: there is no such key column.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source)
+        options = CommitOptions(commit_message, transaction_properties)
+        rows = RowSource.of(source, schema)
+        return Dataset(self.location, merge_rows(self.location, self.manifest, rows, on, actions, options))
 
     def compact(
         self,

@@ -1,0 +1,117 @@
+"""Rows in memory, found by their keys: which row has the same values in some columns.
+
+Values are the same if a filter calls them equal: NaN is NaN, and -0.0 is 0.0. A key with a null in it is the same as
+none, not even itself.
+
+A key becomes one number: each column's value is replaced by its number among the column's distinct values, and these
+numbers are combined column by column, renumbered each time so that they stay below the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.values import family_of, plain
+
+_NONE = -1
+
+
+class KeyIndex:
+    """Rows, found by their keys.
+
+    Args:
+        columns: the key columns, all of one length n.
+        names: what they are called, for errors.
+
+    Attributes:
+        keys: int64[n]: the number of each row's key; -1 for a key that has a null in it.
+        num_keys: the number of distinct keys.
+
+    Raises:
+        InvalidInputError: a column of a type whose values cannot be compared.
+    """
+
+    def __init__(self, columns: Sequence[pa.Array], names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._values: list[pa.Array] = []
+        self._known: list[Int64Array] = []
+        self.keys: Int64Array = np.zeros(len(columns[0]), np.int64)
+        self.num_keys = 0
+        for name, column in zip(names, columns, strict=True):
+            values = _comparable(column, name)
+            distinct = pc.unique(values.drop_null())
+            self.keys = self._combined(self.keys, _numbers(values, distinct, name), len(distinct))
+            known = np.unique(self.keys)
+            known = known[known != _NONE]
+            self._values.append(distinct)
+            self._known.append(known)
+            self.keys = _renumbered(self.keys, known)
+            self.num_keys = len(known)
+
+    def find(self, columns: Sequence[pa.Array]) -> Int64Array:
+        """int64[n]: the number of the key of each row of `columns`, -1 where no row of the index has it.
+
+        Args:
+            columns: the key columns of other rows, of the types of the index.
+        """
+        keys: Int64Array = np.zeros(len(columns[0]), np.int64)
+        for name, column, distinct, known in zip(self._names, columns, self._values, self._known, strict=True):
+            numbers = _numbers(_comparable(column, name), distinct, name)
+            keys = _renumbered(self._combined(keys, numbers, len(distinct)), known)
+        return keys
+
+    def counts(self) -> Int64Array:
+        """int64[num_keys]: how many rows have each key."""
+        return np.bincount(self.keys[self.keys != _NONE], minlength=self.num_keys).astype(np.int64)
+
+    def first_rows(self) -> Int64Array:
+        """int64[num_keys]: the first row that has each key."""
+        rows = np.flatnonzero(self.keys != _NONE)
+        found: Int64Array = np.zeros(self.num_keys, np.int64)
+        # Of several assignments to one place the last one counts.
+        found[self.keys[rows[::-1]]] = rows[::-1]
+        return found
+
+    @staticmethod
+    def _combined(keys: Int64Array, numbers: Int64Array, num_values: int) -> Int64Array:
+        missing = (keys == _NONE) | (numbers == _NONE)
+        # Both factors are below 2**31, the number of rows that an array in memory has.
+        combined: Int64Array = keys * max(num_values, 1) + numbers
+        combined[missing] = _NONE
+        return combined
+
+
+def _comparable(column: pa.Array, name: str) -> pa.Array:
+    values = plain(column)
+    if family_of(values.type) is None:
+        raise InvalidInputError(f"column {name!r} of type {column.type} cannot be a key")
+    if pa.types.is_floating(values.type):
+        nan = pa.scalar(float("nan"), values.type)
+        return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
+    return values
+
+
+def _numbers(values: pa.Array, distinct: pa.Array, name: str) -> Int64Array:
+    """int64[n]: the place of each value among `distinct`, -1 for none and for null."""
+    try:
+        found = pc.index_in(values, value_set=distinct)
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"column {name!r} of type {values.type} cannot be a key: {error}") from error
+    numbers: npt.NDArray[np.int32] = pc.fill_null(found, _NONE).to_numpy(zero_copy_only=False)
+    return numbers.astype(np.int64)
+
+
+def _renumbered(keys: Int64Array, known: Int64Array) -> Int64Array:
+    """int64[n]: the place of each key in `known` (ascending), -1 for none."""
+    if len(known) == 0:
+        return np.full(len(keys), _NONE, np.int64)
+    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    found: Int64Array = np.where(known[places] == keys, places, _NONE).astype(np.int64)
+    return found
