@@ -69,6 +69,7 @@ def write_dataset(
     enable_stable_row_ids: bool = False,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    merge_schema: bool = False,
 ) -> Dataset:
     """Writes rows into the table at `uri` and commits them as one version.
 
@@ -83,6 +84,7 @@ def write_dataset(
         enable_stable_row_ids: gives the rows of a new table ids that survive updates and compaction.
         commit_message: kept with the version.
         transaction_properties: kept with the version.
+        merge_schema: whether an append adds columns that the table lacks; they are null in the rows before.
 
     Raises:
         InvalidInputError: the table exists (mode "create"), or the rows do not fit it. Nothing was changed.
@@ -102,5 +104,6 @@ def write_dataset(
         file_format_version=file_format_version,
         limits=FileLimits(max_rows_per_file, max_bytes_per_file),
         options=options,
+        merge_schema=merge_schema,
     )
     return Dataset(location, manifest)

@@ -12,11 +12,13 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.conform import Conformer, same_columns
+from lance_spark.table.evolving_append import append_evolving, evolved_schema
 from lance_spark.table.features import check_writable
 from lance_spark.table.fragment import DataFragment
+from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.operations import Append, Overwrite
+from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.transaction import COMMIT_MESSAGE, Transaction
@@ -37,12 +39,14 @@ class CommitOptions:
         properties: more of them.
         stable_row_ids: for a table that the commit creates.
         policy: how long to go on.
+        config: entries that the table's config gets with new rows in place of all others.
     """
 
     message: str | None = None
     properties: Mapping[str, str] | None = None
     stable_row_ids: bool = False
     policy: RetryPolicy | None = None
+    config: Mapping[str, str] | None = None
 
     def all_properties(self) -> dict[str, str]:
         properties = dict(self.properties or {})
@@ -61,6 +65,7 @@ class WritePlan:
         schema: the columns that data files get, with their field ids.
         file_version: version of the data files.
         conform: brings batches into the table's types; None if they are in them.
+        evolved: all columns of the table from then on, if the rows bring new ones.
     """
 
     base: Manifest | None
@@ -68,12 +73,21 @@ class WritePlan:
     schema: LanceSchema
     file_version: FileVersion
     conform: Conformer | None = None
+    evolved: LanceSchema | None = None
 
 
 def plan_write(
-    base: Manifest | None, source: RowSource, *, mode: str, file_format_version: str | None = None
+    base: Manifest | None,
+    source: RowSource,
+    *,
+    mode: str,
+    file_format_version: str | None = None,
+    merge_schema: History | None = None,
 ) -> WritePlan:
     """How the rows of `source` go into the table whose newest version is `base`.
+
+    Args:
+        merge_schema: the versions of the table, if an append may add columns to it.
 
     Raises:
         InvalidInputError: the mode or the schema does not fit the table.
@@ -87,8 +101,10 @@ def plan_write(
         check_writable(base.writer_flags, "the table")
     asked = None if file_format_version is None else FileVersion.parse(file_format_version)
     if mode == APPEND and base is not None:
-        conform = Conformer(base.schema, source.schema)
-        plan = WritePlan(base, True, conform.schema, asked or data_format(base) or DEFAULT_FILE_VERSION, conform)
+        evolved = None if merge_schema is None else evolved_schema(merge_schema, base, source.schema)
+        conform = Conformer(evolved or base.schema, source.schema)
+        file_version = asked or data_format(base) or DEFAULT_FILE_VERSION
+        plan = WritePlan(base, True, conform.schema, file_version, conform, evolved)
     else:
         kept = None if base is None else data_format(base)
         kept = kept if kept in _WRITABLE_VERSIONS else None
@@ -99,9 +115,16 @@ def plan_write(
 
 
 def commit_append(
-    table: TableLocation, base: Manifest, fragments: Sequence[DataFragment], options: CommitOptions | None = None
+    table: TableLocation,
+    base: Manifest,
+    fragments: Sequence[DataFragment],
+    options: CommitOptions | None = None,
+    evolved: LanceSchema | None = None,
 ) -> Manifest:
     """The version of `table` with `fragments` after the rows of `base` and of whatever was committed since.
+
+    Args:
+        evolved: all columns from then on, if the fragments have new ones; nobody else may have changed columns then.
 
     Raises:
         CommitConflictError: what was committed since does not go together with them; they are not visible.
@@ -109,8 +132,16 @@ def commit_append(
     """
     options = options or CommitOptions()
     file_version = data_format(base) or DEFAULT_FILE_VERSION
-    transaction = Transaction.new(base.version, Append(tuple(fragments)), options.all_properties())
-    return Commit(table.history, base, transaction, NewTable(file_version), options.policy).run()
+    if evolved is None:
+        transaction = Transaction.new(base.version, Append(tuple(fragments)), options.all_properties())
+        return Commit(table.history, base, transaction, NewTable(file_version), options.policy).run()
+    schema = evolved
+
+    def on_version(manifest: Manifest) -> Merge:
+        return append_evolving(manifest, fragments, schema)
+
+    transaction = Transaction.new(base.version, on_version(base), options.all_properties())
+    return Commit(table.history, base, transaction, NewTable(file_version), options.policy, on_version).run()
 
 
 def commit_overwrite(
@@ -128,7 +159,7 @@ def commit_overwrite(
         CommitStateUnknownError: the store never said whether they are.
     """
     options = options or CommitOptions()
-    operation = Overwrite(tuple(fragments), schema)
+    operation = Overwrite(tuple(fragments), schema, dict(options.config or {}))
     transaction = Transaction.new(0 if base is None else base.version, operation, options.all_properties())
     new_table = NewTable(file_version, options.stable_row_ids)
     return Commit(table.history, base, transaction, new_table, options.policy).run()
@@ -142,8 +173,12 @@ def save(
     file_format_version: str | None = None,
     limits: FileLimits | None = None,
     options: CommitOptions | None = None,
+    merge_schema: bool = False,
 ) -> Manifest:
     """Writes and commits; the version that was made. After an error nothing is left behind.
+
+    Args:
+        merge_schema: whether an append may add columns to the table.
 
     Raises: as `plan_write`, `write_fragments` and the commits.
     """
@@ -151,7 +186,8 @@ def save(
     base = table.latest()
     if base is not None and options.stable_row_ids and not base.has_stable_row_ids:
         raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
-    plan = plan_write(base, source, mode=mode, file_format_version=file_format_version)
+    history = table.history if merge_schema else None
+    plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
     fragments = write_fragments(
         source.batches, table.store, plan.schema, file_version=plan.file_version, limits=limits, convert=plan.conform
     )
@@ -174,7 +210,7 @@ def commit_planned(
     Raises: as `commit_append` and `commit_overwrite`.
     """
     if plan.appends and plan.base is not None:
-        return commit_append(table, plan.base, fragments, options)
+        return commit_append(table, plan.base, fragments, options, plan.evolved)
     try:
         return commit_overwrite(table, plan.base, fragments, plan.schema, plan.file_version, options)
     except CommitStateUnknownError:

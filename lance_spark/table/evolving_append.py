@@ -1,0 +1,70 @@
+"""Appending rows that bring columns with them which the table lacks, as one version.
+
+The format has no operation for both at once. A Merge lists all fragments and the new schema, so it can list new
+fragments too; older rows are null in the new columns, as no file of theirs holds these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.schema.evolution import with_added
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.field_ids import next_field_id
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.history import History
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Merge, Recomputed
+from lance_spark.table.operations.successor import checked_row_id, largest_fragment_id, numbered, with_row_ids
+
+
+def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> LanceSchema | None:
+    """The columns of `base` and then those that only `source` has, members of structs too; None if there are none.
+
+    New columns allow nulls, whatever `source` says.
+
+    Raises:
+        InvalidInputError: a type that Lance cannot hold.
+    """
+    fields = {field.name: field for field in base.schema.fields}
+    lacking = [part for column in source if (part := _lacking(fields.get(column.name), column)) is not None]
+    if not lacking:
+        return None
+    return with_added(base.schema, pa.schema(lacking), next_field_id(history, base)).schema
+
+
+def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schema: LanceSchema) -> Merge:
+    """The operation that adds `fragments` and the columns of `schema` to `manifest`, whose columns are part of these.
+
+    Raises:
+        CorruptFileError: the table has stable row ids, but nobody can tell which are free.
+    """
+    new = numbered(fragments, largest_fragment_id(manifest))
+    if manifest.has_stable_row_ids:
+        new, _ = with_row_ids(new, checked_row_id(manifest), manifest.version + 1)
+    return Merge(
+        manifest.fragments.appended(new),
+        LanceSchema(schema.fields, manifest.schema.metadata),
+        preserves_nullability=True,
+        recomputed=Recomputed.ALWAYS,
+        new_files=frozenset(file.path for fragment in fragments for file in fragment.files),
+    )
+
+
+def _lacking(field: Field | None, column: pa.Field) -> pa.Field | None:
+    """What `field` lacks of `column`; None if nothing, or if the two do not fit at all."""
+    if field is None:
+        return column.with_nullable(True)
+    if pt.is_struct(column.type) and field.logical_type == "struct":
+        known = {child.name: child for child in field.children}
+        parts = [part for child in column.type if (part := _lacking(known.get(child.name), child)) is not None]
+        return column.with_type(pa.struct(parts)) if parts else None
+    large = pt.is_large_list(column.type)
+    if (large or pt.is_list(column.type)) and field.logical_type.endswith("list.struct") and field.children:
+        item = _lacking(field.children[0], column.type.value_field)
+        is_large = field.logical_type.startswith("large")
+        return None if item is None else column.with_type(pa.large_list(item) if is_large else pa.list_(item))
+    return None
