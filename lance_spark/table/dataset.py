@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.bases import BasePath
 from lance_spark.table.blob_columns import shown
-from lance_spark.table.branching import create_branch, delete_branch
-from lance_spark.table.changes import add_bases, restore, update_config, update_metadata
-from lance_spark.table.clone import shallow_clone
+from lance_spark.table.changes import restore, update_config, update_metadata
 from lance_spark.table.column_verbs import ColumnVerbs
 from lance_spark.table.compaction import RewriteResult, commit_compaction, compact, run_task
 from lance_spark.table.compaction_plan import CompactionOptions, CompactionPlan, CompactionTask, plan_compaction
@@ -28,25 +23,16 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.merge import MergeActions, merge_rows
 from lance_spark.table.operations.successor import data_format
-from lance_spark.table.refs import Branch, Tag
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions
 from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
-from lance_spark.table.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.take import take
 from lance_spark.table.update import update_rows
+from lance_spark.table.version_verbs import VersionVerbs
 from lance_spark.table.write import DEFAULT_MAX_ROWS_PER_FILE
 
 
-@dataclass(frozen=True, slots=True)
-class TableVersion:
-    """One entry of a table's history."""
-
-    version: int
-    timestamp: datetime
-
-
-class Dataset(ColumnVerbs):
+class Dataset(ColumnVerbs, VersionVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     Attributes:
@@ -104,115 +90,6 @@ class Dataset(ColumnVerbs):
     def metadata(self) -> Mapping[str, str]:
         """The table's metadata."""
         return self.manifest.table_metadata
-
-    def versions(self) -> list[TableVersion]:
-        """All versions of the branch, oldest first."""
-        numbers = sorted(location.version for location in self.location.history.locations())
-        found = []
-        for number in numbers:
-            try:
-                manifest = self.location.history.load(number).manifest
-            except NotFoundError:
-                continue  # Cleaned up since the listing.
-            found.append(TableVersion(number, manifest.timestamp))
-        return found
-
-    def tags(self) -> dict[str, Tag]:
-        """The table's tags by name."""
-        return self.location.refs.tags()
-
-    def branches(self) -> dict[str, Branch]:
-        """The table's branches but the main one, by name."""
-        return self.location.refs.branches()
-
-    def create_tag(self, name: str, version: int | None = None) -> Dataset:
-        """The version that a new tag names: `version` of this branch, this dataset's own version if None.
-
-        Raises:
-            NotFoundError: there is no such version.
-            InvalidInputError: the tag exists, or no tag can have this name.
-            StorageError: the store failed; the tag may exist.
-        """
-        return Dataset(self.location, create_tag(self.location, name, self._or_own(version)))
-
-    def update_tag(self, name: str, version: int | None = None) -> Dataset:
-        """The version that a tag names from now on; which, as in `create_tag`. The last of two writers counts.
-
-        Raises:
-            NotFoundError: there is no such tag or version.
-        """
-        return Dataset(self.location, update_tag(self.location, name, self._or_own(version)))
-
-    def delete_tag(self, name: str) -> None:
-        """Removes a tag, not the version.
-
-        Raises:
-            NotFoundError: there is no such tag.
-        """
-        delete_tag(self.location, name)
-
-    def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> Dataset:
-        """The first version of a new branch: `version` of this branch, the version that `tag` names, or this one.
-
-        The branch shares the files of what it begins with. To write to it, open the table with its name.
-
-        Raises:
-            NotFoundError: there is no such version or tag.
-            InvalidInputError: the branch exists or is half made, no branch can have this name, or version and tag are
-                both given.
-            StorageError: the store failed, or never said whether the branch was made.
-            UnsupportedFeatureError: the version needs something that this release does not write.
-        """
-        if version is not None and tag is not None:
-            raise InvalidInputError("give a version or a tag")
-        origin, number = self.location, self._or_own(version)
-        if tag is not None:
-            named = self.location.refs.tag(tag)
-            origin, number = self.location.on_branch(named.branch), named.version
-        return Dataset(*create_branch(origin, name, number))
-
-    def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Removes a branch with its versions and files.
-
-        Args:
-            force: removes what is left of a branch that was half made or half removed, too.
-
-        Raises:
-            NotFoundError: there is no such branch.
-            InvalidInputError: another branch was made from it, or a tag names a version of it.
-        """
-        delete_branch(self.location, name, force=force)
-
-    def shallow_clone(
-        self, uri: str, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
-    ) -> Dataset:
-        """The first version of a new table at `uri`, which shares the files of `version` of this branch.
-
-        Clean-ups and removal of this table do not know of the clone; they can take its files away.
-
-        Args:
-            storage_options: for the new table; None takes those of this one.
-
-        Raises:
-            NotFoundError: there is no such version.
-            InvalidInputError: there is a table at `uri`.
-            CommitConflictError: another writer made a table there at the same time.
-            CommitStateUnknownError: the store never said whether the clone was made.
-            UnsupportedFeatureError: the version needs something that this release does not write.
-        """
-        target = TableLocation(uri, self.location.storage_options if storage_options is None else storage_options)
-        return Dataset(target, shallow_clone(self.location, self._or_own(version), target))
-
-    def add_bases(self, bases: Sequence[BasePath]) -> Dataset:
-        """The version in which files of the table may lie under more base paths too; one of id 0 gets a free id.
-
-        Raises:
-            InvalidInputError: a base has the id, name or path of another one, or its path is not absolute.
-            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            UnsupportedFeatureError: the table needs something that this release does not write.
-        """
-        return Dataset(self.location, add_bases(self.location, self.manifest, bases))
 
     def restore(self, version: int | None = None) -> Dataset:
         """The branch's new newest version, with the content of `version`; with that of this dataset if it is None.

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
@@ -119,9 +120,12 @@ class Scan:
         return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
 
     def read_fragment(
-        self, fragment: DataFragment, *, start: int = 0, stop: int | None = None
+        self, fragment: DataFragment, *, start: int = 0, stop: int | None = None, offsets: Int64Array | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a fragment, or of its part [start, stop), counted with the deleted rows.
+
+        Args:
+            offsets: int64[n], ascending, distinct: the rows to read, deleted or not; None for all that are not deleted.
 
         Raises:
             CorruptFileError: a file contradicts the format.
@@ -139,7 +143,7 @@ class Scan:
         window = Window(self.window_bytes, self.batch_rows, self._widths(source))
         while start < end:
             last = min(start + window.num_rows, end)
-            rows = reader.deletions.live_rows(start, last)
+            rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
             start = last
             if rows.num_rows:
                 decoded = self._decode(source, rows)
@@ -263,6 +267,11 @@ class _Decoded:
     columns: dict[str, pa.ChunkedArray]
     num_rows: int
     num_bytes: int
+
+
+def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:
+    first, last = np.searchsorted(offsets, [start, stop])
+    return row_ranges(offsets[first:last])
 
 
 def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:

@@ -1,0 +1,64 @@
+"""The columns of one version of a table, found in another version of it.
+
+A column is known by its field id, whatever it is called. One that got another type has another id; it is found by its
+name, unless that name belonged to a column that still exists under another name. After an overwrite ids mean other
+columns, so that only names count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+
+# No table gives such ids to its fields, so no data file holds them: such a field reads as null.
+_FIRST_UNHELD = 1 << 30
+
+
+def found_in(wanted: LanceSchema, there: LanceSchema, *, by_id: bool) -> LanceSchema:
+    """`wanted`, as data files of a version with the schema `there` hold it.
+
+    Names and the form of the tree are those of `wanted`, ids and types those of `there`. A field that `there` has not
+    gets an id that no file holds.
+
+    Args:
+        by_id: whether field ids mean the same in both.
+    """
+    return LanceSchema(_Match(wanted, there, by_id).fields(wanted.fields, there.fields), wanted.metadata)
+
+
+def nullable(field: Field) -> Field:
+    """`field`, null allowed at every depth; the entries of a map stay as they are."""
+    if field.logical_type.startswith("map") or is_blob(field):
+        return replace(field, nullable=True)
+    return replace(field, nullable=True, children=tuple(nullable(child) for child in field.children))
+
+
+class _Match:
+    def __init__(self, wanted: LanceSchema, there: LanceSchema, by_id: bool) -> None:
+        self._known: Mapping[FieldId, Field] = {node.id: node for node in there.walk() if node.id >= 0} if by_id else {}
+        self._taken: Collection[FieldId] = {node.id for node in wanted.walk()} if by_id else ()
+        self._unheld: Iterator[int] = count(_FIRST_UNHELD)
+
+    def fields(self, wanted: Sequence[Field], there: Sequence[Field]) -> tuple[Field, ...]:
+        return tuple(self._field(field, there) for field in wanted)
+
+    def _field(self, wanted: Field, siblings: Sequence[Field]) -> Field:
+        found = self._known.get(wanted.id) or next(
+            (other for other in siblings if other.name == wanted.name and other.id not in self._taken), None
+        )
+        if found is None:
+            return self._missing(wanted)
+        if is_blob(found) or is_blob(wanted) or bool(found.children) != bool(wanted.children):
+            return replace(found, name=wanted.name)
+        children = self.fields(wanted.children, found.children)
+        return replace(found, name=wanted.name, nullable=wanted.nullable, children=children)
+
+    def _missing(self, wanted: Field) -> Field:
+        if is_blob(wanted):
+            return replace(wanted, id=FieldId(next(self._unheld)))
+        children = tuple(self._missing(child) for child in wanted.children)
+        return replace(wanted, id=FieldId(next(self._unheld)), children=children)
