@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help quickstart test lint integration bench proto docs clean
+.PHONY: help quickstart test soak lint integration bench proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -30,6 +30,10 @@ quickstart: $(VENV)/.example ## install, then write, filter and time-travel a La
 
 test: $(VENV)/.dev ## every test that CI runs, Spark's included
 	$(BIN)/python -m pytest tests
+
+soak: $(VENV)/.dev ## the same races, kills and random histories as in `test`, for hours; set LANCE_SEED to repeat kills
+	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \
+		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py
 
 lint: $(VENV)/.dev ## ruff, the layers' import contracts, mypy strict, generated code up to date
 	$(BIN)/ruff check .
