@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
+from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.expr.columns import column_values
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
@@ -281,7 +281,7 @@ class _InsertedKeys:
     ) -> None:
         self._table = table
         self._base = base
-        self._paths = paths
+        self._fields = [find(base.schema, path)[-1].id for path in paths]
         self._index = KeyIndex(keys, [".".join(path) for path in paths])
         self._known = {message.id: message.files for message in base.fragments.messages}
 
@@ -293,15 +293,13 @@ class _InsertedKeys:
         """
         if not self._index.num_keys:
             return
+        # Others may have renamed the key columns.
+        paths = [_path_to(manifest.schema, field_id) for field_id in self._fields]
         for place, message in enumerate(manifest.fragments.messages):
             if self._known.get(message.id) == message.files:
                 continue
-            try:
-                found = _found_keys(self._table, manifest, manifest.fragments[place], self._paths, self._index)
-                inserted = any(bool((keys >= 0).any()) for _, keys in found)
-            except NotFoundError:
-                inserted = True  # A key column is gone; the run on the newest version says so.
-            if inserted:
+            found = _found_keys(self._table, manifest, manifest.fragments[place], paths, self._index)
+            if any(bool((keys >= 0).any()) for _, keys in found):
                 raise RetryableConflictError(
                     f"another writer inserted a key that was about to be inserted into {self._table.uri}. "
                     "Read the new version and run the merge again",
@@ -339,6 +337,19 @@ def _key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list
             raise InvalidInputError(f"the source has no key column {path[0]!r}")
         paths.append(path)
     return paths
+
+
+def _path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
+    def below(fields: Sequence[Field], names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for field in fields:
+            if field.id == field_id:
+                yield (*names, field.name)
+            yield from below(field.children, (*names, field.name))
+
+    path = next(below(schema.fields, ()), None)
+    if path is None:
+        raise RetryableConflictError("another writer dropped a key column. Read the new version and decide anew")
+    return path
 
 
 def _conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tuple[Field, ...], pa.RecordBatch]:
