@@ -56,7 +56,7 @@ def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
         raise InvalidInputError("there is no column to add")
     whole = LanceSchema(tuple(fields), schema.metadata)
     ids = {node.id for node in whole.walk() if node.id >= start}
-    return Addition(whole, LanceSchema(prune(whole.fields, ids)))
+    return Addition(whole, LanceSchema(prune(whole.fields, ids), {}))
 
 
 def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from lance_spark._proto import table_pb2
 from lance_spark.schema.field import FieldId
-from lance_spark.table.conflict_rules import Rivals, fields_by_id, incompatible, meaning, retryable
+from lance_spark.table.conflict_rules import (
+    Rivals,
+    fields_by_id,
+    incompatible,
+    meaning,
+    retryable,
+    same_columns_and_files,
+    same_data_files,
+)
 from lance_spark.table.fragment import FragmentList
-from lance_spark.table.operations import DataReplacement, Merge, Project, Recomputed, UpdateConfig
+from lance_spark.table.operations import DataReplacement, Merge, Project, Recomputed, Update, UpdateConfig, UpdateMode
 
 
 def same_fields(rivals: Rivals) -> None:
@@ -52,6 +60,33 @@ def recomputed_from_rows(rivals: Rivals) -> None:
         retryable(rivals)
 
 
+def rewritten_rows_stay(rivals: Rivals) -> None:
+    """Ours may follow if the data files that it touches are as they were.
+
+    If it rewrites columns, no row may have left either: moved, it would keep the value that ours replaces.
+    """
+    same_data_files(rivals)
+    assert isinstance(rivals.ours, Update)
+    if rivals.ours.mode is UpdateMode.REWRITE_COLUMNS:
+        _check_same_deletions(rivals)
+
+
+def rewritten_columns_stay(rivals: Rivals) -> None:
+    """Ours may follow if its files, and those that it has read, mean what they meant."""
+    assert isinstance(rivals.ours, Update)
+    if rivals.ours.mode is UpdateMode.REWRITE_ROWS:
+        same_columns_and_files(rivals)
+        return
+    same_data_files(rivals)
+    before, after = dict(fields_by_id(rivals.before)), dict(fields_by_id(rivals.after))
+    for field_id in rivals.ours.fields_modified:
+        found, known = after.get(field_id), before.get(field_id)
+        if found is None or known is None or meaning(known) != meaning(found):
+            retryable(rivals)
+        if known is not None and found is not None and known[1].nullable > found[1].nullable:
+            retryable(rivals)
+
+
 def fields_stay(rivals: Rivals) -> None:
     """Ours may follow if the fields whose metadata it changes are still there."""
     assert isinstance(rivals.ours, UpdateConfig)
@@ -87,10 +122,7 @@ def replaced_values_stay(rivals: Rivals) -> None:
 def replaced_rows_stay(rivals: Rivals) -> None:
     """As `replaced_values_stay`, and no row may have left: moved, it would keep the value that ours replaces."""
     replaced_values_stay(rivals)
-    old, new = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
-    for fragment_id in rivals.ours.touched_fragment_ids & old.keys():
-        if old[fragment_id].deletion_file != new[fragment_id].deletion_file:
-            retryable(rivals)
+    _check_same_deletions(rivals)
 
 
 def replaced_fragments_stay(rivals: Rivals) -> None:
@@ -102,6 +134,13 @@ def replaced_fragments_stay(rivals: Rivals) -> None:
     ):
         incompatible(rivals)
     replaced_values_stay(rivals)
+
+
+def _check_same_deletions(rivals: Rivals) -> None:
+    old, new = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
+    for fragment_id in rivals.ours.touched_fragment_ids & old.keys():
+        if fragment_id not in new or old[fragment_id].deletion_file != new[fragment_id].deletion_file:
+            retryable(rivals)
 
 
 def _by_id(fragments: FragmentList) -> dict[int, table_pb2.DataFragment]:

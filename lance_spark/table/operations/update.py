@@ -1,18 +1,23 @@
-"""`Transaction.Update`: rows that move into new fragments with other values, and rows that come with them."""
+"""`Transaction.Update`: rows with other values, in new fragments or, column by column, where they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from types import MappingProxyType
 from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
-from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.schema.field import FieldId
+from lance_spark.table import index_section
 from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.column_rewrite import with_rewritten_columns
 from lance_spark.table.operations.delete import with_deletions
+from lance_spark.table.operations.live_files import live_field_ids
 from lance_spark.table.operations.successor import (
     checked_row_id,
     data_format,
@@ -33,6 +38,9 @@ class UpdateMode(IntEnum):
     REWRITE_COLUMNS = 1
 
 
+_NO_OFFSETS: Mapping[FragmentId, bytes] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Update(CommittableOperation):
     """Takes rows out of fragments and adds fragments, whose ids are given at commit.
@@ -50,6 +58,7 @@ class Update(CommittableOperation):
         fields_modified: fields whose column got another file; with REWRITE_COLUMNS only.
         changed_fields: fields whose values may differ in the moved rows (`fields_for_preserving_frag_bitmap`).
         mode: what the update rewrote.
+        updated_offsets: portable Roaring bitmaps of the rows that changed where they are; with REWRITE_COLUMNS only.
     """
 
     removed_fragment_ids: tuple[FragmentId, ...]
@@ -58,6 +67,7 @@ class Update(CommittableOperation):
     fields_modified: tuple[FieldId, ...] = ()
     changed_fields: tuple[FieldId, ...] = ()
     mode: UpdateMode = UpdateMode.REWRITE_ROWS
+    updated_offsets: Mapping[FragmentId, bytes] = field(default_factory=lambda: _NO_OFFSETS)
 
     operation_kind: ClassVar[OperationKind] = OperationKind.UPDATE
 
@@ -74,6 +84,9 @@ class Update(CommittableOperation):
             fields_modified=tuple(FieldId(number) for number in message.fields_modified),
             changed_fields=tuple(FieldId(number) for number in message.fields_for_preserving_frag_bitmap),
             mode=mode,
+            updated_offsets=MappingProxyType(
+                {FragmentId(key): bits for key, bits in message.updated_fragment_offset_bitmaps.items()}
+            ),
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Update:
@@ -83,6 +96,7 @@ class Update(CommittableOperation):
             new_fragments=[fragment.to_proto() for fragment in self.new_fragments],
             fields_modified=self.fields_modified,
             fields_for_preserving_frag_bitmap=self.changed_fields,
+            updated_fragment_offset_bitmaps={int(key): bits for key, bits in self.updated_offsets.items()},
         )
         message.update_mode = self.mode.value  # type: ignore[assignment]
         return message
@@ -95,11 +109,11 @@ class Update(CommittableOperation):
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
         if previous is None:
             raise InvalidInputError("there is no table to update")
-        if self.mode is not UpdateMode.REWRITE_ROWS:
-            raise UnsupportedFeatureError("this release does not rewrite columns in place", feature="column rewrites")
         missing = self.touched_fragment_ids.difference(message.id for message in previous.fragments.messages)
         if missing:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)} to update")
+        if self.mode is UpdateMode.REWRITE_COLUMNS:
+            return self._with_columns(previous, settings)
         updated = {fragment.id: fragment for fragment in self.updated_fragments}
         gone = frozenset(self.removed_fragment_ids)
         largest_id = largest_fragment_id(previous)
@@ -125,7 +139,36 @@ class Update(CommittableOperation):
         )
         return with_flags(manifest, previous, previous.has_stable_row_ids)
 
+    def _with_columns(self, previous: Manifest, settings: Settings) -> Manifest:
+        if self.new_fragments or self.removed_fragment_ids:
+            raise InvalidInputError("an update that rewrites columns leaves all rows in their fragments")
+        fragments = with_rewritten_columns(
+            previous.fragments,
+            self.updated_fragments,
+            self.updated_offsets,
+            live_field_ids(previous.schema),
+            settings.version,
+        )
+        manifest = replace(
+            previous,
+            fragments=fragments,
+            index_section=index_section.without_fragments(
+                previous.index_section, self.touched_fragment_ids, frozenset(self.fields_modified)
+            ),
+            version=settings.version,
+            timestamp_nanos=settings.timestamp_nanos,
+            file_version=data_format(previous) or settings.file_version,
+            max_fragment_id=id_after(largest_fragment_id(previous), 0),
+            writer_version=writer_version(),
+            tag="",
+        )
+        return with_flags(manifest, previous, previous.has_stable_row_ids)
+
     def data_file_paths(self) -> frozenset[str]:
+        if self.mode is UpdateMode.REWRITE_COLUMNS:
+            modified = frozenset(self.fields_modified)
+            files = (file for fragment in self.updated_fragments for file in fragment.files)
+            return frozenset(file.path for file in files if not modified.isdisjoint(file.fields))
         deletions = {
             fragment.deletion_file.path(fragment.id)
             for fragment in self.updated_fragments

@@ -1,0 +1,78 @@
+"""What an `Update` with REWRITE_COLUMNS makes of the fragments: other values of some columns, in files of their own.
+
+The rows stay where they are. A file that held one of the columns keeps it, marked as replaced. In a table with stable
+row ids the changed rows have the new version as the one that last updated them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pyroaring
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.operations.live_files import with_live_files, without_columns
+from lance_spark.table.row_versions import RowDatasetVersionSequence
+
+
+def with_rewritten_columns(
+    before: FragmentList,
+    updated: Collection[DataFragment],
+    offsets: Mapping[FragmentId, bytes],
+    live_field_ids: Collection[int],
+    version: int,
+) -> FragmentList:
+    """The fragments with the new files of `updated`, as of `version`.
+
+    Args:
+        updated: fragments of an older version, each with the files it is to have.
+        offsets: portable Roaring bitmaps of the rows that changed; of a fragment that is not there, all rows have.
+        live_field_ids: fields of the table.
+
+    Raises:
+        InvalidInputError: a fragment has no new file.
+        CorruptFileError: `offsets` are no bitmaps.
+    """
+    by_id = {int(fragment.id): fragment for fragment in updated}
+    return FragmentList(
+        _rewritten(message, by_id[message.id], offsets.get(FragmentId(message.id)), live_field_ids, version)
+        if message.id in by_id
+        else message
+        for message in before.messages
+    )
+
+
+def _rewritten(
+    message: table_pb2.DataFragment,
+    updated: DataFragment,
+    offsets: bytes | None,
+    live_field_ids: Collection[int],
+    version: int,
+) -> table_pb2.DataFragment:
+    known = {file.path for file in message.files}
+    new = [file for file in updated.files if file.path not in known]
+    if not new:
+        raise InvalidInputError(f"the update has no new file for fragment {updated.id}, whose columns it rewrites")
+    changed = without_columns(message, {field_id for file in new for field_id in file.columns()})
+    changed.files.extend(file.to_proto() for file in new)
+    if changed.HasField("inline_last_updated_at_versions"):
+        sequence = RowDatasetVersionSequence.from_bytes(changed.inline_last_updated_at_versions)
+        versions = sequence.at(np.arange(sequence.num_rows))
+        versions[_rows(offsets, sequence.num_rows)] = version
+        changed.inline_last_updated_at_versions = RowDatasetVersionSequence.of_versions(versions).to_bytes()
+    return with_live_files(changed, live_field_ids)
+
+
+def _rows(offsets: bytes | None, num_rows: int) -> np.typing.NDArray[np.int64]:
+    if offsets is None:
+        return np.arange(num_rows)
+    try:
+        rows = np.array(pyroaring.BitMap.deserialize(offsets), np.int64)
+    except ValueError as error:
+        raise CorruptFileError(f"the rows that an update has changed are no Roaring bitmap: {error}") from error
+    if len(rows) and int(rows[-1]) >= num_rows:
+        raise CorruptFileError(f"an update has changed row {int(rows[-1])} of a fragment of {num_rows} rows")
+    return rows
