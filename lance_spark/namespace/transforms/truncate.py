@@ -205,8 +205,12 @@ def _as_column(space: KeySpace, rank: int, outward: float) -> Any:
     """The number of a rank in the column's own type, `outward` being where to go if it lies between two of them."""
     exact: Any = space.value(rank)
     own = np.dtype("f4" if space.type == pa.float32() else "f8").type
-    near = own(np.clip(exact, np.finfo(own).min, np.finfo(own).max))
-    return near if (near >= exact) == (outward > 0) or near == exact else np.nextafter(near, own(outward))
+    highest = float(np.finfo(own).max)
+    near = own(min(max(exact, -highest), highest))
+    if near == exact or (near > exact) == (outward > 0):
+        return near
+    with np.errstate(over="ignore"):
+        return np.nextafter(near, own(outward))
 
 
 def _truncated(number: Any, width: int) -> int:
