@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -21,31 +21,30 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """What `__manifest` says about one object.
+    """What `__manifest` says about one object, unchecked.
 
     Attributes:
         object_id: names joined by ``$``.
         object_type: `NAMESPACE`, `TABLE`, or a type of others.
-        location: of a table, as it is stored; not checked.
-        properties: by name.
+        location: of a table.
+        metadata: of tables and namespaces, the text of their properties.
     """
 
     object_id: str
     object_type: str
     location: str | None = None
-    properties: Mapping[str, str] = field(default_factory=lambda: _NO_PROPERTIES)
+    metadata: str | None = None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> CatalogEntry:
         """From the values of a row.
 
         Raises:
-            CorruptFileError: id or type are null, or the properties are no JSON object of strings.
+            CorruptFileError: id or type are null.
         """
         if row["object_id"] is None or row["object_type"] is None:
             raise CorruptFileError("a row of __manifest has no object_id or no object_type")
-        properties = properties_from_json(row["metadata"], row["object_id"])
-        return cls(row["object_id"], row["object_type"], row["location"], properties)
+        return cls(row["object_id"], row["object_type"], row["location"], row["metadata"])
 
     def to_row(self) -> dict[str, str | None]:
         """The values of the row; other columns are null."""
@@ -53,8 +52,17 @@ class CatalogEntry:
             "object_id": self.object_id,
             "object_type": self.object_type,
             "location": self.location,
-            "metadata": properties_to_json(self.properties),
+            "metadata": self.metadata,
         }
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of a table or a namespace.
+
+        Raises:
+            CorruptFileError: they are no JSON object of strings.
+        """
+        return properties_from_json(self.metadata, self.object_id)
 
 
 def properties_from_json(text: str | None, owner: str) -> Mapping[str, str]:
@@ -69,7 +77,7 @@ def properties_from_json(text: str | None, owner: str) -> Mapping[str, str]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"the metadata of {owner!r} in __manifest is no JSON: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(found, dict) or not all(_is_text(key) and _is_text(value) for key, value in found.items()):
         raise CorruptFileError(f"the metadata of {owner!r} in __manifest is no JSON object of strings")
     return MappingProxyType(found)
 
@@ -87,10 +95,16 @@ def checked_properties(properties: Mapping[str, str] | None) -> Mapping[str, str
     """
     given = dict(properties or {})
     for key, value in given.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidInputError(f"property {key!r}: {value!r}; names and values are text")
-        try:
-            (key + value).encode("utf-8")
-        except UnicodeEncodeError:
-            raise InvalidInputError(f"property {key!r} has a character that is not Unicode text") from None
+        if not _is_text(key) or not _is_text(value):
+            raise InvalidInputError(f"property {key!r}: {value!r}; names and values are Unicode text")
     return MappingProxyType(given)
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

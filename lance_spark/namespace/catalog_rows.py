@@ -38,6 +38,10 @@ class CatalogRows:
         found = self.find(object_id)
         return found is not None and found.object_type == NAMESPACE
 
+    def locations(self) -> set[str]:
+        """The locations of all objects that have one, unchecked."""
+        return {location for location in self.table[LOCATION].to_pylist() if location}
+
     def tables_at(self, location: str) -> list[CatalogEntry]:
         """The tables whose directories are, contain or lie in `location`."""
         columns = self.table.select([OBJECT_TYPE, LOCATION]).to_pydict()

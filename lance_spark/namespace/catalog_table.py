@@ -132,6 +132,11 @@ class CatalogTable:
     def uri(self) -> str:
         return self._table.uri
 
+    @property
+    def table(self) -> TableLocation:
+        """Where `__manifest` is."""
+        return self._table
+
     def load(self) -> CatalogVersion:
         """The newest version.
 
@@ -140,8 +145,10 @@ class CatalogTable:
             UnsupportedFeatureError: it needs something that this release does not know.
         """
         manifest = self._table.latest()
-        if manifest is None:
-            return CatalogVersion()
+        return CatalogVersion() if manifest is None else self.at(manifest)
+
+    def at(self, manifest: Manifest) -> CatalogVersion:
+        """The catalog as a version of its table has it. Raises as `load`."""
         _refuse_flags(manifest.table_metadata, _READER_FLAGS, "read")
         dataset = Dataset(self._table, manifest)
         _check_columns(dataset.schema)
@@ -161,7 +168,7 @@ class CatalogTable:
             _refuse_flags(base.properties, _WRITER_FLAGS, "write to")
             refuse_managed_versions(base.properties)
             rows = edit(CatalogRows(base.rows()))
-            return base if rows is None else CatalogVersion(Dataset(self._table, self._replace(base, rows.table)))
+            return base if rows is None else CatalogVersion(Dataset(self._table, self.replace_rows(base, rows.table)))
 
         return self._repeated(attempt)
 
@@ -172,7 +179,7 @@ class CatalogTable:
             base = self.load()
             _refuse_flags(base.properties, _WRITER_FLAGS, "write to")
             if base.dataset is None:
-                self._replace(base, base.rows())
+                self.replace_rows(base, base.rows())
                 base = self.load()
             if base.dataset is None or not updates:
                 return base
@@ -189,7 +196,18 @@ class CatalogTable:
                 self._policy.wait(number)
         return attempt()
 
-    def _replace(self, base: CatalogVersion, rows: pa.Table) -> Manifest:
+    def replace_rows(
+        self, base: CatalogVersion, rows: pa.Table, properties: Mapping[str, str] | None = None
+    ) -> Manifest:
+        """The version right after `base` that has `rows`, of the same columns, and no others.
+
+        Args:
+            properties: kept with the version.
+
+        Raises:
+            CommitConflictError: `base` is not the newest version any more. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
         before = None if base.dataset is None else base.dataset.manifest
         source = RowSource.of(rows)
         plan = plan_write(before, source, mode=OVERWRITE)
@@ -198,9 +216,8 @@ class CatalogTable:
             plan = replace(plan, schema=before.schema)
         fragments = write_fragments(source.batches, self._table.store, plan.schema, file_version=plan.file_version)
         try:
-            transaction = Transaction.new(
-                0 if before is None else before.version, Overwrite(tuple(fragments), plan.schema)
-            )
+            operation = Overwrite(tuple(fragments), plan.schema)
+            transaction = Transaction.new(0 if before is None else before.version, operation, properties)
             new_table = NewTable(plan.file_version)
             return Commit(self._table.history, before, transaction, new_table, self._policy, _no_rebase).run()
         except CommitStateUnknownError:

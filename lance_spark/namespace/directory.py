@@ -20,7 +20,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.expr.nodes import And, Expr, Or
-from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, checked_properties
+from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, checked_properties, properties_to_json
 from lance_spark.namespace.catalog_rows import LOCATION, OBJECT_ID, OBJECT_TYPE, CatalogRows, only
 from lance_spark.namespace.catalog_table import (
     MANAGED_VERSIONS,
@@ -137,7 +137,7 @@ class DirectoryNamespace:
         if not path:
             raise AlreadyExistsError("the root namespace always exists")
         path, properties = checked(path), checked_properties(properties)
-        entry = CatalogEntry(object_id(path), NAMESPACE, None, properties)
+        entry = CatalogEntry(object_id(path), NAMESPACE, None, properties_to_json(properties))
 
         def edit(rows: CatalogRows) -> CatalogRows | None:
             found = rows.find(entry.object_id)
@@ -258,6 +258,7 @@ class DirectoryNamespace:
             InvalidInputError: the location leaves the root, or is or lies in the directory of another table.
         """
         identifier, properties = checked(identifier), checked_properties(properties)
+        metadata = properties_to_json(properties)
         given = None if location is None else given_location(self.root, location)
         if self._catalog is None:
             return self._declare_listed(identifier, given, properties)
@@ -267,7 +268,7 @@ class DirectoryNamespace:
             require_free(rows.find(object_id(identifier)), identifier)
             require_namespaces(rows, identifier)
             self._directories.reserve(place, identifier, rows)
-            return rows.added([CatalogEntry(object_id(identifier), TABLE, place.location, properties)])
+            return rows.added([CatalogEntry(object_id(identifier), TABLE, place.location, metadata)])
 
         try:
             self._catalog.change(edit)
@@ -293,7 +294,7 @@ class DirectoryNamespace:
             InvalidInputError: the location leaves the root, or belongs to another table.
         """
         identifier, properties = checked(identifier), checked_properties(properties)
-        location = given_location(self.root, location)
+        metadata, location = properties_to_json(properties), given_location(self.root, location)
         entry = self._directories.entry(location, properties)
         if entry.is_declared:
             raise NotFoundError(f"there is no table at {entry.uri}")
@@ -312,13 +313,29 @@ class DirectoryNamespace:
             require_unshared(rows, [location])
             if not own_directory and self._directories.is_listed(identifier, rows):
                 raise exists(identifier)
-            return rows.added([CatalogEntry(object_id(identifier), TABLE, location, properties)])
+            return rows.added([CatalogEntry(object_id(identifier), TABLE, location, metadata)])
 
         with self._directories.hidden([] if own_directory else [location]):
             self._catalog.change(edit)
         if own_directory:
             self._directories.listing.unhide(location)
         return entry
+
+    def register_listed_tables(self) -> list[str]:
+        """Gives every table that only has its directory a row of its own, in one commit; their names.
+
+        Afterwards readers that look at the catalog alone find the same tables in the root namespace.
+        """
+        added: list[str] = []
+
+        def edit(rows: CatalogRows) -> CatalogRows | None:
+            names = self._directories.listing.names(claimed=frozenset(rows.locations()))
+            added[:] = [name for name in names if rows.find(name) is None and is_findable((name,))]
+            entries = [CatalogEntry(name, TABLE, listed_directory(name)) for name in added]
+            return rows.added(entries) if entries else None
+
+        self._require_catalog().change(edit)
+        return added
 
     def deregister_table(self, identifier: Identifier) -> None:
         """Takes a table out of the catalog; its files stay where they are.

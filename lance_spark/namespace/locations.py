@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from pathlib import Path
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.storage.paths import below, object_path, parse_root
@@ -30,7 +31,7 @@ LISTED_SUFFIX = ".lance"
 _MAX_NAME_BYTES = 200
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.$-]")
-_UNLISTABLE = re.compile(r'[/\\%#?*:"<>|\x00-\x1f\x7f]')
+_UNLISTABLE = re.compile(r'[$/\\%#?*:"<>|\x00-\x1f\x7f]')
 
 
 def is_external(location: str) -> bool:
@@ -69,11 +70,13 @@ def given_location(root: str, location: str) -> str:
         raise InvalidInputError(f"location {location!r} has a '..'")
     if is_external(location) or location.startswith("/"):
         place, base = parse_root(location), parse_root(root)
-        inside = place.scheme == base.scheme and place.location.startswith(base.location.rstrip("/") + "/")
-        if inside:
-            location = place.location[len(base.location.rstrip("/")) + 1 :]
+        outer = base.location.rstrip("/")
+        if place.scheme == base.scheme and place.location.startswith(f"{outer}/"):
+            location = place.location[len(outer) + 1 :]
+        elif place.scheme == base.scheme and overlaps(place.location, outer):
+            raise InvalidInputError(f"location {location!r} holds the namespace itself")
         elif not is_external(location):
-            location = below("file:///", place.location.lstrip("/"))
+            location = Path(place.location).as_uri()
     try:
         return checked_location(location)
     except CorruptFileError as error:
@@ -99,7 +102,7 @@ def listed_directory(name: str) -> str | None:
 def listed_name(location: str) -> str | None:
     """The name under which a listing of the root shows a location, None if it does not."""
     name = location.removesuffix(LISTED_SUFFIX)
-    return None if name in ("", location) or "/" in location else name
+    return name if listed_directory(name) == location else None
 
 
 def hashed_directory(object_id: str) -> str:
