@@ -70,6 +70,9 @@ def schema_from_json(members: object) -> LanceSchema:
     """
     fields = _members(_object(members, "a schema"), "fields", "a schema")
     schema = LanceSchema(tuple(_field_from_json(field, 0) for field in fields), _metadata(_object(members, "a schema")))
+    names = schema.names()
+    if len(set(names)) < len(names):
+        raise CorruptFileError(f"the namespace's schema has fields of one name: {', '.join(names)}")
     ids = [field.id for field in schema.walk()]
     if len(set(ids)) < len(ids):
         twice = sorted({field_id for field_id in ids if ids.count(field_id) > 1})

@@ -55,7 +55,8 @@ class PartitionSpec:
         """
         columns = [field.values(batch, schema) for field in self.fields]
         if not columns:
-            return pa.RecordBatch.from_pylist([{}] * batch.num_rows, schema=pa.schema([]))
+            # The one way to a batch of rows without columns.
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema([field.arrow_field for field in self.fields]))
 
     def check(self, schema: LanceSchema) -> None:
