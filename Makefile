@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help quickstart test soak lint integration bench proto docs clean
+.PHONY: help quickstart jar test soak lint integration bench proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -18,18 +18,26 @@ $(VENV)/bin/python:
 $(VENV)/.example: $(VENV)/bin/python pyproject.toml
 	@command -v java >/dev/null || { echo "Spark needs Java 17 or later on the PATH: apt-get install openjdk-17-jre-headless"; exit 1; }
 	$(BIN)/pip install --quiet --editable '.[example]'
+	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@command -v java >/dev/null || { echo "Spark needs Java 17 or later on the PATH: apt-get install openjdk-17-jre-headless"; exit 1; }
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@touch $@
 
 quickstart: $(VENV)/.example ## install, then write, filter and time-travel a Lance table with a local Spark
 	$(BIN)/python examples/quickstart.py
 
+jar: $(VENV)/.dev ## compile the connector's Java side; needs a JDK
+	$(BIN)/python -m lance_spark.spark.jvm.build
+
+# The connector's tests run in a process of their own: its jar takes over the short name that the plug-in has.
 test: $(VENV)/.dev ## every test that CI runs, Spark's included
-	$(BIN)/python -m pytest tests
+	@$(BIN)/python -m lance_spark.spark.jvm.build || true
+	$(BIN)/python -m pytest tests --ignore=tests/connector
+	$(BIN)/python -m pytest tests/connector
 
 soak: $(VENV)/.dev ## the same races, kills and random histories as in `test`, for hours; set LANCE_SEED to repeat kills
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \

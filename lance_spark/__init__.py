@@ -10,8 +10,10 @@
 3
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _distribution_version
+from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import (
     CommitConflictError,
@@ -28,6 +30,19 @@ from lance_spark.errors import (
 from lance_spark.table.access import open_dataset as open  # noqa: A004
 from lance_spark.table.access import write_dataset as write
 from lance_spark.table.dataset import Dataset
+
+if TYPE_CHECKING:
+    from lance_spark.spark.session import configure, install
+
+_OF_SPARK = ("configure", "install")
+
+
+def __getattr__(name: str) -> Any:
+    # Not imported before they are asked for: whoever works without Spark has none.
+    if name in _OF_SPARK:
+        return getattr(import_module("lance_spark.spark.session"), name)
+    raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
+
 
 try:
     __version__ = _distribution_version("lance-spark")
@@ -47,6 +62,8 @@ __all__ = [
     "StorageError",
     "UnsupportedFeatureError",
     "__version__",
+    "configure",
+    "install",
     "open",
     "write",
 ]

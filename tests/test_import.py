@@ -34,6 +34,8 @@ def test_the_public_names() -> None:
         "StorageError",
         "UnsupportedFeatureError",
         "__version__",
+        "configure",
+        "install",
         "open",
         "write",
     }

@@ -91,7 +91,7 @@ def _is_not_null(spark_filter: spark.IsNotNull, _schema: pa.Schema) -> Expr:
 
 def _comparison(op: ComparisonOp, spark_filter: spark.EqualTo, schema: pa.Schema) -> Expr | None:
     value = _literal(spark_filter.value)
-    return None if value is None else _compared(op, tuple(spark_filter.attribute), value, schema)
+    return None if value is None else compared(op, tuple(spark_filter.attribute), value, schema)
 
 
 def _in(spark_filter: spark.In, schema: pa.Schema) -> Expr | None:
@@ -100,10 +100,10 @@ def _in(spark_filter: spark.In, schema: pa.Schema) -> Expr | None:
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
-    dtype = _type_of(schema, path)
+    dtype = type_at(schema, path)
     if is_lossless(dtype):
         return In(Column(path), tuple(known))
-    options = [_compared(ComparisonOp.EQ, path, value, schema) for value in known]
+    options = [compared(ComparisonOp.EQ, path, value, schema) for value in known]
     terms = tuple(option for option in options if option is not None)
     if len(terms) < len(options):
         return None
@@ -143,7 +143,12 @@ def _literal(value: object) -> Literal | None:
     return literal(value)
 
 
-def _type_of(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
+def type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
+    """The type of the field at `path`.
+
+    Raises:
+        NotFoundError, InvalidInputError: there is none, or more than one.
+    """
     top, *below = resolve_path(schema, path)
     dtype = schema.field(top).type
     for position in below:
@@ -151,8 +156,9 @@ def _type_of(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
     return dtype
 
 
-def _compared(op: ComparisonOp, path: tuple[str, ...], value: Literal, schema: pa.Schema) -> Expr | None:
-    dtype = _type_of(schema, path)
+def compared(op: ComparisonOp, path: tuple[str, ...], value: Literal, schema: pa.Schema) -> Expr | None:
+    """The column at `path` compared with `value` as Spark does, which sees no nanoseconds; None if that has no form."""
+    dtype = type_at(schema, path)
     if is_lossless(dtype):
         return Comparison(op, Column(path), value)
     if has_nanoseconds(dtype) and isinstance(value.value, int):

@@ -85,6 +85,96 @@ class WriteOptions:
         return cls(**_parse(plain, _WRITE), column_properties=properties)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogOptions:
+    """What a catalog is told by the settings ``spark.sql.catalog.<name>.*``."""
+
+    root: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, str]) -> CatalogOptions:
+        """From the settings, their common prefix removed.
+
+        Raises:
+            InvalidInputError: an unknown name, or a value that makes no sense.
+        """
+        return cls(**_parse(settings, _CATALOG, needs_path=False))
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """The options that choose a table's version, among others that somebody else looks at."""
+
+    branch: str | None = None
+    version: int | None = None
+    tag: str | None = None
+    timestamp: datetime | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def pick(cls, options: Mapping[str, str]) -> StateOptions:
+        """From Spark's options; those of other purposes are left aside.
+
+        Raises:
+            InvalidInputError: a value that makes no sense.
+        """
+        mine = {name: value for name, value in options.items() if _is_state(name.lower())}
+        return cls(**_parse(mine, _READ, needs_path=False))
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """What CREATE TABLE says beside columns and partitions.
+
+    Attributes:
+        location: where the table is to be, None if the catalog chooses.
+        config: what the table keeps in its config: all that the user has set.
+        options: how to write, as far as the properties say.
+    """
+
+    location: str | None
+    config: Mapping[str, str]
+    options: WriteOptions
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str], uri: str, options: Mapping[str, str]) -> TableProperties:
+        """From the properties of the statement and the options of its write, which win.
+
+        Args:
+            uri: where the table is going to be.
+
+        Raises:
+            InvalidInputError: a value, or an option, that makes no sense.
+        """
+        given = {name: value for name, value in properties.items() if name.lower() not in _RESERVED_PROPERTIES}
+        # Spark repeats what stands in OPTIONS with a prefix.
+        kept = {name: value for name, value in given.items() if not name.lower().startswith(_OPTION_PREFIX)}
+        known = {name: value for name, value in kept.items() if _shapes_a_write(name)}
+        named = {name.lower(): name for name in options}
+        merged = {name: value for name, value in known.items() if name.lower() not in named} | dict(options)
+        comment = properties.get("comment")
+        config = {name: value for name, value in kept.items() if not name.lower().startswith(_STORAGE)}
+        return cls(
+            location=properties.get("location"),
+            config=config if comment is None else {**config, "comment": comment},
+            options=WriteOptions.parse({**_without_path(merged), "path": uri}),
+        )
+
+
+def _is_state(folded: str) -> bool:
+    return folded in {"branch", "version", "tag", "timestamp"} or folded.startswith(_STORAGE)
+
+
+def _shapes_a_write(name: str) -> bool:
+    folded = name.lower()
+    return folded in _WRITE or folded.startswith(_STORAGE) or split_name(folded) is not None
+
+
+def _without_path(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name.lower() != "path"}
+
+
 def _text(value: str) -> str:
     if not value.strip():
         raise ValueError("a text that is not empty")
@@ -126,6 +216,12 @@ def _file_version(value: str) -> str:
     return FileVersion.parse(value.strip()).value
 
 
+def _implementation(value: str) -> str:
+    if value.strip().lower() != "dir":
+        raise ValueError("dir, the only implementation there is")
+    return "dir"
+
+
 @dataclass(frozen=True, slots=True)
 class _Option:
     attribute: str | None
@@ -135,6 +231,11 @@ class _Option:
 _COMMON = {
     "path": _Option("path", _text),
     "branch": _Option("branch", _text),
+}
+# Read by Spark itself.
+_OF_SPARK = {
+    "versionasof": _Option(None, _text),
+    "timestampasof": _Option(None, _text),
 }
 _READ = _COMMON | {
     "version": _Option("version", _integer(1)),
@@ -148,6 +249,7 @@ _READ = _COMMON | {
     "with_row_address": _Option("with_row_address", _boolean),
     "pushdownfilters": _Option("push_down_filters", _boolean),
     "target_partition_bytes": _Option("target_partition_bytes", _integer(1)),
+    **_OF_SPARK,
 }
 _WRITE = _COMMON | {
     "max_row_per_file": _Option("max_rows_per_file", _integer(1)),
@@ -161,6 +263,14 @@ _WRITE = _COMMON | {
     "commit_message": _Option("commit_message", _text),
     "partitionoverwritemode": _Option(None, _text),
 }
+_CATALOG = {
+    "root": _Option("root", _text),
+    "impl": _Option(None, _implementation),
+}
+_OPTION_PREFIX = "option."
+_RESERVED_PROPERTIES = frozenset(
+    {"provider", "location", "owner", "external", "is_managed_location", "comment", "path", "collation", "table_type"}
+)
 # Spark adds these when a table of its session catalog is made.
 _OF_CATALOG = frozenset({"owner", "provider", "external", "is_managed_location"})
 _NO_CATALOG = (
@@ -194,7 +304,7 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[s
     return plain, properties
 
 
-def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str, Any]:
+def _parse(options: Mapping[str, str], known: Mapping[str, _Option], *, needs_path: bool = True) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
     named: dict[str, str] = {}
     storage: dict[str, str] = {}
@@ -212,7 +322,7 @@ def _parse(options: Mapping[str, str], known: Mapping[str, _Option]) -> dict[str
             raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")
         parsed[option.attribute] = _value(name, value, option)
         named[option.attribute] = name
-    if "path" not in parsed:
+    if needs_path and "path" not in parsed:
         raise InvalidInputError(f"no path is given; {_NO_CATALOG}")
     return {**parsed, "storage_options": storage}
 

@@ -12,6 +12,12 @@ from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
+from lance_spark.schema.columns import column_fields
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment_reader import FragmentReader
+from lance_spark.table.scan import Scan
+
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files whose size the manifest does not tell (those of old writers)."""
 
@@ -23,6 +29,25 @@ class SizedFragment:
     fragment: bytes
     physical_rows: int
     size_bytes: int | None
+
+
+def sized(fragment: DataFragment, scan: Scan) -> SizedFragment:
+    """`fragment` as the planner of `scan` sees it."""
+    rows = fragment.physical_rows
+    if rows is None:
+        rows = FragmentReader(fragment, scan.bases).num_rows
+    return SizedFragment(fragment.to_bytes(), rows, projected_bytes(fragment, scan.projection))
+
+
+def projected_bytes(fragment: DataFragment, projection: LanceSchema) -> int | None:
+    """Bytes that a read of the columns of `projection` touches: the share of a file's columns that is read."""
+    total = 0.0
+    for file in fragment.files:
+        if file.size_bytes is None:
+            return None
+        owners = {field.id for field in column_fields(projection.fields, file.version)}
+        total += file.size_bytes * len(owners.intersection(file.fields)) / max(1, len(file.fields))
+    return int(total)
 
 
 @dataclass(frozen=True, slots=True)

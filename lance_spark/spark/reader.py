@@ -14,16 +14,14 @@ from pyspark.sql.types import DataType, LongType, StructField, StructType
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import conjunction
 from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.filters import split_filters
 from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.partitions import LanceInputPartition, SizedFragment, plan_partitions
+from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, sized
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_batch, to_spark_schema
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.fragment_reader import FragmentReader
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.scan import Scan
@@ -114,7 +112,7 @@ class LanceReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         assert self._snapshot is not None, "planned on the driver only"
-        fragments = [self._sized(fragment) for fragment in self._snapshot.manifest.fragments]
+        fragments = [sized(fragment, self._scan) for fragment in self._snapshot.manifest.fragments]
         # Rows up to a limit are counted in one place, or there would be too many.
         target = self._snapshot.options.target_partition_bytes if self._limit is None else 1 << 62
         return plan_partitions(fragments, target)
@@ -132,22 +130,6 @@ class LanceReader(DataSourceReader):
                 yield to_spark_batch(batch, self._target)
                 if left == 0:
                     return
-
-    def _sized(self, fragment: DataFragment) -> SizedFragment:
-        rows = fragment.physical_rows
-        if rows is None:
-            rows = FragmentReader(fragment, self._scan.bases).num_rows
-        return SizedFragment(fragment.to_bytes(), rows, self._size(fragment))
-
-    def _size(self, fragment: DataFragment) -> int | None:
-        """Bytes that a read of the projected columns touches: the share of a file's columns that is read."""
-        total = 0.0
-        for file in fragment.files:
-            if file.size_bytes is None:
-                return None
-            owners = {field.id for field in column_fields(self._scan.projection.fields, file.version)}
-            total += file.size_bytes * len(owners.intersection(file.fields)) / max(1, len(file.fields))
-        return int(total)
 
 
 class PushdownReader(LanceReader):

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
 from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, LanceError
-from lance_spark.spark import writer as writer_module
+from lance_spark.spark import write_job
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.writer import LanceWriter
 
@@ -21,7 +21,7 @@ ROWS = pa.RecordBatch.from_pydict({"id": pa.array(range(10), pa.int64())})
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(writer_module, "_ABORT_WAIT", 0.0)
+    monkeypatch.setattr(write_job, "_ABORT_WAIT", 0.0)
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table([ROWS["id"]], names=["id"]), uri)
     return uri
@@ -87,7 +87,7 @@ def test_files_of_a_commit_that_may_be_there_are_kept(uri: str, monkeypatch: pyt
     writer = job(uri)
     messages = [travelled(writer).write(iter([ROWS]))]
     before = data_files(uri)
-    monkeypatch.setattr(writer_module, "commit_planned", never_answers)
+    monkeypatch.setattr(write_job, "commit_planned", never_answers)
     with pytest.raises(LanceError):
         travelled(writer).commit(messages)
     travelled(writer).abort(messages)

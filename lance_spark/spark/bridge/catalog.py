@@ -1,0 +1,144 @@
+"""Names of a catalog: namespaces, and the tables in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lance_spark.spark.bridge.handles import CatalogSettings
+from lance_spark.spark.bridge.places import directory
+from lance_spark.spark.bridge.registry import Call, Done, operation
+
+_OK, _NO_NAMESPACE, _EXISTS, _NOT_EMPTY, _NO_TABLE = "ok", "no_namespace", "exists", "not_empty", "no_table"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRequest:
+    """A namespace of a catalog."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    updates: Mapping[str, str | None] = field(default_factory=dict)
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceReply:
+    """What became of a request: "ok", "no_namespace", "exists" or "not_empty"."""
+
+    outcome: str
+    names: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DropRequest:
+    """A table to drop."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    purge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameRequest:
+    """A table to give another name."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    new_namespace: tuple[str, ...]
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request: "ok", "no_table" or "exists"."""
+
+    outcome: str
+
+
+@operation("catalog.list_tables")
+def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """The tables right below a namespace."""
+    if not _exists(request):
+        return NamespaceReply(_NO_NAMESPACE)
+    return NamespaceReply(_OK, tuple(directory(request.catalog).list_tables(request.namespace)))
+
+
+@operation("catalog.list_namespaces")
+def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """The namespaces right below another."""
+    if not _exists(request):
+        return NamespaceReply(_NO_NAMESPACE)
+    return NamespaceReply(_OK, tuple(directory(request.catalog).list_namespaces(request.namespace)))
+
+
+@operation("catalog.namespace")
+def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """The properties of a namespace."""
+    if not _exists(request):
+        return NamespaceReply(_NO_NAMESPACE)
+    if not request.namespace:
+        return NamespaceReply(_OK)
+    return NamespaceReply(_OK, properties=dict(directory(request.catalog).namespace_properties(request.namespace)))
+
+
+@operation("catalog.create_namespace")
+def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """Makes a namespace."""
+    if _exists(request):
+        return NamespaceReply(_EXISTS)
+    directory(request.catalog).create_namespace(request.namespace, dict(request.properties))
+    return NamespaceReply(_OK)
+
+
+@operation("catalog.alter_namespace")
+def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """Sets properties of a namespace; null removes one."""
+    if not _exists(request):
+        return NamespaceReply(_NO_NAMESPACE)
+    directory(request.catalog).set_namespace_properties(request.namespace, dict(request.updates))
+    return NamespaceReply(_OK)
+
+
+@operation("catalog.drop_namespace")
+def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """Removes a namespace; one that holds something only with `cascade`."""
+    if not _exists(request):
+        return NamespaceReply(_NO_NAMESPACE)
+    names = directory(request.catalog)
+    if not request.cascade and (names.list_tables(request.namespace) or names.list_namespaces(request.namespace)):
+        return NamespaceReply(_NOT_EMPTY)
+    names.drop_namespace(request.namespace, cascade=request.cascade)
+    return NamespaceReply(_OK)
+
+
+@operation("catalog.drop_table")
+def drop_table(request: DropRequest, _call: Call) -> Done:
+    """Removes a table; false if there was none."""
+    names = directory(request.catalog)
+    identifier = (*request.namespace, request.name)
+    if not names.table_exists(identifier):
+        return Done(False)
+    names.drop_table(identifier, purge=request.purge)
+    return Done()
+
+
+@operation("catalog.rename_table")
+def rename_table(request: RenameRequest, _call: Call) -> Outcome:
+    """Gives a table another name."""
+    names = directory(request.catalog)
+    old, new = (*request.namespace, request.name), (*request.new_namespace, request.new_name)
+    if not names.table_exists(old):
+        return Outcome(_NO_TABLE)
+    if names.table_exists(new):
+        return Outcome(_EXISTS)
+    names.rename_table(old, new)
+    return Outcome(_OK)
+
+
+def _exists(request: NamespaceRequest) -> bool:
+    return not request.namespace or directory(request.catalog).namespace_exists(request.namespace)

@@ -1,0 +1,50 @@
+"""Our errors as Spark's: an error condition and an SQLSTATE for each class of the tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptFileError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+
+_CONDITIONS: dict[type[LanceError], tuple[str, str]] = {
+    CorruptFileError: ("LANCE_CORRUPT_FILE", "XXKD0"),
+    UnsupportedFeatureError: ("LANCE_UNSUPPORTED_FEATURE", "0A000"),
+    InvalidInputError: ("LANCE_INVALID_INPUT", "22023"),
+    NotFoundError: ("LANCE_NOT_FOUND", "42704"),
+    CommitConflictError: ("LANCE_COMMIT_CONFLICT", "40001"),
+    CommitStateUnknownError: ("LANCE_COMMIT_STATE_UNKNOWN", "40003"),
+    StorageError: ("LANCE_STORAGE_FAILED", "58030"),
+    LanceError: ("LANCE_ERROR", "XX000"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDescription:
+    """An error as the JVM raises it."""
+
+    kind: str
+    condition: str
+    sql_state: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReply:
+    """The answer to a request that failed."""
+
+    error: ErrorDescription
+
+
+def describe(error: LanceError) -> ErrorDescription:
+    """The condition of the nearest class of the tree, and the error's text in one line."""
+    known = next(_CONDITIONS[kind] for kind in type(error).__mro__ if kind in _CONDITIONS)
+    return ErrorDescription(type(error).__name__, *known, " ".join(str(error).splitlines()))

@@ -1,0 +1,111 @@
+"""Tables as the JVM holds on to them: enough to find the same version again, in whatever worker answers next."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import NotFoundError
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+
+_CACHED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """A catalog as the session has it: its name and what follows ``spark.sql.catalog.<name>.``"""
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A table that is about to be made or replaced.
+
+    Attributes:
+        columns: of the statement; rows may come with others.
+        properties: the statement's TBLPROPERTIES.
+        identifier: its name in the catalog, None for a path.
+        declared: whether the name was reserved for it.
+    """
+
+    columns: StructType
+    properties: Mapping[str, str] = field(default_factory=dict)
+    catalog: CatalogSettings | None = None
+    identifier: tuple[str, ...] | None = None
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableHandle:
+    """A version of a table.
+
+    Attributes:
+        uri: root of the main branch.
+        branch: None is the main one.
+        version: None if there is no table yet.
+        timestamp_nanos: of the version, which tells it from one of a table that was dropped and made anew.
+        storage_options: how to reach the store.
+        staged: for a table that a statement is about to make.
+        replaces_schema: whether an overwrite gives the table the columns of the new rows.
+    """
+
+    uri: str
+    branch: str | None = None
+    version: int | None = None
+    timestamp_nanos: int | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    staged: Staged | None = None
+    replaces_schema: bool = False
+
+    def location(self) -> TableLocation:
+        """The branch of the table."""
+        return TableLocation(self.uri, self.storage_options, branch=self.branch)
+
+    def open(self) -> tuple[TableLocation, Manifest]:
+        """The version itself.
+
+        Raises:
+            NotFoundError: it has been cleaned up, or the table was replaced by another one.
+        """
+        location = self.location()
+        if self.version is None:
+            raise NotFoundError(f"there is no Lance table at {self.uri}")
+        key = (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
+        manifest = _manifests.get(key)
+        if manifest is None:
+            manifest = location.at(self.version).manifest
+            if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
+                raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
+            _manifests.put(key, manifest)
+        return location, manifest
+
+
+class _Manifests:
+    """The manifests that were asked for last. They never change, so they are only ever dropped."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[object, Manifest] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: object) -> Manifest | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: object, manifest: Manifest) -> None:
+        with self._lock:
+            self._entries[key] = manifest
+            while len(self._entries) > _CACHED:
+                self._entries.popitem(last=False)
+
+
+_manifests = _Manifests()

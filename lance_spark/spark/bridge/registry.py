@@ -1,0 +1,118 @@
+"""The operations that the JVM can ask for, by name.
+
+An operation is a function of a request (a frozen dataclass) and the call that it came with; it returns a dataclass, or
+a `Reply` if attachments go with it::
+
+    @operation("table.truncate")
+    def truncate(request: TruncateRequest, call: Call) -> Done: ...
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeVar, get_type_hints
+
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.spark.bridge.codec import decode, encode
+from lance_spark.spark.bridge.conditions import ErrorReply, describe
+
+PROTOCOL = 1
+"""Both ends refuse another number; it changes with the form of the channel, not with its operations."""
+
+_MODULES = ("catalog", "scan", "table", "write")
+"""The modules of this package that have operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Settings of the Spark session that asks."""
+
+    time_zone: str = "UTC"
+    case_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What comes with a request."""
+
+    session: Session = field(default_factory=Session)
+    attachments: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: a dataclass and binary attachments."""
+
+    body: object
+    attachments: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An answer that says nothing else."""
+
+    done: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    protocol: int
+    op: str
+    session: Session = field(default_factory=Session)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    request: type
+    handler: Callable[[Any, Call], object]
+
+
+HandlerT = TypeVar("HandlerT", bound=Callable[..., object])
+
+_operations: dict[str, _Operation] = {}
+
+
+def operation(name: str) -> Callable[[HandlerT], HandlerT]:
+    """Registers a function as the operation `name`; the type of its first parameter is that of the request."""
+
+    def register(handler: HandlerT) -> HandlerT:
+        if name in _operations:
+            raise ValueError(f"there are two operations {name}")
+        request = next(kind for key, kind in get_type_hints(handler).items() if key != "return")
+        _operations[name] = _Operation(request, handler)
+        return handler
+
+    return register
+
+
+def answer(request: bytes, attachments: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...]]:
+    """The reply to a request, both JSON in UTF-8, with attachments; an error of ours is a reply too."""
+    try:
+        reply = _answered(json.loads(request), tuple(attachments))
+    except LanceError as error:
+        reply = Reply(ErrorReply(describe(error)))
+    body = json.dumps(encode(reply.body)).encode()
+    return body, reply.attachments
+
+
+def _answered(message: dict[str, object], attachments: tuple[bytes, ...]) -> Reply:
+    envelope = decode(_Envelope, message)
+    if envelope.protocol != PROTOCOL:
+        raise InvalidInputError(
+            f"the connector's jar speaks protocol {envelope.protocol}, the Python package {PROTOCOL}; "
+            "use the jar that the package carries"
+        )
+    found = _known().get(envelope.op)
+    if found is None:
+        raise InvalidInputError(f"the connector's jar asks for {envelope.op!r}, which the Python package does not know")
+    result = found.handler(decode(found.request, message.get("args", {})), Call(envelope.session, attachments))
+    return result if isinstance(result, Reply) else Reply(result)
+
+
+def _known() -> dict[str, _Operation]:
+    for module in _MODULES:
+        import_module(f"lance_spark.spark.bridge.{module}")
+    return _operations

@@ -1,0 +1,195 @@
+"""Reading: what of a query a scan can do by itself, and the tasks that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lance_spark.expr.nodes import conjunction
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
+from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.registry import Call, Reply, operation
+from lance_spark.spark.bridge.tasks import ReadTask, command, slices_to_bytes
+from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, projected_bytes, sized
+from lance_spark.spark.projection import narrow
+from lance_spark.table.blob_columns import shown
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.scan import Scan
+from lance_spark.table.system_columns import SYSTEM_FIELDS
+
+EXACT, NO = 2, 0
+"""Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""
+
+_BYTES_PER_ROW = 8
+"""Counted for a row of which no column is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """A scan as Spark has asked for it so far.
+
+    Attributes:
+        predicates: the filters that the scan took.
+        columns: what it returns.
+        limit: how many rows are enough.
+        offset: how many rows to leave out before that.
+    """
+
+    handle: TableHandle
+    options: Mapping[str, str] = field(default_factory=dict)
+    predicates: tuple[SparkExpression, ...] = ()
+    columns: StructType | None = None
+    limit: int | None = None
+    offset: int | None = None
+
+    def read_options(self) -> ReadOptions:
+        """The options of the read; where the table is, is in the handle."""
+        return ReadOptions.parse({**self.options, "path": self.handle.uri})
+
+
+@dataclass(frozen=True, slots=True)
+class PushAnswer:
+    """For each filter whether the scan takes it."""
+
+    answers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Whether the scan takes it."""
+
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What Spark's planner is told; the tasks are in the attachments."""
+
+    description: str
+    num_rows: int | None
+    size_bytes: int | None
+
+
+@operation("scan.push")
+def push(request: ScanRequest, _call: Call) -> PushAnswer:
+    """Which of `request.predicates` the scan takes."""
+    if request.read_options().limit is not None:
+        # Rows are limited before Spark filters them, so a limit leaves nothing to push.
+        return PushAnswer(tuple(NO for _ in request.predicates))
+    _, manifest = request.handle.open()
+    names = _filterable(manifest)
+    return PushAnswer(tuple(NO if to_filter(item, names) is None else EXACT for item in request.predicates))
+
+
+@operation("scan.offset")
+def take_offset(request: ScanRequest, _call: Call) -> Taken:
+    """Whether the scan leaves out the first rows by itself."""
+    return Taken(False)
+
+
+@operation("scan.plan")
+def plan(request: ScanRequest, call: Call) -> Reply:
+    """The plan, with the function of the tasks and the work of each."""
+    planner = _Planner(request, call)
+    work = [slices_to_bytes(part.slices) for part in planner.partitions()]
+    return Reply(planner.summary(), (planner.command(), *work))
+
+
+class _Planner:
+    def __init__(self, request: ScanRequest, call: Call) -> None:
+        assert request.columns is not None, "a plan is asked for with its columns"
+        self._options = request.read_options()
+        self._location, self._manifest = request.handle.open()
+        self._columns = request.columns
+        limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
+        self._limit = min(limits) if limits else None
+        self._scan = self._make_scan(request.predicates, call.session.time_zone)
+        self._fragments = self._chosen()
+
+    def _make_scan(self, predicates: Sequence[SparkExpression], time_zone: str) -> Scan:
+        schema = shown(self._manifest.schema, data_format(self._manifest))
+        names = _filterable(self._manifest)
+        terms = [] if self._options.filter is None else [self._options.filter]
+        for predicate in predicates:
+            term = to_filter(predicate, names)
+            assert term is not None, "the scan took this filter before"
+            terms.append(term)
+        scan = Scan.of(
+            schema,
+            self._location.bases(self._manifest),
+            columns=[],
+            filter=conjunction(tuple(terms)),
+            stable_row_ids=self._manifest.has_stable_row_ids,
+            batch_rows=self._options.batch_size,
+            time_zone=time_zone,
+        )
+        projection = narrow(schema, self._columns, SYSTEM_FIELDS)
+        return replace(scan, projection=projection, output=tuple(self._columns.fieldNames()))
+
+    def _chosen(self) -> list[DataFragment]:
+        """The fragments that can have rows of the answer."""
+        fragments = self._manifest.fragments
+        if self._limit is None or self._scan.filter is not None:
+            return list(fragments)
+        chosen: list[DataFragment] = []
+        left = self._limit
+        for place, rows in enumerate(fragments.row_counts()):
+            if left <= 0:
+                break
+            chosen.append(fragments[place])
+            left -= rows or 0
+        return chosen
+
+    def partitions(self) -> list[LanceInputPartition]:
+        """The work of the tasks."""
+        # Rows up to a limit of the user are counted in one place, or there would be too many.
+        target = self._options.target_partition_bytes if self._options.limit is None else 1 << 62
+        return plan_partitions([sized(fragment, self._scan) for fragment in self._fragments], target)
+
+    def command(self) -> bytes:
+        """The function of the tasks."""
+        target = spark_to_arrow_schema(self._columns, timezone="UTC")
+        return command(ReadTask(self._scan, target, self._limit), self._columns)
+
+    def summary(self) -> ScanPlan:
+        """What the planner is told."""
+        counts = [fragment.num_rows for fragment in self._fragments]
+        known = [count for count in counts if count is not None]
+        num_rows = sum(known) if len(known) == len(counts) else None
+        if num_rows is not None and self._limit is not None:
+            num_rows = min(num_rows, self._limit)
+        sizes = [projected_bytes(fragment, self._scan.projection) for fragment in self._fragments]
+        size = None if None in sizes else sum(item for item in sizes if item is not None)
+        floor = None if num_rows is None else num_rows * _BYTES_PER_ROW
+        return ScanPlan(
+            description=self._description(size),
+            num_rows=num_rows,
+            size_bytes=max((item for item in (size, floor) if item is not None), default=None),
+        )
+
+    def _description(self, size: int | None) -> str:
+        files = sum(len(fragment.files) for fragment in self._fragments)
+        parts = [
+            f"lance {self._location.uri}@v{self._manifest.version}",
+            f"columns=[{', '.join(self._scan.output)}]",
+            f"filters=[{'' if self._scan.filter is None else self._scan.filter}]",
+            *([] if self._limit is None else [f"limit={self._limit}"]),
+            f"fragments={len(self._fragments)}/{len(self._manifest.fragments)}",
+            f"files={files}",
+            f"bytes={'unknown' if size is None else size}",
+        ]
+        return " ".join(parts)
+
+
+def _filterable(manifest: Manifest) -> pa.Schema:
+    """What a filter may name: the columns, and system columns that they do not hide."""
+    data = to_arrow_schema(shown(manifest.schema, data_format(manifest)))
+    return pa.schema([*data, *(item for name, item in SYSTEM_FIELDS.items() if name not in data.names)])

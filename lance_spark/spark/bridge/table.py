@@ -1,0 +1,411 @@
+"""Tables: found, described, made, replaced and emptied."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+
+from pyspark.sql.types import LongType, StructField, StructType
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.projection import project
+from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
+from lance_spark.spark.bridge.places import Place, TableName, directory, find
+from lance_spark.spark.bridge.registry import Call, Done, operation
+from lance_spark.spark.bridge.tasks import TaskOutput
+from lance_spark.spark.options import ReadOptions, StateOptions, TableProperties, WriteOptions
+from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.write_job import TRUNCATE, WriteJob
+from lance_spark.table.blob_columns import shown
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.save import CREATE, OVERWRITE
+from lance_spark.table.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_READS = ("BATCH_READ",)
+_WRITES = ("BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
+_COMMENTS = {
+    ROW_ID: "identity of the row; stays if the table has stable row ids",
+    ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
+    "_fragid": "fragment that holds the row",
+    CREATED_AT: "version that inserted the row",
+    LAST_UPDATED_AT: "version that last changed the row",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTravel:
+    """What a query says after AS OF."""
+
+    version: str | None = None
+    timestamp_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """A table to load, to read from it or, with `privileges`, to write to it."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+    time_travel: TimeTravel | None = None
+    privileges: tuple[str, ...] = ()
+
+    def table_name(self) -> TableName:
+        """The name alone."""
+        return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataColumn:
+    """A column that SELECT * leaves out."""
+
+    name: str
+    type: LongType
+    nullable: bool
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """A table as the JVM shows it to Spark."""
+
+    handle: TableHandle
+    name: str
+    schema: StructType
+    version: str | None
+    properties: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    metadata_columns: tuple[MetadataColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReply:
+    """The table, if there is one."""
+
+    found: bool
+    table: TableDescription | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRequest:
+    """A table to make: CREATE, or a CREATE or REPLACE whose rows come later.
+
+    Attributes:
+        mode: "create", "replace" or "create_or_replace".
+    """
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    schema: StructType
+    mode: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+    partitioning: tuple[SparkExpression, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def table_name(self) -> TableName:
+        """The name alone."""
+        return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
+
+
+@dataclass(frozen=True, slots=True)
+class MakeReply:
+    """The table that was made, or why not: "exists", "no_table" or "no_namespace"."""
+
+    outcome: str
+    table: TableDescription | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTableRequest:
+    """A table of Spark's session catalog: its properties tell the path."""
+
+    properties: Mapping[str, str]
+    schema: StructType | None = None
+    partitioning: tuple[SparkExpression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HandleRequest:
+    """Something to do with one version of a table."""
+
+    handle: TableHandle
+
+
+@operation("table.load")
+def load(request: LoadRequest, _call: Call) -> LoadReply:
+    """The table that a query reads or writes."""
+    table = request.table_name()
+    place = find(table)
+    if place is None:
+        return LoadReply(False)
+    if request.privileges:
+        return _load_to_write(request, place)
+    state = StateOptions.pick(request.options)
+    location = place.location()
+    manifest = _version(location, state, request.time_travel)
+    if manifest is None:
+        if request.by_path:
+            raise NotFoundError(f"there is no Lance table at {location.uri}")
+        return LoadReply(False)
+    if isinstance(manifest, tuple):
+        location, manifest = manifest
+    options = ReadOptions.parse({**request.options, "path": place.uri}) if request.by_path else None
+    is_newest = request.time_travel is None and state.version is None and state.tag is None and state.timestamp is None
+    return LoadReply(
+        True, describe(place, location, manifest, _READS + (_WRITES if is_newest else ()), options=options)
+    )
+
+
+def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
+    location = place.location()
+    newest = location.latest()
+    if request.by_path:
+        WriteOptions.parse({**request.options, "path": place.uri})
+        replaces = "DELETE" in request.privileges
+        if newest is None:
+            return LoadReply(True, _to_be_made(place))
+        if replaces:
+            description = describe(place, location, newest, _WRITES + _ANY_SCHEMA)
+            return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
+    if newest is None:
+        return LoadReply(False)
+    return LoadReply(True, describe(place, location, newest, _READS + _WRITES))
+
+
+def _version(
+    location: TableLocation, state: StateOptions, travel: TimeTravel | None
+) -> Manifest | tuple[TableLocation, Manifest] | None:
+    version, tag, moment = state.version, state.tag, state.timestamp
+    if travel is not None:
+        if version is not None or tag is not None or moment is not None:
+            raise InvalidInputError("AS OF and the options version, tag and timestamp all choose a version; keep one")
+        if travel.version is not None:
+            text = travel.version.strip()
+            version, tag = (int(text), None) if text.isascii() and text.isdigit() else (None, text)
+        elif travel.timestamp_micros is not None:
+            moment = _EPOCH + timedelta(microseconds=travel.timestamp_micros)
+    if tag is not None:
+        named = location.refs.tag(tag)
+        location = location.on_branch(named.branch)
+        return location, location.at(named.version).manifest
+    if version is not None:
+        return location.at(version).manifest
+    if moment is not None:
+        return location.as_of(moment).manifest
+    return location.latest()
+
+
+def describe(
+    place: Place,
+    location: TableLocation,
+    manifest: Manifest,
+    capabilities: tuple[str, ...],
+    options: ReadOptions | None = None,
+) -> TableDescription:
+    """A version as Spark sees it, in the columns that `options` ask for."""
+    schema = shown(manifest.schema, data_format(manifest))
+    chosen = schema if options is None or options.columns is None else project(schema, options.columns)
+    asked = () if options is None else ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    system = [StructField(name, LongType(), False) for name, on in asked if on]
+    columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *system])
+    return TableDescription(
+        handle=TableHandle(
+            uri=place.uri,
+            branch=location.branch,
+            version=manifest.version,
+            timestamp_nanos=manifest.timestamp_nanos,
+            storage_options=place.storage_options,
+        ),
+        name=location.uri if location.branch is None else f"{location.uri} (branch {location.branch})",
+        schema=columns,
+        version=str(manifest.version),
+        properties={**manifest.config, "provider": "lance", "location": location.uri},
+        capabilities=capabilities,
+        metadata_columns=_metadata_columns(manifest, set(columns.fieldNames()) | set(schema.names())),
+    )
+
+
+def _metadata_columns(manifest: Manifest, taken: set[str]) -> tuple[MetadataColumn, ...]:
+    known = [name for name in SYSTEM_FIELDS if name not in taken]
+    if not manifest.has_stable_row_ids:
+        known = [name for name in known if name not in (CREATED_AT, LAST_UPDATED_AT)]
+    return tuple(MetadataColumn(name, LongType(), False, _COMMENTS.get(name, "")) for name in known)
+
+
+def _to_be_made(place: Place) -> TableDescription:
+    """A path without a table, which the first write makes."""
+    return TableDescription(
+        handle=TableHandle(uri=place.uri, storage_options=place.storage_options),
+        name=place.uri,
+        schema=StructType(),
+        version=None,
+        properties={},
+        capabilities=_WRITES + _ANY_SCHEMA,
+        metadata_columns=(),
+    )
+
+
+@operation("table.exists")
+def exists(request: LoadRequest, _call: Call) -> Done:
+    """Whether there is such a table."""
+    place = find(request.table_name())
+    return Done(place is not None and place.location().latest() is not None)
+
+
+@operation("table.create")
+def create(request: MakeRequest, _call: Call) -> MakeReply:
+    """Makes a table without rows; its first version."""
+    staged = _stage(request)
+    if isinstance(staged, MakeReply):
+        return staged
+    try:
+        manifest = _commit_staged(staged, ())
+    except BaseException:
+        _give_up(staged)
+        raise
+    assert manifest is not None, "a table that is made has a version"
+    place = Place(staged.uri, staged.storage_options)
+    return MakeReply("made", describe(place, place.location(), manifest, _READS + _WRITES))
+
+
+@operation("table.stage")
+def stage(request: MakeRequest, _call: Call) -> MakeReply:
+    """Prepares a table whose rows come later; nothing can be seen of it before its commit."""
+    handle = _stage(request)
+    if isinstance(handle, MakeReply):
+        return handle
+    return MakeReply(
+        "staged",
+        TableDescription(
+            handle=handle,
+            name=handle.uri,
+            schema=request.schema,
+            version=None,
+            properties=request.properties,
+            capabilities=_WRITES,
+            metadata_columns=(),
+        ),
+    )
+
+
+@operation("table.commit_staged")
+def commit_staged(request: HandleRequest, call: Call) -> Done:
+    """Commits the rows that the attachments tell of, or none, together with the table."""
+    _commit_staged(request.handle, call.attachments)
+    return Done()
+
+
+@operation("table.abort_staged")
+def abort_staged(request: HandleRequest, _call: Call) -> Done:
+    """Gives a reserved name back."""
+    _give_up(request.handle)
+    return Done()
+
+
+@operation("table.truncate")
+def truncate(request: HandleRequest, _call: Call) -> Done:
+    """Removes all rows of the newest version; no new version if there are none."""
+    location = request.handle.location()
+    newest = location.latest()
+    if newest is None:
+        raise NotFoundError(f"there is no Lance table at {location.uri}")
+    columns = to_spark_schema(to_arrow_schema(newest.schema))
+    job = WriteJob.of(location, newest, columns, TRUNCATE, WriteOptions.parse({"path": location.uri}))
+    return Done(job.commit([], repeated=False) is not None)
+
+
+@operation("table.session")
+def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
+    """A table of the session catalog, made if there is none and the statement tells its columns."""
+    properties = dict(request.properties)
+    uri = properties.get("path") or properties.get("location")
+    if not uri:
+        raise InvalidInputError("the table has neither a path nor a location; add LOCATION '...'")
+    if request.partitioning:
+        raise UnsupportedFeatureError("tables of the session catalog cannot be partitioned", feature="PARTITIONED BY")
+    place = Place(uri, StateOptions.pick(properties).storage_options)
+    location = place.location()
+    manifest = location.latest()
+    if manifest is None:
+        if not request.schema:
+            raise NotFoundError(f"there is no Lance table at {uri}")
+        parsed = TableProperties.parse(properties, uri, {})
+        job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, parsed.config)
+        manifest = job.commit([], repeated=False)
+        assert manifest is not None, "a table that is made has a version"
+    return LoadReply(True, describe(place, location, manifest, _READS + _WRITES))
+
+
+def _stage(request: MakeRequest) -> TableHandle | MakeReply:
+    if request.partitioning:
+        raise UnsupportedFeatureError("this release does not make partitioned tables", feature="PARTITIONED BY")
+    table = request.table_name()
+    place = find(table)
+    base = None if place is None else place.location().latest()
+    if base is not None and request.mode == "create":
+        return MakeReply("exists")
+    if base is None and request.mode == "replace":
+        return MakeReply("no_table")
+    declared = False
+    if place is None:
+        names = directory(request.catalog)
+        if request.namespace and not names.namespace_exists(request.namespace):
+            return MakeReply("no_namespace")
+        entry = names.declare_table(table.identifier, location=request.properties.get("location"), properties={})
+        place, declared = Place(entry.uri, table.storage_options()), True
+    staged = Staged(
+        columns=request.schema,
+        properties=request.properties,
+        catalog=request.catalog,
+        identifier=None if table.path is not None else table.identifier,
+        declared=declared,
+    )
+    version = None if base is None else base.version
+    nanos = None if base is None else base.timestamp_nanos
+    return TableHandle(place.uri, place.branch, version, nanos, place.storage_options, staged)
+
+
+def staged_job(handle: TableHandle, columns: StructType, options: Mapping[str, str]) -> WriteJob:
+    """The job that makes a staged table with rows in `columns`."""
+    staged = handle.staged
+    assert staged is not None, "the table is staged"
+    parsed = TableProperties.parse(staged.properties, handle.uri, options)
+    base = None if handle.version is None else handle.open()[1]
+    mode = CREATE if base is None else OVERWRITE
+    return WriteJob.of(handle.location(), base, columns, mode, parsed.options, parsed.config)
+
+
+def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:
+    assert handle.staged is not None, "the table is staged"
+    if not attachments:
+        return staged_job(handle, handle.staged.columns, {}).commit([], repeated=False)
+    return commit_job(attachments)
+
+
+def commit_job(attachments: tuple[bytes, ...]) -> Manifest | None:
+    """Commits a pickled job with what its tasks told, all made by this package on this driver and its executors."""
+    job: WriteJob = pickle.loads(attachments[0])
+    outputs: list[TaskOutput] = [pickle.loads(message) for message in attachments[1:] if message]
+    fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
+    return job.commit(fragments, repeated=any(output.attempt for output in outputs))
+
+
+def _give_up(handle: TableHandle) -> None:
+    staged = handle.staged
+    if staged is None or not staged.declared or staged.catalog is None or staged.identifier is None:
+        return
+    if handle.location().latest() is None:
+        directory(staged.catalog).drop_table(staged.identifier, purge=True)

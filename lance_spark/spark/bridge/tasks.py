@@ -1,0 +1,88 @@
+"""What tasks run: functions over Arrow batches, pickled by the driver as Spark's workers expect them.
+
+The functions are instances of classes of this module, so that a pickle holds their data and not their code.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructType
+
+from lance_spark.spark.partitions import FragmentSlice
+from lance_spark.spark.types import to_spark_batch
+from lance_spark.spark.write_job import WriteJob
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.scan import Scan
+
+MESSAGE_TYPE = StructType().add("message", BinaryType())
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Reads the slices that its only input row names.
+
+    Attributes:
+        scan: what to read.
+        target: the columns in the Arrow types that Spark expects.
+        limit: rows after which a task stops.
+    """
+
+    scan: Scan
+    target: pa.Schema
+    limit: int | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left = self.limit
+        for piece in _work(batches):
+            fragment = DataFragment.from_bytes(piece.fragment)
+            for batch in self.scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                yield to_spark_batch(batch, self.target)
+                if left == 0:
+                    return
+
+
+@dataclass(frozen=True)
+class TaskOutput:
+    """What a write task tells the driver; `fragments` as `lance.table.DataFragment` bytes in row order."""
+
+    fragments: tuple[bytes, ...]
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes its input rows, and returns one row with a pickled `TaskOutput`."""
+
+    job: WriteJob
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fragments = self.job.write(iter(batches))
+        task = TaskContext.get()
+        output = TaskOutput(
+            tuple(fragment.to_bytes() for fragment in fragments), 0 if task is None else task.attemptNumber()
+        )
+        yield pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(output)], pa.binary())})
+
+
+def command(function: ReadTask | WriteTask, returns: StructType) -> bytes:
+    """`function` as Spark's Python workers read it."""
+    return pickle.dumps((function, returns))
+
+
+def slices_to_bytes(slices: tuple[FragmentSlice, ...]) -> bytes:
+    """The work of one read task."""
+    return pickle.dumps(slices)
+
+
+def _work(batches: Iterable[pa.RecordBatch]) -> list[FragmentSlice]:
+    """All of the input at once: a worker that leaves some of it unread cannot be used again."""
+    # Pickled by the driver of this very query; it never was in a file or with a user.
+    return [piece for batch in batches for work in batch.column(0) for piece in pickle.loads(work.as_py())]

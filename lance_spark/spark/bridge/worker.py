@@ -1,0 +1,52 @@
+"""The worker that answers requests of the JVM; Spark's daemon starts it as `pyspark_lance.planner`."""
+
+from __future__ import annotations
+
+import struct
+from typing import IO
+
+from pyspark.sql.worker.utils import worker_run
+
+from lance_spark.spark.bridge.registry import answer
+
+_INT = struct.Struct("!i")
+
+
+def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
+    """Answers one request; Spark calls it again for the next."""
+    worker_run(_serve, infile, outfile)
+
+
+def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
+    request = _read(infile)
+    attachments = [_read(infile) for _ in range(_read_int(infile))]
+    # Nothing is written before the answer is whole: an error that is not ours goes another way, as a traceback.
+    body, replied = answer(request, attachments)
+    _write(body, outfile)
+    outfile.write(_INT.pack(len(replied)))
+    for attachment in replied:
+        _write(attachment, outfile)
+    outfile.flush()
+
+
+def _read(infile: IO[bytes]) -> bytes:
+    return _exactly(_read_int(infile), infile)
+
+
+def _read_int(infile: IO[bytes]) -> int:
+    (number,) = _INT.unpack(_exactly(_INT.size, infile))
+    return int(number)
+
+
+def _exactly(length: int, infile: IO[bytes]) -> bytes:
+    data = infile.read(length)
+    if len(data) < length:
+        raise EOFError("the JVM closed the channel in the middle of a request")
+    return data
+
+
+def _write(data: bytes, outfile: IO[bytes]) -> None:
+    if len(data) >= 1 << 31:
+        raise ValueError(f"a part of a reply has {len(data)} bytes, more than the channel can tell")
+    outfile.write(_INT.pack(len(data)))
+    outfile.write(data)

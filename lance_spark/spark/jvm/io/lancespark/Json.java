@@ -1,0 +1,160 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.math.BigDecimal;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.spark.sql.connector.expressions.Cast;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Spark's expressions, types and values as JSON, and back. */
+final class Json {
+  private static final ObjectMapper MAPPER = new ObjectMapper();
+
+  private Json() {}
+
+  static ObjectNode object() {
+    return MAPPER.createObjectNode();
+  }
+
+  static ArrayNode array() {
+    return MAPPER.createArrayNode();
+  }
+
+  static JsonNode parse(byte[] text) throws IOException {
+    return MAPPER.readTree(text);
+  }
+
+  static ArrayNode strings(String[] values) {
+    ArrayNode array = array();
+    for (String value : values) {
+      array.add(value);
+    }
+    return array;
+  }
+
+  static ObjectNode map(Map<String, String> values) {
+    ObjectNode object = object();
+    values.forEach(object::put);
+    return object;
+  }
+
+  static Map<String, String> map(JsonNode object) {
+    Map<String, String> values = new LinkedHashMap<>();
+    object.properties().forEach(entry -> values.put(entry.getKey(), entry.getValue().asText()));
+    return values;
+  }
+
+  static JsonNode type(DataType type) {
+    try {
+      return MAPPER.readTree(type.json());
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  static DataType type(JsonNode type) {
+    return DataType.fromJson(type.toString());
+  }
+
+  static StructType schema(JsonNode schema) {
+    return (StructType) type(schema);
+  }
+
+  static ArrayNode expressions(Expression[] expressions) {
+    ArrayNode array = array();
+    for (Expression expression : expressions) {
+      array.add(expression(expression));
+    }
+    return array;
+  }
+
+  /** An expression as a tree; what has no form here is named "?" and never pushed. */
+  static ObjectNode expression(Expression expression) {
+    ObjectNode node = object();
+    if (expression instanceof Predicate predicate) {
+      // First of all: the constants TRUE and FALSE are predicates and literals at once.
+      node.put("name", predicate.name());
+      node.set("children", expressions(predicate.children()));
+    } else if (expression instanceof Literal<?> literal) {
+      node.set("type", type(literal.dataType()));
+      node.put("literal", literal(literal.value()));
+    } else if (expression instanceof NamedReference reference) {
+      node.set("column", strings(reference.fieldNames()));
+    } else if (expression instanceof Transform transform) {
+      node.put("transform", transform.name());
+      node.set("children", expressions(transform.arguments()));
+    } else if (expression instanceof Cast cast) {
+      node.set("type", type(cast.dataType()));
+      node.set("cast", expression(cast.expression()));
+    } else if (expression instanceof GeneralScalarExpression call) {
+      node.put("name", call.name());
+      node.set("children", expressions(call.children()));
+    } else {
+      node.put("name", "?");
+      node.set("children", array());
+    }
+    return node;
+  }
+
+  private static String literal(Object value) {
+    if (value == null) {
+      return null;
+    }
+    return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
+  }
+
+  /** The value that Spark's rows hold for the text of one. */
+  static Object value(JsonNode text, DataType type) {
+    if (text == null || text.isNull()) {
+      return null;
+    }
+    String value = text.asText();
+    if (type instanceof StringType) {
+      return UTF8String.fromString(value);
+    } else if (type instanceof BooleanType) {
+      return Boolean.valueOf(value);
+    } else if (type instanceof ByteType) {
+      return Byte.valueOf(value);
+    } else if (type instanceof ShortType) {
+      return Short.valueOf(value);
+    } else if (type instanceof IntegerType || type instanceof DateType) {
+      return Integer.valueOf(value);
+    } else if (type instanceof FloatType) {
+      return Float.valueOf(value);
+    } else if (type instanceof DoubleType) {
+      return Double.valueOf(value);
+    } else if (type instanceof DecimalType decimal) {
+      return Decimal.apply(new BigDecimal(value), decimal.precision(), decimal.scale());
+    } else if (type instanceof BinaryType) {
+      return Base64.getDecoder().decode(value);
+    }
+    // Timestamps, times and intervals are counts of a unit.
+    return Long.valueOf(value);
+  }
+}

@@ -1,0 +1,267 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableContext;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The catalog of Lance tables: names below a root, and tables by path. Python keeps the names. */
+public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog {
+  private String name;
+  private LanceTables tables;
+
+  @Override
+  public void initialize(String name, CaseInsensitiveStringMap settings) {
+    this.name = name;
+    this.tables = new LanceTables(name, settings.asCaseSensitiveMap());
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  /** Options of a query that choose the version that is read. */
+  @Override
+  public Set<String> tableStateOptionKeys() {
+    return Set.of("version", "tag", "branch", "timestamp");
+  }
+
+  @Override
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    JsonNode reply = ofNamespace("catalog.list_tables", namespace);
+    JsonNode names = reply.get("names");
+    Identifier[] found = new Identifier[names.size()];
+    for (int index = 0; index < found.length; index++) {
+      found[index] = Identifier.of(namespace, names.get(index).asText());
+    }
+    return found;
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier) throws NoSuchTableException {
+    return load(identifier, new TableContext(null, Set.of()), Map.of());
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
+    return load(identifier, new TableContext(null, privileges), Map.of());
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
+    return load(identifier, new TableContext(new TimeTravel.AsOfVersion(version), Set.of()), Map.of());
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier, long micros) throws NoSuchTableException {
+    return load(identifier, new TableContext(new TimeTravel.AsOfTimestamp(micros), Set.of()), Map.of());
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier, TableContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    return load(identifier, context, options.asCaseSensitiveMap());
+  }
+
+  private Table load(Identifier identifier, TableContext context, Map<String, String> options)
+      throws NoSuchTableException {
+    LanceTable table = tables.load(identifier, context, options);
+    if (table == null) {
+      throw new NoSuchTableException(identifier);
+    }
+    return table;
+  }
+
+  @Override
+  public boolean tableExists(Identifier identifier) {
+    return LancePy.call("table.exists", tables.request(identifier)).body().get("done").asBoolean();
+  }
+
+  @Override
+  public Table createTable(Identifier identifier, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return new LanceTable(make("table.create", identifier, info, "create"));
+  }
+
+  @Override
+  public StagedTable stageCreate(Identifier identifier, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return new LanceStagedTable(make("table.stage", identifier, info, "create"));
+  }
+
+  @Override
+  public StagedTable stageReplace(Identifier identifier, TableInfo info)
+      throws NoSuchNamespaceException, NoSuchTableException {
+    try {
+      return new LanceStagedTable(make("table.stage", identifier, info, "replace"));
+    } catch (TableAlreadyExistsException impossible) {
+      throw new IllegalStateException(impossible);
+    }
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(Identifier identifier, TableInfo info) throws NoSuchNamespaceException {
+    try {
+      return new LanceStagedTable(make("table.stage", identifier, info, "create_or_replace"));
+    } catch (TableAlreadyExistsException impossible) {
+      throw new IllegalStateException(impossible);
+    }
+  }
+
+  private JsonNode make(String op, Identifier identifier, TableInfo info, String mode)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    ObjectNode request = tables.request(identifier);
+    request.set("schema", Json.type(info.schema()));
+    request.set("partitioning", Json.expressions(info.partitions()));
+    request.set("properties", Json.map(info.properties()));
+    request.put("mode", mode);
+    JsonNode reply = LancePy.call(op, request).body();
+    switch (reply.get("outcome").asText()) {
+      case "exists" -> throw new TableAlreadyExistsException(identifier);
+      case "no_table" -> throw LanceException.sneaky(new NoSuchTableException(identifier));
+      case "no_namespace" -> throw new NoSuchNamespaceException(identifier.namespace());
+      default -> {
+        return reply.get("table");
+      }
+    }
+  }
+
+  @Override
+  public Table alterTable(Identifier identifier, TableChange... changes) throws NoSuchTableException {
+    throw new UnsupportedOperationException("ALTER TABLE " + identifier);
+  }
+
+  @Override
+  public boolean dropTable(Identifier identifier) {
+    return drop(identifier, false);
+  }
+
+  @Override
+  public boolean purgeTable(Identifier identifier) {
+    return drop(identifier, true);
+  }
+
+  private boolean drop(Identifier identifier, boolean purge) {
+    ObjectNode request = tables.request(identifier);
+    request.put("purge", purge);
+    return LancePy.call("catalog.drop_table", request).body().get("done").asBoolean();
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
+    ObjectNode request = tables.request(from);
+    request.set("new_namespace", Json.strings(to.namespace()));
+    request.put("new_name", to.name());
+    switch (LancePy.call("catalog.rename_table", request).body().get("outcome").asText()) {
+      case "no_table" -> throw new NoSuchTableException(from);
+      case "exists" -> throw new TableAlreadyExistsException(to);
+      default -> {}
+    }
+  }
+
+  @Override
+  public String[][] listNamespaces() throws NoSuchNamespaceException {
+    return listNamespaces(new String[0]);
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
+    JsonNode names = ofNamespace("catalog.list_namespaces", parent).get("names");
+    String[][] found = new String[names.size()][];
+    for (int index = 0; index < found.length; index++) {
+      found[index] = java.util.Arrays.copyOf(parent, parent.length + 1);
+      found[index][parent.length] = names.get(index).asText();
+    }
+    return found;
+  }
+
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    return Json.map(ofNamespace("catalog.namespace", namespace).get("properties"));
+  }
+
+  @Override
+  public void createNamespace(String[] namespace, Map<String, String> properties)
+      throws NamespaceAlreadyExistsException {
+    ObjectNode request = tables.request();
+    request.set("namespace", Json.strings(namespace));
+    request.set("properties", Json.map(properties));
+    if (LancePy.call("catalog.create_namespace", request).body().get("outcome").asText().equals("exists")) {
+      throw new NamespaceAlreadyExistsException(namespace);
+    }
+  }
+
+  @Override
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) throws NoSuchNamespaceException {
+    Map<String, String> updates = new HashMap<>();
+    for (NamespaceChange change : changes) {
+      if (change instanceof NamespaceChange.SetProperty set) {
+        updates.put(set.property(), set.value());
+      } else if (change instanceof NamespaceChange.RemoveProperty remove) {
+        updates.put(remove.property(), null);
+      }
+    }
+    ObjectNode request = tables.request();
+    request.set("namespace", Json.strings(namespace));
+    request.set("updates", Json.map(updates));
+    found(LancePy.call("catalog.alter_namespace", request).body(), namespace);
+  }
+
+  @Override
+  public boolean dropNamespace(String[] namespace, boolean cascade)
+      throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    ObjectNode request = tables.request();
+    request.set("namespace", Json.strings(namespace));
+    request.put("cascade", cascade);
+    JsonNode reply = found(LancePy.call("catalog.drop_namespace", request).body(), namespace);
+    if (reply.get("outcome").asText().equals("not_empty")) {
+      throw new NonEmptyNamespaceException(namespace);
+    }
+    return true;
+  }
+
+  private JsonNode ofNamespace(String op, String[] namespace) throws NoSuchNamespaceException {
+    ObjectNode request = tables.request();
+    request.set("namespace", Json.strings(namespace));
+    return found(LancePy.call(op, request).body(), namespace);
+  }
+
+  private static JsonNode found(JsonNode reply, String[] namespace) throws NoSuchNamespaceException {
+    if (reply.get("outcome").asText().equals("no_namespace")) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    return reply;
+  }
+
+  @Override
+  public Identifier[] listFunctions(String[] namespace) {
+    return new Identifier[0];
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
+    throw new NoSuchFunctionException(identifier);
+  }
+}

@@ -1,0 +1,134 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import net.razorvine.pickle.Pickler;
+import org.apache.spark.SparkException;
+import org.apache.spark.api.python.PythonUtils$;
+import org.apache.spark.sql.execution.python.PythonPlannerRunner;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * The request channel from the driver to Python: one JSON request with binary attachments, one reply of the same form.
+ *
+ * <p>Requests run in a warm worker of the module {@code pyspark_lance.planner}. This class and {@link LanceRunner} are
+ * the only ones that use classes of Spark which are not part of its public connector interface.
+ */
+final class LancePy {
+  /** Both ends refuse another number. */
+  static final int PROTOCOL = 1;
+
+  private static final int PYTHON_EXCEPTION = -2;
+
+  private LancePy() {}
+
+  /** What Python answers. */
+  record Reply(JsonNode body, List<byte[]> attachments) {}
+
+  /** A request of the operation {@code op}; {@code body} holds its arguments. */
+  static Reply call(String op, ObjectNode body) {
+    return call(op, body, List.of());
+  }
+
+  /**
+   * A request with attachments.
+   *
+   * @throws LanceException (unchecked) if Python answers with one of its own errors
+   */
+  static Reply call(String op, ObjectNode body, List<byte[]> attachments) {
+    ObjectNode request = Json.object();
+    request.put("protocol", PROTOCOL);
+    request.put("op", op);
+    request.set("session", session());
+    request.set("args", body);
+    Reply reply;
+    try {
+      Runner runner = new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);
+      reply = runner.runInPython(runner.runInPython$default$1());
+    } catch (Throwable error) {
+      throw LanceException.sneaky(error);
+    }
+    JsonNode error = reply.body().get("error");
+    if (error != null) {
+      throw LanceException.sneaky(LanceException.of(error));
+    }
+    return reply;
+  }
+
+  private static ObjectNode session() {
+    SQLConf conf = SQLConf.get();
+    ObjectNode session = Json.object();
+    session.put("time_zone", conf.sessionLocalTimeZone());
+    session.put("case_sensitive", conf.caseSensitiveAnalysis());
+    return session;
+  }
+
+  private static final class Runner extends PythonPlannerRunner<Reply> {
+    private final byte[] request;
+    private final List<byte[]> attachments;
+
+    Runner(byte[] request, List<byte[]> attachments) {
+      super(PythonUtils$.MODULE$.createPythonFunction(new byte[0]));
+      this.request = request;
+      this.attachments = attachments;
+    }
+
+    @Override
+    public String workerModule() {
+      // Spark's daemon imports the module only if its name starts with "pyspark".
+      return "pyspark_lance.planner";
+    }
+
+    @Override
+    public void writeToPython(DataOutputStream out, Pickler pickler) {
+      try {
+        writeBytes(out, request);
+        out.writeInt(attachments.size());
+        for (byte[] attachment : attachments) {
+          writeBytes(out, attachment);
+        }
+      } catch (IOException error) {
+        throw LanceException.sneaky(error);
+      }
+    }
+
+    @Override
+    public Reply receiveFromPython(DataInputStream in) {
+      try {
+        int length = in.readInt();
+        if (length == PYTHON_EXCEPTION) {
+          throw LanceException.sneaky(
+              new SparkException(new String(readBytes(in, in.readInt()), StandardCharsets.UTF_8)));
+        }
+        JsonNode body = Json.parse(readBytes(in, length));
+        List<byte[]> received = new ArrayList<>();
+        for (int left = in.readInt(); left > 0; left--) {
+          received.add(readBytes(in, in.readInt()));
+        }
+        return new Reply(body, received);
+      } catch (JsonProcessingException error) {
+        throw new IllegalStateException("the reply of pyspark_lance.planner is not JSON", error);
+      } catch (IOException error) {
+        throw LanceException.sneaky(error);
+      }
+    }
+
+    private static void writeBytes(DataOutputStream out, byte[] bytes) throws IOException {
+      out.writeInt(bytes.length);
+      out.write(bytes);
+    }
+
+    private static byte[] readBytes(DataInputStream in, int length) throws IOException {
+      byte[] bytes = new byte[length];
+      in.readFully(bytes);
+      return bytes;
+    }
+  }
+}

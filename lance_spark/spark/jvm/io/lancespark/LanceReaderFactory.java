@@ -1,0 +1,65 @@
+package io.lancespark;
+
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** Reads the work of a task in Python, columnar batches out. */
+final class LanceReaderFactory implements PartitionReaderFactory {
+  private static final long serialVersionUID = 1L;
+  private final LanceRunner runner;
+
+  LanceReaderFactory(LanceRunner runner) {
+    this.runner = runner;
+  }
+
+  @Override
+  public boolean supportColumnarReads(InputPartition partition) {
+    return true;
+  }
+
+  @Override
+  public PartitionReader<InternalRow> createReader(InputPartition partition) {
+    throw new UnsupportedOperationException("batches only");
+  }
+
+  @Override
+  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    byte[] work = ((LanceInputPartition) partition).work();
+    List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {work}));
+    return new Reader(runner.run(rows.iterator()));
+  }
+
+  private static final class Reader implements PartitionReader<ColumnarBatch> {
+    private final Iterator<ColumnarBatch> batches;
+    private ColumnarBatch current;
+
+    Reader(Iterator<ColumnarBatch> batches) {
+      this.batches = batches;
+    }
+
+    @Override
+    public boolean next() {
+      if (!batches.hasNext()) {
+        return false;
+      }
+      current = batches.next();
+      return true;
+    }
+
+    @Override
+    public ColumnarBatch get() {
+      return current;
+    }
+
+    @Override
+    public void close() {
+      // The runner ends with its task.
+    }
+  }
+}

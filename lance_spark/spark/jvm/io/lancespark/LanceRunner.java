@@ -1,0 +1,205 @@
+package io.lancespark;
+
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.JobArtifactSet$;
+import org.apache.spark.JobArtifactState;
+import org.apache.spark.SparkException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.api.python.PythonException;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.api.python.PythonUtils$;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric$;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Option;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A Python function over Arrow batches, run in a task: rows in, columnar batches out.
+ *
+ * <p>Made on the driver, where the session's settings are, and sent to the tasks.
+ */
+final class LanceRunner implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /** pyspark.util.PythonEvalType.SQL_MAP_ARROW_ITER_UDF. */
+  private static final int MAP_ARROW_ITER = 207;
+
+  /** Offsets of Arrow's plain text and binary columns have 31 bits; this is far below. */
+  private static final long MAX_BYTES = 256L << 20;
+
+  private static final Pattern LANCE_ERROR =
+      Pattern.compile("^lance_spark\\.errors\\.(\\w+): (.*)", Pattern.MULTILINE | Pattern.DOTALL);
+
+  private final SimplePythonFunction function;
+  private final StructType input;
+  private final String timeZone;
+  private final boolean largeTypes;
+  private final Map<String, String> conf;
+  private final String artifacts;
+  private final int maxRows;
+  private final long maxBytes;
+
+  /**
+   * A runner of a pickled {@code (function, return type)}.
+   *
+   * @param input the columns of the rows that the function gets
+   */
+  LanceRunner(byte[] command, StructType input) {
+    SQLConf sql = SQLConf.get();
+    this.function = PythonUtils$.MODULE$.createPythonFunction(command);
+    this.input = new StructType().add("struct", input);
+    this.timeZone = sql.sessionLocalTimeZone();
+    this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;
+    this.maxBytes = Math.min(sql.arrowMaxBytesPerBatch() > 0 ? sql.arrowMaxBytesPerBatch() : MAX_BYTES, MAX_BYTES);
+    this.largeTypes = sql.arrowUseLargeVarTypes();
+    // A plain Java map: those of Scala are not made for Java's serialization.
+    this.conf =
+        new HashMap<>(
+            CollectionConverters.asJava(ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(sql)));
+    Option<JobArtifactState> state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
+    this.artifacts = state.isDefined() ? state.get().uuid() : null;
+  }
+
+  /** The batches that the function makes of {@code rows}, each valid until the next is asked for. */
+  Iterator<ColumnarBatch> run(Iterator<InternalRow> rows) {
+    TaskContext task = TaskContext.get();
+    ArrowPythonRunner runner =
+        new ArrowPythonRunner(
+            PythonUtils.toSeq(
+                List.of(
+                    new Tuple2<>(
+                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(function))), (Object) 0L))),
+            MAP_ARROW_ITER,
+            new int[][] {{0}},
+            input,
+            timeZone,
+            largeTypes,
+            PythonUtils.toScalaMap(conf),
+            PythonCustomMetric$.MODULE$.pythonMetrics(),
+            Option.apply(artifacts),
+            Option.empty());
+    Iterator<scala.collection.Iterator<InternalRow>> groups = new Groups(rows, maxRows, maxBytes);
+    return new Unwrapped(
+        CollectionConverters.asJava(
+            runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)));
+  }
+
+  /**
+   * A task's message to the driver in Spark's own class: the thread that reads it there does not see classes of jars
+   * that a session has added.
+   */
+  static WriterCommitMessage message(byte[] message) {
+    return new PythonWriterCommitMessage(message);
+  }
+
+  static byte[] message(WriterCommitMessage message) {
+    return ((PythonWriterCommitMessage) message).pickledMessage();
+  }
+
+  /** One of Python's own errors without its traceback; any other error as it is. */
+  private static RuntimeException explained(RuntimeException error) {
+    if (error instanceof PythonException && error.getMessage() != null) {
+      Matcher found = LANCE_ERROR.matcher(error.getMessage());
+      if (found.find()) {
+        // Only classes that every executor and driver has may travel between them.
+        return LanceException.sneaky(new SparkException(found.group(1) + ": " + found.group(2).strip()));
+      }
+    }
+    return error;
+  }
+
+  /** Rows in groups that become one Arrow batch each, every row wrapped: the function takes one struct. */
+  private static final class Groups implements Iterator<scala.collection.Iterator<InternalRow>> {
+    private final Iterator<InternalRow> rows;
+    private final int maxRows;
+    private final long maxBytes;
+
+    Groups(Iterator<InternalRow> rows, int maxRows, long maxBytes) {
+      this.rows = rows;
+      this.maxRows = maxRows;
+      this.maxBytes = maxBytes;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return rows.hasNext();
+    }
+
+    @Override
+    public scala.collection.Iterator<InternalRow> next() {
+      return CollectionConverters.asScala(new Group());
+    }
+
+    private final class Group implements Iterator<InternalRow> {
+      private int count;
+      private long bytes;
+
+      @Override
+      public boolean hasNext() {
+        return count < maxRows && bytes < maxBytes && rows.hasNext();
+      }
+
+      @Override
+      public InternalRow next() {
+        InternalRow row = rows.next();
+        count++;
+        bytes += row instanceof UnsafeRow unsafe ? unsafe.getSizeInBytes() : 0;
+        return new GenericInternalRow(new Object[] {row});
+      }
+    }
+  }
+
+  /** Batches of the fields of one struct as batches of columns. */
+  private static final class Unwrapped implements Iterator<ColumnarBatch> {
+    private final Iterator<ColumnarBatch> batches;
+
+    Unwrapped(Iterator<ColumnarBatch> batches) {
+      this.batches = batches;
+    }
+
+    @Override
+    public boolean hasNext() {
+      try {
+        return batches.hasNext();
+      } catch (RuntimeException error) {
+        throw explained(error);
+      }
+    }
+
+    @Override
+    public ColumnarBatch next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException();
+      }
+      ColumnarBatch batch = batches.next();
+      ArrowColumnVector struct = (ArrowColumnVector) batch.column(0);
+      int width = struct.dataType() instanceof StructType type ? type.size() : 0;
+      ColumnVector[] columns = new ColumnVector[width];
+      for (int index = 0; index < width; index++) {
+        columns[index] = struct.getChild(index);
+      }
+      return new ColumnarBatch(columns, batch.numRows());
+    }
+  }
+}

@@ -1,0 +1,96 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Collects what Spark wants of one scan; Python says what it takes. */
+final class LanceScanBuilder
+    implements SupportsPushDownV2Filters,
+        SupportsPushDownRequiredColumns,
+        SupportsPushDownLimit,
+        SupportsPushDownOffset {
+  /** Answers of Python about a predicate. */
+  private static final int EXACT = 2;
+
+  private static final int CHECK_AGAIN = 1;
+
+  private final ObjectNode request = Json.object();
+  private StructType columns;
+  private Predicate[] pushed = new Predicate[0];
+
+  LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
+    this.columns = schema;
+    request.set("handle", handle);
+    request.set("options", Json.map(options.asCaseSensitiveMap()));
+    request.putArray("predicates");
+  }
+
+  @Override
+  public Predicate[] pushPredicates(Predicate[] predicates) {
+    ObjectNode asked = request.deepCopy();
+    asked.set("predicates", Json.expressions(predicates));
+    JsonNode answers = LancePy.call("scan.push", asked).body().get("answers");
+    List<Predicate> taken = new ArrayList<>();
+    List<Predicate> left = new ArrayList<>();
+    for (int index = 0; index < predicates.length; index++) {
+      int answer = answers.get(index).asInt();
+      if (answer >= CHECK_AGAIN) {
+        taken.add(predicates[index]);
+      }
+      if (answer < EXACT) {
+        left.add(predicates[index]);
+      }
+    }
+    pushed = taken.toArray(new Predicate[0]);
+    request.set("predicates", Json.expressions(pushed));
+    return left.toArray(new Predicate[0]);
+  }
+
+  @Override
+  public Predicate[] pushedPredicates() {
+    return pushed;
+  }
+
+  @Override
+  public void pruneColumns(StructType required) {
+    columns = required;
+  }
+
+  @Override
+  public boolean pushLimit(int limit) {
+    request.put("limit", limit);
+    return true;
+  }
+
+  @Override
+  public boolean isPartiallyPushed() {
+    // Every task stops at the limit; together they may have more rows.
+    return true;
+  }
+
+  @Override
+  public boolean pushOffset(int offset) {
+    ObjectNode asked = request.deepCopy();
+    asked.put("offset", offset);
+    if (!LancePy.call("scan.offset", asked).body().get("taken").asBoolean()) {
+      return false;
+    }
+    request.put("offset", offset);
+    return true;
+  }
+
+  @Override
+  public Scan build() {
+    return new LanceScan(request.deepCopy(), columns);
+  }
+}

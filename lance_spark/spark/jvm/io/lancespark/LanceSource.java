@@ -1,0 +1,66 @@
+package io.lancespark;
+
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.SupportsCatalogOptions;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** {@code format("lance")} by path, and {@code CREATE TABLE ... USING lance} in Spark's session catalog. */
+public final class LanceSource implements SupportsCatalogOptions, DataSourceRegister {
+  /** The catalog of paths; not for names. */
+  static final String PATH_CATALOG = "lance_path";
+
+  private static final String SETTING = "spark.sql.catalog." + PATH_CATALOG;
+
+  @Override
+  public String shortName() {
+    return "lance";
+  }
+
+  @Override
+  public Identifier extractIdentifier(CaseInsensitiveStringMap options) {
+    String path = options.get("path");
+    return new LanceIdentifier(path == null ? "" : path, options);
+  }
+
+  @Override
+  public String extractCatalog(CaseInsensitiveStringMap options) {
+    SQLConf conf = SQLConf.get();
+    if (!conf.contains(SETTING)) {
+      conf.setConfString(SETTING, LanceCatalog.class.getName());
+    }
+    return PATH_CATALOG;
+  }
+
+  @Override
+  public Optional<String> extractTimeTravelVersion(CaseInsensitiveStringMap options) {
+    return Optional.ofNullable(options.get("versionAsOf"));
+  }
+
+  @Override
+  public Optional<String> extractTimeTravelTimestamp(CaseInsensitiveStringMap options) {
+    return Optional.ofNullable(options.get("timestampAsOf"));
+  }
+
+  @Override
+  public boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  @Override
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    return LanceTables.ofSessionCatalog(null, new Transform[0], options.asCaseSensitiveMap()).sparkSchema();
+  }
+
+  /** A table of the session catalog, whose properties tell the path. It is created if there is none. */
+  @Override
+  public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    return LanceTables.ofSessionCatalog(schema, partitioning, properties);
+  }
+}

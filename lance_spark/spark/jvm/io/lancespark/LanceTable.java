@@ -1,0 +1,137 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.EnumSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A pinned version of a table, as Python describes it. */
+class LanceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
+  private final JsonNode description;
+  private final StructType schema;
+
+  LanceTable(JsonNode description) {
+    this.description = description;
+    this.schema = Json.schema(description.get("schema"));
+  }
+
+  /** What Python needs to find this version again; opaque here. */
+  final JsonNode handle() {
+    return description.get("handle");
+  }
+
+  @Override
+  public String name() {
+    return description.get("name").asText();
+  }
+
+  @Override
+  public String id() {
+    return description.path("id").asText(null);
+  }
+
+  @Override
+  public String version() {
+    return description.path("version").asText(null);
+  }
+
+  @Override
+  public Column[] columns() {
+    Column[] columns = new Column[schema.size()];
+    for (int index = 0; index < columns.length; index++) {
+      StructField field = schema.fields()[index];
+      String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, (String) null);
+    }
+    return columns;
+  }
+
+  final StructType sparkSchema() {
+    return schema;
+  }
+
+  @Override
+  public Transform[] partitioning() {
+    return new Transform[0];
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return Json.map(description.get("properties"));
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    Set<TableCapability> capabilities = EnumSet.noneOf(TableCapability.class);
+    for (JsonNode capability : description.get("capabilities")) {
+      capabilities.add(TableCapability.valueOf(capability.asText()));
+    }
+    return capabilities;
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    JsonNode columns = description.get("metadata_columns");
+    MetadataColumn[] found = new MetadataColumn[columns.size()];
+    for (int index = 0; index < found.length; index++) {
+      found[index] = new SystemColumn(columns.get(index));
+    }
+    return found;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new LanceScanBuilder(handle(), schema, options);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new LanceWriteBuilder(handle(), info);
+  }
+
+  @Override
+  public boolean truncateTable() {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    LancePy.call("table.truncate", request);
+    return true;
+  }
+
+  private record SystemColumn(JsonNode column) implements MetadataColumn {
+    @Override
+    public String name() {
+      return column.get("name").asText();
+    }
+
+    @Override
+    public DataType dataType() {
+      return Json.type(column.get("type"));
+    }
+
+    @Override
+    public boolean isNullable() {
+      return column.get("nullable").asBoolean();
+    }
+
+    @Override
+    public String comment() {
+      return column.get("comment").asText();
+    }
+  }
+}

@@ -1,0 +1,72 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
+
+/** One write job: files by the tasks, one commit by the driver. */
+final class LanceWrite implements Write, BatchWrite {
+  private final String description;
+  private final byte[] function;
+  private final byte[] job;
+  private final StructType columns;
+  private final LanceStagedTable staged;
+
+  LanceWrite(LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
+    this.description = plan.body().get("description").asText();
+    this.function = plan.attachments().get(0);
+    this.job = plan.attachments().get(1);
+    this.columns = columns;
+    this.staged = staged;
+  }
+
+  @Override
+  public String description() {
+    return description;
+  }
+
+  @Override
+  public BatchWrite toBatch() {
+    return this;
+  }
+
+  @Override
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    return new LanceWriterFactory(new LanceRunner(function, columns));
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    List<byte[]> attachments = attachments(messages);
+    if (staged == null) {
+      LancePy.call("write.commit", Json.object(), attachments);
+    } else {
+      staged.written(attachments);
+    }
+  }
+
+  @Override
+  public void abort(WriterCommitMessage[] messages) {
+    ObjectNode request = Json.object();
+    request.put("all_tasks_told", attachments(messages).size() == messages.length + 1);
+    LancePy.call("write.abort", request, List.of(job));
+  }
+
+  /** The job, then what the tasks told, those that did aside. */
+  private List<byte[]> attachments(WriterCommitMessage[] messages) {
+    List<byte[]> attachments = new ArrayList<>();
+    attachments.add(job);
+    for (WriterCommitMessage message : messages) {
+      if (message != null) {
+        attachments.add(LanceRunner.message(message));
+      }
+    }
+    return attachments;
+  }
+}

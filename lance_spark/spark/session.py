@@ -1,0 +1,104 @@
+"""Getting the connector into a Spark session: `configure` before it starts, `install` into one that runs.
+
+Both make ordinary Spark settings, which can stand in ``spark-defaults.conf`` instead::
+
+    spark.jars                                  .../lance_spark/spark/jvm/lance-spark.jar
+    spark.sql.catalog.lance                     io.lancespark.LanceCatalog
+    spark.sql.catalog.lance.root                s3://bucket/tables
+    spark.sql.catalog.lance.storage.aws_region  eu-west-1
+
+The others let Spark join tables that are partitioned alike without moving their rows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.spark.jvm.build import JAR
+
+CATALOG_CLASS = "io.lancespark.LanceCatalog"
+
+JOIN_SETTINGS = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+    "spark.sql.sources.v2.bucketing.allowCompatibleTransforms.enabled": "true",
+    "spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "true",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+}
+"""Storage-partitioned joins on compatible transforms, and on some of the partition columns."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+BuilderT = TypeVar("BuilderT")
+
+
+def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = None, **options: str) -> BuilderT:
+    """`builder` (a ``SparkSession.builder``) with the connector's jar, a catalog and the settings for joins.
+
+    Call it once for each catalog, before the first session of the process starts: Spark reads ``spark.jars`` when its
+    JVM starts, and never again. For a session that runs there is `install`.
+
+    Args:
+        catalog: name of the catalog in SQL.
+        root: folder of the catalog's tables; without it only tables named by their path can be reached.
+        options: more settings of the catalog, such as ``**{"storage.aws_region": "eu-west-1"}``.
+
+    Raises:
+        InvalidInputError: a name that no catalog can have.
+        NotFoundError: the package has no jar.
+    """
+    any_builder: Any = builder
+    jars = [jar for jar in _builder_options(any_builder).get("spark.jars", "").split(",") if jar]
+    jar = jar_path()
+    if jar not in jars:
+        any_builder.config("spark.jars", ",".join([*jars, jar]))
+    for name, value in {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}.items():
+        any_builder.config(name, value)
+    return builder
+
+
+def install(spark: Any, catalog: str = "lance", *, root: str | None = None, **options: str) -> None:
+    """Adds the connector to `spark`, a session that runs, under Spark Connect too; arguments and errors as `configure`.
+
+    The Python package must be installed where the driver and the executors run.
+    """
+    jar = jar_path()
+    settings = {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}
+    if _is_connect(spark):
+        spark.addArtifacts(jar)
+    else:
+        spark.sql(f"ADD JAR '{jar}'")
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+
+
+def jar_path() -> str:
+    """Where the connector's jar is.
+
+    Raises:
+        NotFoundError: it was not built.
+    """
+    if not JAR.is_file():
+        raise NotFoundError(
+            f"the connector's jar {JAR} is not there: this package was built without a JDK. Run `make jar` in its "
+            'source tree, or go on without catalog and SQL statements: spark.read.format("lance") works without it'
+        )
+    return str(JAR)
+
+
+def _catalog_settings(catalog: str, root: str | None, options: dict[str, str]) -> dict[str, str]:
+    if not _NAME.match(catalog):
+        raise InvalidInputError(f"{catalog!r} is no name of a catalog; letters, digits and _")
+    prefix = f"spark.sql.catalog.{catalog}"
+    settings = {prefix: CATALOG_CLASS, **{f"{prefix}.{name}": value for name, value in options.items()}}
+    return settings if root is None else {**settings, f"{prefix}.root": root}
+
+
+def _builder_options(builder: Any) -> dict[str, str]:
+    return getattr(builder, "_options", {})
+
+
+def _is_connect(spark: Any) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")

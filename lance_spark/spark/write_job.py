@@ -1,0 +1,164 @@
+"""One write of a Spark job: planned by the driver, files by the tasks, one commit by the driver.
+
+A file that no commit names is invisible. A task removes its files when it fails; what tasks left that were killed, or
+whose second attempt succeeded, carries the job's name and is removed when the job ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import CommitStateUnknownError, LanceError
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.paths import new_job
+from lance_spark.table.row_source import RowSource
+from lance_spark.table.save import (
+    APPEND,
+    CREATE,
+    CommitOptions,
+    WritePlan,
+    commit_overwrite,
+    commit_planned,
+    plan_write,
+)
+from lance_spark.table.write import FileLimits, remove_job_files, write_fragments
+
+TRUNCATE = "truncate"
+"""An overwrite that leaves the table its columns; an OVERWRITE gives it those of the new rows."""
+
+_ABORT_LOOKS = 6
+_ABORT_WAIT = 0.5
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What driver and tasks share; small, because every task gets it.
+
+    Attributes:
+        location: the branch to write to.
+        mode: CREATE, APPEND, OVERWRITE or TRUNCATE.
+        plan: how rows become files; its base is left out.
+        base_version: the version that the job builds on, None if there was no table.
+        table_types: the columns of the rows, in the types in which they are written.
+        job: names the files.
+    """
+
+    location: TableLocation
+    mode: str
+    plan: WritePlan
+    base_version: int | None
+    table_types: pa.Schema
+    limits: FileLimits
+    commit_options: CommitOptions
+    job: str
+
+    @classmethod
+    def of(
+        cls,
+        location: TableLocation,
+        base: Manifest | None,
+        columns: StructType,
+        mode: str,
+        options: WriteOptions,
+        config: Mapping[str, str] | None = None,
+    ) -> WriteJob:
+        """The job that writes rows with `columns` into the table whose version is `base`.
+
+        Args:
+            config: entries that the table's config gets with the commit, if it replaces the rows.
+
+        Raises:
+            InvalidInputError: the columns do not fit the table.
+            UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        """
+        known = None if base is None or mode == CREATE else to_arrow_schema(base.schema)
+        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), known, options.column_properties)
+        source = RowSource(types, iter(()))
+        # What goes into the table's own columns is planned as an append.
+        planned = APPEND if mode == TRUNCATE else mode
+        plan = plan_write(base, source, mode=planned, file_format_version=options.file_format_version)
+        return cls(
+            location=location,
+            mode=mode,
+            plan=replace(plan, base=None),
+            base_version=None if base is None else base.version,
+            table_types=types,
+            limits=FileLimits(options.max_rows_per_file, options.max_bytes_per_file),
+            commit_options=CommitOptions(
+                message=options.commit_message, stable_row_ids=options.enable_stable_row_ids, config=config
+            ),
+            job=new_job(),
+        )
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFragment]:
+        """The new fragments of a task with the rows of `batches`, which are as Spark hands them over."""
+        return write_fragments(
+            (from_spark_batch(batch, self.table_types) for batch in batches),
+            self.location.store,
+            self.plan.schema,
+            file_version=self.plan.file_version,
+            limits=self.limits,
+            convert=self.plan.conform,
+            job=self.job,
+        )
+
+    def commit(self, fragments: Sequence[DataFragment], *, repeated: bool) -> Manifest | None:
+        """The version with the rows of all tasks; None if there is nothing to change.
+
+        Args:
+            fragments: what the tasks wrote, in the order of the rows.
+            repeated: whether a task ran more than once, and may have left files.
+
+        Raises:
+            CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
+            CommitStateUnknownError: the store never said; the version may be there, and the files stay.
+        """
+        base = None if self.base_version is None else self.location.at(self.base_version).manifest
+        made = None if self._changes_nothing(base, fragments) else self._commit(base, fragments)
+        if repeated:
+            remove_job_files(self.location.store, self.job, keep=fragments)
+        return made
+
+    def _changes_nothing(self, base: Manifest | None, fragments: Sequence[DataFragment]) -> bool:
+        if base is None or fragments:
+            return False
+        return self.mode == APPEND or (self.mode == TRUNCATE and not len(base.fragments))
+
+    def _commit(self, base: Manifest | None, fragments: Sequence[DataFragment]) -> Manifest:
+        plan = replace(self.plan, base=base)
+        try:
+            if self.mode == TRUNCATE and base is not None:
+                return commit_overwrite(
+                    self.location, base, fragments, base.schema, plan.file_version, self.commit_options
+                )
+            return commit_planned(self.location, plan, fragments, self.mode, self.commit_options)
+        except CommitStateUnknownError:
+            raise  # The version may be there, and then it needs the files.
+        except LanceError:
+            remove_job_files(self.location.store, self.job)
+            raise
+
+    def abort(self, *, all_tasks_told: bool) -> None:
+        """Removes what the tasks have written.
+
+        Args:
+            all_tasks_told: whether every task had come to its end. Then Spark aborts after a commit that failed, and
+                whether the files may go was decided by that commit, which alone knows if its version could be there.
+        """
+        if all_tasks_told:
+            return
+        for _ in range(_ABORT_LOOKS):
+            # Tasks that Spark is still killing can finish a file after the first look.
+            remove_job_files(self.location.store, self.job)
+            time.sleep(_ABORT_WAIT)

@@ -1,0 +1,119 @@
+"""The catalog: namespaces, tables by name, and what SQL does with them."""
+
+from __future__ import annotations
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def namespace(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    name = f"lance.ns_{abs(hash(request.node.name)) % 10**8}"
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name}")
+    return name
+
+
+def location(spark: SparkSession, table: str) -> str:
+    rows = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()
+    return str(rows[0].data_type)
+
+
+def test_create_insert_select(spark: SparkSession, namespace: str) -> None:
+    table = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT NOT NULL, name STRING) USING lance TBLPROPERTIES ('owner.team' = 'x')")
+    where = location(spark, table)
+    assert lance.dataset(where).version == 1
+    assert not lance.dataset(where).schema.field("id").nullable
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, NULL)")
+    spark.sql(f"INSERT INTO {table} (name, id) VALUES ('c', 3)")
+    assert lance.dataset(where).version == 3
+    rows = [(1, "a"), (2, None), (3, "c")]
+    assert sorted(map(tuple, spark.table(table).collect())) == rows
+    assert sorted(tuple(row.values()) for row in lance.dataset(where).to_table().to_pylist()) == rows
+    assert {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}["owner.team"] == "x"
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {table} (id INT)")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table} (id INT)")
+    assert lance.dataset(where).version == 3
+
+
+def test_insert_overwrite_and_truncate_keep_the_columns(spark: SparkSession, namespace: str) -> None:
+    table = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {table} AS SELECT id, id * 2 AS twice FROM range(10)")
+    where = location(spark, table)
+    ids = [field.id() for field in lance.dataset(where).lance_schema.fields()]
+    spark.sql(f"INSERT OVERWRITE {table} SELECT id, id FROM range(3)")
+    assert lance.dataset(where).to_table().to_pydict() == {"id": [0, 1, 2], "twice": [0, 1, 2]}
+    assert [field.id() for field in lance.dataset(where).lance_schema.fields()] == ids
+    spark.sql(f"TRUNCATE TABLE {table}")
+    assert lance.dataset(where).version == 3
+    assert lance.dataset(where).count_rows() == 0
+    spark.sql(f"TRUNCATE TABLE {table}")
+    assert lance.dataset(where).version == 3
+    assert spark.table(table).columns == ["id", "twice"]
+
+
+def test_ctas_and_rtas_are_one_version(spark: SparkSession, namespace: str) -> None:
+    table = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {table} AS SELECT id FROM range(5)")
+    where = location(spark, table)
+    assert lance.dataset(where).version == 1
+    spark.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT id AS other FROM range(3)")
+    assert location(spark, table) == where
+    assert lance.dataset(where).version == 2
+    assert lance.dataset(where).to_table().to_pydict() == {"other": [0, 1, 2]}
+    spark.sql(f"REPLACE TABLE {table} (x INT)")
+    assert lance.dataset(where).version == 3
+    assert spark.table(table).columns == ["x"]
+    assert spark.sql(f"SELECT count(*) AS n FROM {table} VERSION AS OF 1").first().n == 5
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql(f"REPLACE TABLE {namespace}.missing (x INT)")
+
+
+def test_a_ctas_that_fails_leaves_no_name(spark: SparkSession, namespace: str) -> None:
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        spark.sql(f"CREATE TABLE {namespace}.t AS SELECT id / (id - 3) AS q FROM range(5)")
+    assert spark.sql(f"SHOW TABLES IN {namespace}").collect() == []
+    spark.sql(f"CREATE TABLE {namespace}.t AS SELECT id FROM range(5)")
+    assert spark.table(f"{namespace}.t").count() == 5
+
+
+def test_names(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE NAMESPACE {namespace}.inner WITH DBPROPERTIES ('a' = 'b')")
+    spark.sql(f"CREATE TABLE {namespace}.inner.t (id INT)")
+    assert [row.namespace for row in spark.sql(f"SHOW NAMESPACES IN {namespace}").collect()] == [
+        f"{namespace.removeprefix('lance.')}.inner"
+    ]
+    assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {namespace}.inner").collect()] == ["t"]
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        spark.sql(f"DROP NAMESPACE {namespace}.inner")
+    spark.sql(f"DROP TABLE {namespace}.inner.t")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql(f"DROP TABLE {namespace}.inner.t")
+    spark.sql(f"DROP TABLE IF EXISTS {namespace}.inner.t")
+    spark.sql(f"DROP NAMESPACE {namespace}.inner")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        spark.sql(f"SHOW TABLES IN {namespace}.inner")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        spark.sql(f"CREATE TABLE {namespace}.inner.t (id INT)")
+
+
+def test_dataframe_writer_v2(spark: SparkSession, namespace: str) -> None:
+    table = f"{namespace}.t"
+    spark.range(5).writeTo(table).using("lance").create()
+    where = location(spark, table)
+    spark.range(5, 7).writeTo(table).append()
+    assert lance.dataset(where).version == 2
+    spark.range(2).selectExpr("id", "id AS copy").writeTo(table).createOrReplace()
+    assert lance.dataset(where).to_table().to_pydict() == {"id": [0, 1], "copy": [0, 1]}
+    spark.range(4).selectExpr("id", "id AS copy").writeTo(table).overwritePartitions()
+    assert lance.dataset(where).count_rows() == 4
+    assert lance.dataset(where).version == 4
+    spark.range(3).selectExpr("id AS copy", "-id AS id").write.insertInto(table)
+    assert lance.dataset(where).count_rows() == 7
+    spark.range(3).write.mode("overwrite").saveAsTable(table)
+    assert lance.dataset(where).to_table().to_pydict() == {"id": [0, 1, 2]}
+    spark.range(3).write.mode("append").saveAsTable(table)
+    assert lance.dataset(where).version == 7
