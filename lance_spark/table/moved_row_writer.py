@@ -64,6 +64,10 @@ class MovedRowWriter:
         parts = np.split(origins, ends[:-1])
         return [NewFragment(fragment, part) for fragment, part in zip(fragments, parts, strict=False)]
 
+    def abort(self) -> None:
+        """Removes everything that was written."""
+        self._writer.abort()
+
     def __enter__(self) -> MovedRowWriter:
         return self
 

@@ -1,0 +1,273 @@
+"""Committing changes of many partitions as one version (docs/design/009, partitioning specification "Transaction").
+
+1. Each partition gets a version of its own, made of what readers of the whole see. Nobody reads it yet.
+2. One commit of `__manifest` names all of them; it is made only as the very next version after the one looked at.
+3. If another writer was first, partitions whose rows in `__manifest` are as they were keep their new version. The
+   others are done again on what is there now, if the conflict rules allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LanceError,
+    RetryableConflictError,
+)
+from lance_spark.namespace.catalog_entry import NAMESPACE
+from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
+from lance_spark.namespace.object_id import DELIMITER
+from lance_spark.namespace.partition_change import DropPartition, PartitionChange
+from lance_spark.namespace.partition_index import (
+    READ_BRANCH,
+    READ_TAG,
+    READ_VERSION,
+    Partition,
+    PartitionPlace,
+    rows_of,
+)
+from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.commit import RetryPolicy
+from lance_spark.table.conform import same_columns
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.paths import TRANSACTIONS
+from lance_spark.table.save import CommitOptions
+from lance_spark.table.tidy import delete_quietly
+
+_POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A change that has its version.
+
+    Attributes:
+        seen: the partition as it was in `__manifest` then, None if it was not there.
+        result: the partition with the new version, None if it goes.
+        table: where the version is.
+        before: the version that it was made of, None if there was no table.
+        made: the version; None if none was made.
+    """
+
+    seen: Partition | None
+    result: Partition | None
+    table: TableLocation
+    before: Manifest | None
+    made: Manifest | None
+
+
+def commit_changes(
+    base: PartitionedTable, changes: Sequence[PartitionChange], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version of the whole with all of `changes`; `base` if there are none.
+
+    Data files of the changes stay after an error, for the caller to remove (but not after a `CommitStateUnknownError`).
+
+    Args:
+        base: the version that the changes were made for.
+        changes: at most one for each partition.
+
+    Raises:
+        CommitConflictError: what other writers have committed does not go together with a change. Nothing is visible.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing is visible.
+    """
+    if not changes:
+        return base
+    options = options or CommitOptions()
+    commit = _PartitionedCommit(base, changes, options)
+    try:
+        return commit.run()
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        commit.withdraw()
+        raise
+
+
+class _PartitionedCommit:
+    def __init__(self, base: PartitionedTable, changes: Sequence[PartitionChange], options: CommitOptions) -> None:
+        self._base = base
+        self._changes: dict[PartitionPlace, PartitionChange] = {change.partition.place: change for change in changes}
+        if len(self._changes) < len(changes):
+            raise InvalidInputError("a commit can change each partition once")
+        self._options = options
+        self._done: dict[PartitionPlace, _Done] = {}
+        self._policy = options.policy or _POLICY
+
+    def run(self) -> PartitionedTable:
+        current = self._base
+        for attempt in range(self._policy.max_attempts):
+            self._check_columns(current)
+            open_places = [place for place in self._changes if not self._is_done(place, current)]
+            overlapped(lambda place, whole=current: self._do(place, whole), open_places, NUM_THREADS)  # type: ignore[misc]
+            rows = self._rows(current)
+            try:
+                made = current.catalog.replace_rows(current.catalog_version, rows, self._options.all_properties())
+            except CommitStateUnknownError:
+                raise
+            except CommitConflictError:
+                self._policy.wait(attempt)
+                current = current.newest()
+                continue
+            return PartitionedTable(current.root, current.storage_options, current.catalog, current.catalog.at(made))
+        raise RetryableConflictError(
+            f"other writers were first {self._policy.max_attempts} times in a row on {self._base.root}; try later",
+            table_version=current.version,
+        )
+
+    def withdraw(self) -> None:
+        """Removes the versions that nobody will read."""
+        for done in self._done.values():
+            _withdraw(done)
+
+    def _check_columns(self, current: PartitionedTable) -> None:
+        if not same_columns(current.lance_schema, self._base.lance_schema):
+            raise RetryableConflictError(
+                f"another writer has changed the columns of {current.root}. Read the table and run the operation again",
+                table_version=current.version,
+            )
+
+    def _is_done(self, place: PartitionPlace, current: PartitionedTable) -> bool:
+        done = self._done.get(place)
+        return done is not None and _told(done.seen) == _told(current.index.find(place))
+
+    def _do(self, place: PartitionPlace, whole: PartitionedTable) -> None:
+        """Makes the new version of one partition, on what `whole` has of it."""
+        change = self._changes[place]
+        if place in self._done:
+            _withdraw(self._done.pop(place))
+        seen = whole.index.find(place)
+        if seen is None:
+            if change.base is not None:
+                raise IncompatibleConflictError(
+                    f"another writer has removed the partition {change.partition.object_id} of {whole.root}. "
+                    "Read the table and decide anew",
+                    table_version=whole.version,
+                )
+            target = whole.index.below_known_levels(change.partition)
+            table, before = whole.location(target).pinned_at(0), None
+        else:
+            opened = whole.open(seen)
+            before = opened.manifest
+            if change.base is None:
+                change = self._changes[place] = change.moved_to(whole, seen, opened.manifest)
+            target, table = seen, opened.table.pinned_at(opened.manifest.version)
+        manifest = change.commit(whole, table, self._options)
+        drops = isinstance(change, DropPartition)
+        result = None if drops else _at(target, manifest, table.branch)
+        self._done[place] = _Done(seen, result, table, before, None if drops else manifest)
+
+    def _rows(self, current: PartitionedTable) -> pa.Table:
+        """All rows of `__manifest` as they are to be."""
+        rows = current.rows
+        removed = {done.seen.object_id for done in self._done.values() if done.seen and done.result is None}
+        changed = {done.result.object_id: done.result for done in self._done.values() if done.seen and done.result}
+        new = [done.result for done in self._done.values() if done.seen is None and done.result]
+        if removed:
+            rows = rows.filter(pc.invert(pc.is_in(rows[OBJECT_ID], value_set=pa.array(sorted(removed)))))
+            rows = _without_empty_levels(rows)
+        if changed:
+            rows = _with_versions(rows, changed)
+        return _with_partitions(rows, new)
+
+
+def _told(partition: Partition | None) -> tuple[object, ...] | None:
+    """What a row of `__manifest` says."""
+    if partition is None:
+        return None
+    return partition.object_id, partition.location, partition.version, partition.branch, partition.tag
+
+
+def _at(partition: Partition, manifest: Manifest, branch: str | None) -> Partition:
+    return Partition(
+        partition.spec, partition.values, partition.object_id, partition.location, manifest.version, branch
+    )
+
+
+def _withdraw(done: _Done) -> None:
+    """Removes a version and what only it names, but its data files, which are the caller's."""
+    if done.made is None or (done.before is not None and done.made.version == done.before.version):
+        return
+    manifests = done.table.history.manifests
+    try:
+        manifests.withdraw(manifests.locate(done.made.version))
+    except LanceError:
+        # Nobody reads it; the clean-up of the namespace finds it again.
+        return
+    kept = set() if done.before is None else _deletion_files(done.before)
+    for path in _deletion_files(done.made) - kept:
+        delete_quietly(done.table.store, path)
+    if done.made.transaction_file:
+        delete_quietly(done.table.store, f"{TRANSACTIONS}/{done.made.transaction_file}")
+
+
+def _deletion_files(manifest: Manifest) -> set[str]:
+    return {
+        fragment.deletion_file.path(fragment.id)
+        for fragment in manifest.fragments
+        if fragment.deletion_file is not None and fragment.deletion_file.base_id is None
+    }
+
+
+def _with_versions(rows: pa.Table, changed: Mapping[str, Partition]) -> pa.Table:
+    """`rows` with what is to be read of some partitions."""
+    ids = pa.array(list(changed), rows.schema.field(OBJECT_ID).type)
+    places = pc.index_in(rows[OBJECT_ID], value_set=ids)
+    at = np.flatnonzero(places.is_valid().to_numpy())
+    chosen = np.zeros(rows.num_rows, np.bool_)
+    chosen[at] = True
+    partitions = [changed[rows[OBJECT_ID][int(place)].as_py()] for place in at]
+    values = {
+        READ_VERSION: [partition.version for partition in partitions],
+        READ_BRANCH: [partition.branch for partition in partitions],
+        READ_TAG: [None] * len(partitions),
+    }
+    for name, told in values.items():
+        field = rows.schema.field(name)
+        column = rows[name].combine_chunks()
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        column = pc.replace_with_mask(column, pa.array(chosen), pa.array(told, field.type))
+        rows = rows.set_column(rows.schema.get_field_index(name), field, column)
+    return rows
+
+
+def _with_partitions(rows: pa.Table, new: Sequence[Partition]) -> pa.Table:
+    """`rows` and those of new partitions and of the levels above them."""
+    known: dict[str, object] = dict.fromkeys(rows[OBJECT_ID].to_pylist()) if new else {}
+    added: list[dict[str, object]] = []
+    for partition in new:
+        for row in rows_of(partition, known, rows.schema):
+            known[str(row[OBJECT_ID])] = None
+            added.append(row)
+    if not added:
+        return rows
+    columns = [pa.array([row[field.name] for row in added], field.type) for field in rows.schema]
+    return pa.concat_tables([rows, pa.Table.from_arrays(columns, schema=rows.schema)])
+
+
+def _without_empty_levels(rows: pa.Table) -> pa.Table:
+    """`rows` without the namespaces between spec and partition in which nothing is left."""
+    ids = rows[OBJECT_ID].to_pylist()
+    kinds = rows[OBJECT_TYPE].to_pylist()
+    used: set[str] = set()
+    for object_id, kind in zip(ids, kinds, strict=True):
+        if kind != NAMESPACE:
+            levels = object_id.split(DELIMITER)
+            used.update(DELIMITER.join(levels[:depth]) for depth in range(1, len(levels)))
+    kept = [
+        kind != NAMESPACE or DELIMITER not in object_id or object_id in used
+        for object_id, kind in zip(ids, kinds, strict=True)
+    ]
+    return rows.filter(pa.array(kept))
