@@ -14,12 +14,11 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.blob_columns import shown
 from lance_spark.table.changes import restore, update_config, update_metadata
 from lance_spark.table.column_verbs import ColumnVerbs
-from lance_spark.table.compaction import RewriteResult, commit_compaction, compact, run_task
-from lance_spark.table.compaction_plan import CompactionOptions, CompactionPlan, CompactionTask, plan_compaction
 from lance_spark.table.delete import delete_rows
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.limit import limited
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.merge import MergeActions, merge_rows
 from lance_spark.table.operations.successor import data_format
@@ -29,10 +28,9 @@ from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.take import take
 from lance_spark.table.update import update_rows
 from lance_spark.table.version_verbs import VersionVerbs
-from lance_spark.table.write import DEFAULT_MAX_ROWS_PER_FILE
 
 
-class Dataset(ColumnVerbs, VersionVerbs):
+class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     Attributes:
@@ -322,69 +320,3 @@ class Dataset(ColumnVerbs, VersionVerbs):
         options = CommitOptions(commit_message, transaction_properties)
         rows = RowSource.of(source, schema)
         return Dataset(self.location, merge_rows(self.location, self.manifest, rows, on, actions, options))
-
-    def compact(
-        self,
-        *,
-        target_rows_per_fragment: int = DEFAULT_MAX_ROWS_PER_FILE,
-        max_bytes_per_file: int | None = None,
-        materialize_deletions: bool = True,
-        materialize_deletions_threshold: float = 0.1,
-        batch_size: int | None = None,
-        commit_message: str | None = None,
-    ) -> Dataset:
-        """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
-
-        Rows and their stable ids stay. Rows that are rewritten keep their order, and come after those that are not, as
-        in the reference library. Indices no longer cover what was rewritten: readers scan it,
-        until the library that has made an index optimizes it. Fragments that other writers change meanwhile are left
-        as they are.
-
-        Args:
-            target_rows_per_fragment: fragments with fewer rows are joined with their neighbours; new ones have as many
-                or more, up to the double.
-            max_bytes_per_file: begins a new fragment earlier.
-            materialize_deletions: rewrites fragments with many deleted rows even if they are large.
-            materialize_deletions_threshold: many are more than this part of the rows.
-            batch_size: rows that are read at a time.
-            commit_message: kept with the version.
-
-        Raises:
-            CommitConflictError: other writers were always first. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            StorageError: the store failed. Nothing was changed.
-            UnsupportedFeatureError: this release cannot rewrite the rows, as those of tables with blob columns.
-        """
-        options = CompactionOptions(
-            target_rows_per_fragment=target_rows_per_fragment,
-            max_bytes_per_file=max_bytes_per_file,
-            materialize_deletions=materialize_deletions,
-            materialize_deletions_threshold=materialize_deletions_threshold,
-            batch_size=batch_size,
-        )
-        return Dataset(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
-
-    def plan_compaction(self, options: CompactionOptions | None = None) -> CompactionPlan:
-        """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""
-        return plan_compaction(self.location, self.manifest, options)
-
-    def run_compaction_task(self, task: CompactionTask) -> RewriteResult:
-        """What a task of a plan for this version has written; no version has it before `commit_compaction`.
-
-        Raises:
-            InvalidInputError: the task is for another version.
-            StorageError: the store failed. Nothing is left behind.
-        """
-        return run_task(self.location, self.manifest, task)
-
-    def commit_compaction(self, results: Sequence[RewriteResult], *, commit_message: str | None = None) -> Dataset:
-        """The version with what tasks wrote from this one, but for fragments that other writers have changed since.
-
-        After a store that did not answer it may be called again with the same results.
-
-        Raises:
-            CommitConflictError: nothing can be committed any more. What was written is removed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-        """
-        options = CommitOptions(message=commit_message)
-        return Dataset(self.location, commit_compaction(self.location, self.manifest, results, options))

@@ -121,7 +121,11 @@ class History:
         except CorruptFileError as error:
             raise error.at(path=path) from None
 
-    def _decoded(self, data: pa.Buffer, path: str, version: int) -> ManifestFile:
+    def decode(self, data: pa.Buffer | bytes, location: ManifestLocation) -> ManifestFile:
+        """The version whose manifest file is at `location`, from its bytes."""
+        return self._decoded(data, location.path, location.version)
+
+    def _decoded(self, data: pa.Buffer | bytes, path: str, version: int) -> ManifestFile:
         file = ManifestFile.decode(data, f"{self.store.uri}/{path}")
         manifest = file.manifest
         if manifest.version != version:
