@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.blob_columns import shown
-from lance_spark.table.column_commit import Evolution, Values, commit_evolution, options_of
+from lance_spark.table.column_commit import Evolution, NewColumns, commit_evolution, options_of
 from lance_spark.table.column_files import PlacedBatch
 from lance_spark.table.field_ids import next_field_id
 from lance_spark.table.fragment import DataFragment
@@ -24,9 +25,9 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.new_columns import (
     Assembler,
     BatchFunction,
+    ColumnSource,
     FunctionColumns,
     KeyedColumns,
-    NewColumns,
     SqlColumns,
     around,
     arrow_fields,
@@ -134,7 +135,7 @@ def _new_columns(
     read_columns: Sequence[str] | None,
     schema: pa.Schema | None,
     batch_size: int | None,
-) -> NewColumns:
+) -> ColumnSource:
     known = readable(base)
     if rows is not None:
         return KeyedColumns.of(*rows, known)
@@ -169,29 +170,37 @@ def _first_result(
     return called(function, empty.select(list(given))).schema
 
 
-def _evolution(table: TableLocation, base: Manifest, new: NewColumns, batch_size: int | None) -> Evolution:
+def _evolution(table: TableLocation, base: Manifest, new: ColumnSource, batch_size: int | None) -> Evolution:
     fields = arrow_fields(base.schema, new.fields)
     addition = with_added(base.schema, fields, next_field_id(table.history, base))
     wanted = None if new.read_columns is None else [*new.read_columns, *around(base.schema, addition.added)]
     by_place = isinstance(new, KeyedColumns) and _is_by_place(new.lookup.names, base)
     return Evolution(
         addition.schema,
-        addition.added,
-        _values(base, new, wanted, Assembler(base.schema, addition.added), batch_size),
+        _Computed(base, new, wanted, addition.added, batch_size),
         Recomputed.BY_PLACE if by_place else Recomputed.ALWAYS,
     )
 
 
-def _values(
-    base: Manifest, new: NewColumns, wanted: Sequence[str] | None, assemble: Assembler, batch_size: int | None
-) -> Values:
-    def values(fragment: DataFragment, bases: Bases) -> Iterator[PlacedBatch]:
-        scan = scan_of(bases, base, wanted, batch_size)
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """Values of new columns for the rows of fragments."""
+
+    base: Manifest
+    source: ColumnSource
+    wanted: Sequence[str] | None
+    added: LanceSchema
+    batch_size: int | None
+
+    def __call__(self, fragment: DataFragment, bases: Bases) -> NewColumns:
+        return NewColumns(self.added, self._batches(fragment, bases))
+
+    def _batches(self, fragment: DataFragment, bases: Bases) -> Iterator[PlacedBatch]:
+        assemble = Assembler(self.base.schema, self.added)
+        scan = scan_of(bases, self.base, self.wanted, self.batch_size)
         for batch in scan.read_fragment(fragment):
             offsets = split_addresses(batch.column(ROW_ADDRESS).to_numpy())[1]
-            yield PlacedBatch(offsets, assemble(batch, new.values(batch)))
-
-    return values
+            yield PlacedBatch(offsets, assemble(batch, self.source.values(batch)))
 
 
 def readable(base: Manifest) -> pa.Schema:

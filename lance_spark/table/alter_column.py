@@ -6,11 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.layouts.base import RowRanges
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, to_arrow_type, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -18,8 +16,8 @@ from lance_spark.schema.projection import find, parse_path, prune
 from lance_spark.schema.widening import check_widening
 from lance_spark.table.bases import Bases
 from lance_spark.table.changes import update_field_metadata
-from lance_spark.table.column_commit import Evolution, commit_evolution, options_of
-from lance_spark.table.column_files import PlacedBatch
+from lance_spark.table.column_commit import Evolution, NewColumns, commit_evolution, options_of
+from lance_spark.table.column_files import PlacedBatch, physical_batches
 from lance_spark.table.field_ids import next_field_id
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.fragment_reader import FragmentReader
@@ -28,9 +26,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.row_changes import run_on_newest
 from lance_spark.table.save import CommitOptions
-from lance_spark.table.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
 from lance_spark.table.schema_changes import check_followable, check_nulls, forbids_more_nulls, project
-from lance_spark.table.window import Window
 
 COMMENT = "comment"
 """The entry of a field's metadata that holds its comment."""
@@ -125,7 +121,7 @@ def _conversion(table: TableLocation, base: Manifest, change: Alteration, dtype:
     schema = _with_field(target, old.id, converted)
     before = prune((along[0],), {old.id})[0]
     after = prune(schema.fields, {new_id})[0]
-    return Evolution(schema, LanceSchema((after,)), _Converted(before, after), preserves_nullability=preserves)
+    return Evolution(schema, _Converted(before, after), preserves_nullability=preserves)
 
 
 def _with_field(schema: LanceSchema, field_id: FieldId, change: evolution.FieldChange) -> LanceSchema:
@@ -139,24 +135,20 @@ class _Converted:
     before: Field
     after: Field
 
-    def __call__(self, fragment: DataFragment, bases: Bases) -> Iterator[PlacedBatch]:
-        reader = FragmentReader(fragment, bases)
-        columns = reader.columns([self.before])
-        widths = [(self.before, columns.encoded_widths()[0])]
-        window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, widths)
+    def __call__(self, fragment: DataFragment, bases: Bases) -> NewColumns | None:
+        held = {field_id for file in fragment.files for field_id in file.columns()}
+        if not any(node.id in held for node in self.before.walk()):
+            return None  # It is null in all rows.
+        return NewColumns(LanceSchema((self.after,), {}), self._batches(FragmentReader(fragment, bases)))
+
+    def _batches(self, reader: FragmentReader) -> Iterator[PlacedBatch]:
         schema = pa.schema([to_arrow_field(self.after)])
-        start = 0
-        while start < reader.num_rows:
-            stop = min(start + window.num_rows, reader.num_rows)
-            (column,) = columns.read(RowRanges.of(start, stop))
-            window.adapt(stop - start, column.nbytes)
-            table = pa.Table.from_arrays([_cast(column, schema.field(0))], schema=schema)
-            for batch in table.combine_chunks().to_batches():
-                yield PlacedBatch(np.arange(start, start + batch.num_rows), batch)
-                start += batch.num_rows
+        for placed in physical_batches(reader, [self.before]):
+            column = _cast(placed.batch.column(0), schema.field(0))
+            yield PlacedBatch(placed.offsets, pa.RecordBatch.from_arrays([column], schema=schema))
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -19,17 +19,17 @@ import pyarrow as pa
 import pyroaring
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
-from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.evolution import with_added
-from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.schema.projection import find
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.bases import Bases
 from lance_spark.table.column_commit import column_file_version, options_of
-from lance_spark.table.column_files import PlacedBatch, write_column_file
+from lance_spark.table.column_files import PlacedBatch, physical_batches, write_column_file
 from lance_spark.table.commit import Commit, NewTable
 from lance_spark.table.features import check_writable
 from lance_spark.table.field_ids import next_field_id
@@ -42,11 +42,10 @@ from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import DATA
 from lance_spark.table.row_address import UInt64Array, split_addresses
 from lance_spark.table.save import DEFAULT_FILE_VERSION, CommitOptions
-from lance_spark.table.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
+from lance_spark.table.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.schema_changes import check_followable
 from lance_spark.table.tidy import delete_quietly
 from lance_spark.table.transaction import Transaction
-from lance_spark.table.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,8 @@ def plan_new_columns(
             raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
     nullable = pa.schema([field.with_nullable(True) for field in fields])
     addition = with_added(base.schema, nullable, next_field_id(table.history, base))
-    file_version = column_file_version(base, addition.added)
+    file_version = column_file_version(base)
+    require_writable(addition.added, file_version)
     return BackfillPlan(base.version, addition.schema, addition.added, False, file_version, job)
 
 
@@ -122,7 +122,9 @@ def plan_new_values(
     if not columns or len(set(columns)) != len(columns):
         raise InvalidInputError(f"{list(columns)} are no columns to change")
     written = LanceSchema(tuple(find(base.schema, (name,))[0] for name in columns), {})
-    return BackfillPlan(base.version, base.schema, written, True, column_file_version(base, written), job)
+    file_version = column_file_version(base)
+    require_writable(written, file_version)
+    return BackfillPlan(base.version, base.schema, written, True, file_version, job)
 
 
 def write_backfill(
@@ -289,22 +291,18 @@ class _Rows:
 
 def _replaced(fragment: DataFragment, bases: Bases, plan: BackfillPlan, new: _Rows) -> Iterator[PlacedBatch]:
     """All rows of the fragment, those of `new` with their values."""
-    reader = FragmentReader(fragment, bases)
-    columns = reader.columns(plan.written.fields)
-    widths: list[tuple[Field, float]] = list(zip(plan.written.fields, columns.encoded_widths(), strict=True))
-    window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, widths)
-    start = 0
-    while start < reader.num_rows:
-        stop = min(start + window.num_rows, reader.num_rows)
-        old = columns.read(RowRanges.of(start, stop))
-        window.adapt(stop - start, sum(column.nbytes for column in old))
-        first, last = np.searchsorted(new.offsets, [start, stop])
-        sources = np.arange(stop - start)
-        sources[new.offsets[first:last] - start] = stop - start + np.arange(last - first)
+    for old in physical_batches(FragmentReader(fragment, bases), plan.written.fields):
+        start, num_rows = int(old.offsets[0]), old.batch.num_rows
+        first, last = np.searchsorted(new.offsets, [start, start + num_rows])
+        if first == last:
+            yield old
+            continue
+        sources = np.arange(num_rows)
+        sources[new.offsets[first:last] - start] = num_rows + np.arange(last - first)
         arrays = []
-        for column, fresh in zip(old, new.table.columns, strict=True):
-            both = pa.chunked_array([*column.chunks, *take_chunked(fresh, new.order[first:last]).chunks], column.type)
-            arrays.append(take_chunked(both, sources) if last > first else column)
+        for column, fresh in zip(old.batch.columns, new.table.columns, strict=True):
+            both = pa.chunked_array([column, *take_chunked(fresh, new.order[first:last]).chunks], column.type)
+            arrays.append(take_chunked(both, sources))
         table = pa.Table.from_arrays(arrays, schema=plan.arrow_schema).combine_chunks()
         for batch in table.to_batches():
             yield PlacedBatch(np.arange(start, start + batch.num_rows), batch)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CommitStateUnknownError, UnsupportedFeatureError
-from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
@@ -29,10 +28,23 @@ from lance_spark.table.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.tidy import delete_quietly
 from lance_spark.table.transaction import Transaction
 
-Values = Callable[[DataFragment, Bases], Iterator[PlacedBatch]]
-"""The values of the written columns for rows of a fragment, in the order of the rows."""
 
-_NO_COLUMNS = LanceSchema(())
+@dataclass(frozen=True, slots=True)
+class NewColumns:
+    """Columns for a fragment.
+
+    Attributes:
+        schema: the columns, below the fields around them.
+        batches: values for rows of the fragment, in the order of the rows.
+    """
+
+    schema: LanceSchema
+    batches: Iterator[PlacedBatch]
+
+
+Values = Callable[[DataFragment, Bases], NewColumns | None]
+"""The columns that a new file of a fragment gets; None for no file."""
+
 _WRITABLE = (FileVersion.V2_1, FileVersion.V2_2)
 
 
@@ -42,14 +54,12 @@ class Evolution:
 
     Attributes:
         schema: the new schema; its metadata is not looked at.
-        written: the columns of the new files, below the fields around them; without fields no file is written.
-        values: of these columns.
+        values: what new files hold; None for no files at all.
         recomputed: which newer versions it can follow.
         preserves_nullability: whether no row of another writer can offend against the schema.
     """
 
     schema: LanceSchema
-    written: LanceSchema = _NO_COLUMNS
     values: Values | None = None
     recomputed: Recomputed = Recomputed.ALWAYS
     preserves_nullability: bool = True
@@ -69,7 +79,7 @@ def commit_evolution(
         UnsupportedFeatureError: this release cannot write to the table, or not such columns.
     """
     check_writable(base.writer_flags, table.uri)
-    files = _ColumnFiles(table, evolution, column_file_version(base, evolution.written))
+    files = _ColumnFiles(table, evolution, base)
     made: Manifest | None = None
     unknown = False
     try:
@@ -91,22 +101,20 @@ def options_of(options: CommitOptions | None) -> CommitOptions:
     return CommitOptions() if options is None else options
 
 
-def column_file_version(base: Manifest, written: LanceSchema) -> FileVersion:
+def column_file_version(base: Manifest) -> FileVersion:
     """The version of new files beside those of `base`.
 
     Raises:
-        UnsupportedFeatureError: the table is a legacy one, or files of this version cannot hold the columns.
+        UnsupportedFeatureError: the table is a legacy one.
     """
     known = data_format(base)
-    if known is FileVersion.V0_1 and written.fields:
+    if known is FileVersion.V0_1:
         raise UnsupportedFeatureError(
             "a table of the legacy file version cannot get columns with values; overwrite it with a newer one",
             feature="file version",
             version=known.value,
         )
-    version = known if known in _WRITABLE else DEFAULT_FILE_VERSION
-    require_writable(written, version)
-    return version
+    return known if known in _WRITABLE else DEFAULT_FILE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +128,11 @@ class _Source:
 class _ColumnFiles:
     """The files that were written for an evolution."""
 
-    def __init__(self, table: TableLocation, evolution: Evolution, file_version: FileVersion) -> None:
+    def __init__(self, table: TableLocation, evolution: Evolution, base: Manifest) -> None:
         self._table = table
         self._evolution = evolution
-        self._file_version = file_version
-        self._files: dict[_Source, DataFile] = {}
+        self._file_version = DEFAULT_FILE_VERSION if evolution.values is None else column_file_version(base)
+        self._files: dict[_Source, DataFile | None] = {}
 
     def from_version(self, manifest: Manifest) -> Merge:
         """The operation that makes the columns of `manifest`, the version that was read or a newer one."""
@@ -141,7 +149,7 @@ class _ColumnFiles:
             schema,
             self._evolution.preserves_nullability,
             recomputed=self._evolution.recomputed,
-            new_files=frozenset(file.path for file in self._files.values()),
+            new_files=frozenset(file.path for file in self._files.values() if file is not None),
         )
 
     def _with_file(
@@ -149,23 +157,24 @@ class _ColumnFiles:
     ) -> table_pb2.DataFragment:
         source = _Source(fragment.id, fragment.files)
         if source not in self._files:
-            num_rows = FragmentReader(fragment, bases).num_rows
-            self._files[source] = write_column_file(
-                self._table.store,
-                self._evolution.written,
-                values(fragment, bases),
-                num_rows,
-                file_version=self._file_version,
-            )
+            new = values(fragment, bases)
+            self._files[source] = None if new is None else self._written(fragment, bases, new)
+        file = self._files[source]
+        if file is None:
+            return message
         copy = table_pb2.DataFragment()
         copy.CopyFrom(message)
-        copy.files.append(self._files[source].to_proto())
+        copy.files.append(file.to_proto())
         return copy
+
+    def _written(self, fragment: DataFragment, bases: Bases, new: NewColumns) -> DataFile:
+        num_rows = FragmentReader(fragment, bases).num_rows
+        return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=self._file_version)
 
     def remove(self, but_those_of: Manifest | None = None) -> None:
         """Removes the files that were written, but those that a version names."""
         messages = () if but_those_of is None else but_those_of.fragments.messages
         kept = {file.path for message in messages for file in message.files}
         for file in self._files.values():
-            if file.path not in kept:
+            if file is not None and file.path not in kept:
                 delete_quietly(self._table.store, f"{DATA}/{file.path}")

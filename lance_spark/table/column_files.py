@@ -6,7 +6,7 @@ What stands at deleted rows is of no consequence: null, or where null is not all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,16 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
-from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.schema.field import LanceSchema
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.fragment import DataFile
+from lance_spark.table.fragment_reader import FragmentReader
 from lance_spark.table.paths import DATA, new_data_file_name
+from lance_spark.table.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
 from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.window import Window
 
 _PIECE_ROWS = 1 << 16
 
@@ -38,6 +42,21 @@ class PlacedBatch:
 
     offsets: Int64Array
     batch: pa.RecordBatch
+
+
+def physical_batches(reader: FragmentReader, fields: Sequence[Field]) -> Iterator[PlacedBatch]:
+    """All rows of a fragment, deleted ones included, in columns of the table, nested ones pruned to what is wanted."""
+    columns = reader.columns(fields)
+    window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, list(zip(fields, columns.encoded_widths(), strict=True)))
+    schema = pa.schema([to_arrow_field(field) for field in fields])
+    start = 0
+    while start < reader.num_rows:
+        stop = min(start + window.num_rows, reader.num_rows)
+        table = pa.Table.from_arrays(columns.read(RowRanges.of(start, stop)), schema=schema)
+        window.adapt(stop - start, table.nbytes)
+        for batch in table.combine_chunks().to_batches():
+            yield PlacedBatch(np.arange(start, start + batch.num_rows), batch)
+            start += batch.num_rows
 
 
 def write_column_file(

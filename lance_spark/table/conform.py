@@ -56,7 +56,7 @@ class Conformer:
         if not batch.schema.equals(self._given):
             raise InvalidInputError("the batches to write differ in their schemas")
         try:
-            arrays = [_convert(batch.column(target.name), target.type) for target in self._targets]
+            arrays = [converted(batch.column(target.name), target.type) for target in self._targets]
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"the batch does not fit into the table's types: {error}") from error
         if not arrays:
@@ -126,8 +126,8 @@ def _storage(dtype: pa.DataType) -> pa.DataType:
     return dtype
 
 
-def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """`array` as `wanted`; the types have been checked."""
+def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """`array` as `wanted`, whose types go together: members of structs by name, null where there is none."""
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     if array.type == wanted:
@@ -139,11 +139,11 @@ def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pt.is_list(wanted) or pt.is_large_list(wanted):
         return _convert_list(array, wanted)
     if pt.is_fixed_size_list(wanted):
-        items = _convert(array.values, wanted.value_type)
+        items = converted(array.values, wanted.value_type)
         return pa.Array.from_buffers(wanted, len(array), array.buffers()[:1], offset=array.offset, children=[items])
     if pt.is_map(wanted):
         entries = pa.struct([wanted.key_field, wanted.item_field])
-        keys, items = _convert(array.keys, wanted.key_type), _convert(array.items, wanted.item_type)
+        keys, items = converted(array.keys, wanted.key_type), converted(array.items, wanted.item_type)
         children = [pa.StructArray.from_arrays([keys, items], fields=list(entries))]
         return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=children)
     return array.cast(wanted)
@@ -153,7 +153,7 @@ def _convert_struct(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
     children = []
     for field in wanted:
         number = array.type.get_field_index(field.name)
-        child = pa.nulls(len(array), field.type) if number < 0 else _convert(array.field(number), field.type)
+        child = pa.nulls(len(array), field.type) if number < 0 else converted(array.field(number), field.type)
         children.append(child)
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
@@ -163,5 +163,5 @@ def _convert_list(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pt.is_list(array.type) != pt.is_list(wanted):
         flavour = pa.list_ if pt.is_list(wanted) else pa.large_list
         array = array.cast(flavour(array.type.value_field))
-    items = _convert(array.values, wanted.value_type)
+    items = converted(array.values, wanted.value_type)
     return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=[items])

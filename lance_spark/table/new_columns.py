@@ -24,7 +24,7 @@ from lance_spark.table.key_lookup import KeyLookup
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-class NewColumns(Protocol):
+class ColumnSource(Protocol):
     """Where the values of new columns come from.
 
     Attributes:

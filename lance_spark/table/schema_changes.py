@@ -12,6 +12,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema import evolution
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.blob_columns import shown
+from lance_spark.table.column_commit import Evolution, commit_evolution
 from lance_spark.table.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
@@ -21,6 +22,7 @@ from lance_spark.table.paths import is_detached
 from lance_spark.table.row_changes import run_on_newest
 from lance_spark.table.save import CommitOptions
 from lance_spark.table.scan import Scan
+from lance_spark.table.stand_ins import StandIns
 from lance_spark.table.transaction import Transaction
 
 Change = Callable[[LanceSchema], LanceSchema]
@@ -40,7 +42,17 @@ def drop_columns(
         UnsupportedFeatureError: this release cannot write to the table.
     """
     wanted = _texts(paths)
-    return project(table, base, lambda schema: evolution.without(schema, wanted), options)
+    options = options or CommitOptions()
+
+    def once(version: Manifest) -> Manifest:
+        check_followable(version)
+        schema = evolution.without(version.schema, wanted)
+        stand_ins = StandIns(version.schema, schema)
+        if any(stand_ins.columns_of(message) for message in version.fragments.messages):
+            return commit_evolution(table, version, Evolution(schema, stand_ins), options)
+        return _project_once(table, version, schema, options)
+
+    return run_on_newest(table, base, options.policy, once)
 
 
 def rename_columns(
@@ -78,12 +90,16 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
         if schema == version.schema:
             return version
         check_nulls(table, version, schema)
-        operation = Project(schema.fields, not forbids_more_nulls(version.schema, schema))
-        transaction = Transaction.new(version.version, operation, options.all_properties())
-        new_table = NewTable(data_format(version) or FileVersion.V2_2)
-        return Commit(table.history, version, transaction, new_table, options.policy).run()
+        return _project_once(table, version, schema, options)
 
     return run_on_newest(table, base, options.policy, once)
+
+
+def _project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:
+    operation = Project(schema.fields, not forbids_more_nulls(base.schema, schema))
+    transaction = Transaction.new(base.version, operation, options.all_properties())
+    new_table = NewTable(data_format(base) or FileVersion.V2_2)
+    return Commit(table.history, base, transaction, new_table, options.policy).run()
 
 
 def check_followable(base: Manifest) -> None:
