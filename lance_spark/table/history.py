@@ -66,11 +66,11 @@ class History:
     def moved_to(self, version: int) -> None:
         """Takes note that a commit on this history has made `version`."""
 
-    def load_latest(self) -> ManifestFile:
-        """The newest version.
+    def find_latest(self) -> ManifestFile | None:
+        """The newest version, None if there is no table.
 
         Raises:
-            NotFoundError: there is no table.
+            NotFoundError: what knows the versions names one that is not there.
         """
         for last_try in (False, True):
             location = self.latest_location()
@@ -81,7 +81,18 @@ class History:
             except NotFoundError:
                 if last_try:  # The first time a clean-up or a migration may have come in between.
                     raise
-        raise NotFoundError(f"there is no table at {self.store.uri}")
+        return None
+
+    def load_latest(self) -> ManifestFile:
+        """The newest version.
+
+        Raises:
+            NotFoundError: there is no table.
+        """
+        found = self.find_latest()
+        if found is None:
+            raise NotFoundError(f"there is no table at {self.store.uri}")
+        return found
 
     def load(self, version: int) -> ManifestFile:
         """The version `version`, a detached one too.

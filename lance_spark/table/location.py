@@ -77,12 +77,8 @@ class TableLocation:
 
     def latest(self) -> Manifest | None:
         """The newest version, None if there is no table."""
-        try:
-            return self.history.load_latest().manifest
-        except NotFoundError:
-            if self.history.latest_location() is not None:
-                raise
-            return None
+        found = self.history.find_latest()
+        return None if found is None else found.manifest
 
     def at(self, version: int) -> ManifestFile:
         """The version with this number.

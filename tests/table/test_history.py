@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.paths import ManifestNaming, branch_path, parse_manifest_name, tag_path
 
 
@@ -228,3 +231,19 @@ def test_the_newest_version_may_vanish_between_listing_and_reading(uri: str) -> 
     assert newest is not None
     (Path(uri) / newest.path).unlink()
     assert location.history.load_latest().manifest.version == 2
+
+
+def test_a_table_that_is_created_while_it_is_looked_for() -> None:
+    uri = f"memory://{uuid.uuid4().hex}"
+    location = TableLocation(uri)
+
+    class Late(History):
+        def latest_location(self) -> ManifestLocation | None:
+            found = super().latest_location()
+            if found is None:
+                lance_spark.write(pa.table({"a": [1]}), uri)
+            return found
+
+    location.history = Late(location.store)
+    assert location.latest() is None
+    assert lance_spark.open(uri).version == 1
