@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NewType
 
 from lance_spark.errors import NotFoundError
@@ -21,7 +20,6 @@ TOMBSTONE_FIELD_ID = FieldId(-2)
 MAX_DEPTH = 100
 """How deep fields may nest, top-level fields being at depth 0."""
 
-_EMPTY: Mapping[str, bytes] = MappingProxyType({})
 _YES = frozenset({b"true", b"1", b"on", b"yes", b"y"})
 
 
@@ -52,7 +50,7 @@ class Field:
     logical_type: str
     nullable: bool = True
     children: tuple[Field, ...] = ()
-    metadata: Mapping[str, bytes] = field(default_factory=lambda: _EMPTY)
+    metadata: Mapping[str, bytes] = field(default_factory=dict)
     encoding: int = 0
     dictionary: DictionaryLocation | None = None
     extension_name: str = ""
@@ -76,7 +74,7 @@ class LanceSchema:
     """The fields of a table or file and the schema's own metadata."""
 
     fields: tuple[Field, ...]
-    metadata: Mapping[str, bytes] = field(default_factory=lambda: _EMPTY)
+    metadata: Mapping[str, bytes] = field(default_factory=dict)
 
     def walk(self) -> Iterator[Field]:
         """All fields depth-first."""

@@ -40,7 +40,7 @@ from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.scan import Scan
 from lance_spark.table.value_equality import BoolArray, equal_values
-from lance_spark.table.version_diff import RowPairs, RowSet, Version, diff_versions
+from lance_spark.table.version_diff import NEW_MEANING, RowPairs, RowSet, Version, diff_versions, same_field_ids
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 
@@ -50,8 +50,6 @@ CHANGE_FIELDS = (
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC"), nullable=False),
 )
 
-# Fields of different versions have the same id and meaning unless one of these lies between them.
-_NEW_FIELD_IDS = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, OperationKind.UNKNOWN})
 _KEPT_FRAGMENTS = 200_000
 _NUM_THREADS = 8
 _PAIRS_AT_ONCE = 1 << 16
@@ -158,26 +156,62 @@ class _Planner:
         self._range = versions
         self._columns = columns
         self._kept: dict[int, Manifest] = {}
-        self._num_kept = 0
+        self._kinds: dict[int, OperationKind] = {}
+        self._schemas: dict[int, LanceSchema] = {}
 
     def plan(self) -> ChangeFeed:
         first, last = self._range.first, self._range.last
         numbers = list(range(first, last + 1))
-        kinds = dict(zip(numbers, overlapped(self._kind, numbers, _NUM_THREADS), strict=True))
+        self._look_at(numbers)
         end = self._manifest(max(last, 1))
-        fields = tuple(nullable(top) for top in shown(end.schema, data_format(end)).fields)
-        wanted = LanceSchema(fields, end.schema.metadata)
-        schema = self._schema(wanted, end)
-        view = _View(self._table, schema, wanted, self._columns)
-        newest_break = max((number for number, kind in kinds.items() if kind in _NEW_FIELD_IDS), default=0)
+        fields = tuple(nullable(top) for top in _shown(end).fields)
+        wanted = {last: LanceSchema(fields, end.schema.metadata)}
+        schema = self._schema(wanted[last], end)
+        same_ids: dict[int, bool] = {}
+        for number in reversed(numbers):
+            wanted[number - 1], same_ids[number] = self._one_back(wanted[number], number)
         tasks: list[ChangeTask] = []
         for number in numbers:
-            has_parent = number > 1 and kinds[number] is not OperationKind.CLONE
-            before = self._manifest(number - 1) if has_parent else None
-            after = self._manifest(number)
-            tasks += view.tasks(before, after, kinds[number], number > newest_break, number >= newest_break)
+            before, after = self._before(number), self._manifest(number)
+            step = _Step(self._table, before, after, self._kinds[number], same_ids[number])
+            tasks += step.tasks(_View(schema, self._columns, wanted[number - 1], wanted[number]))
             self._kept.pop(number - 1, None)
         return ChangeFeed(schema, tuple(tasks))
+
+    def _look_at(self, numbers: Sequence[int]) -> None:
+        """Learns what made the versions and what columns they have; their manifests are kept while they are few."""
+        num_fragments = 0
+        for start in range(0, len(numbers), _NUM_THREADS):
+            chunk = numbers[start : start + _NUM_THREADS]
+            for number, (manifest, kind) in zip(chunk, overlapped(self._fact, chunk, _NUM_THREADS), strict=True):
+                self._kinds[number] = kind
+                self._schemas[number] = _shown(manifest)
+                num_fragments += len(manifest.fragments)
+                if num_fragments <= _KEPT_FRAGMENTS:
+                    self._kept[number] = manifest
+
+    def _fact(self, number: int) -> tuple[Manifest, OperationKind]:
+        file = self._load(number)
+        transaction = self._table.history.transaction(file)
+        return file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind
+
+    def _has_before(self, number: int) -> bool:
+        """False for the version that began the table or the branch."""
+        return number > 1 and self._kinds[number] is not OperationKind.CLONE
+
+    def _before(self, number: int) -> Manifest | None:
+        return self._manifest(number - 1) if self._has_before(number) else None
+
+    def _one_back(self, wanted: LanceSchema, number: int) -> tuple[LanceSchema, bool]:
+        """(the columns as the version before has them, whether field ids mean the same in both versions)."""
+        if not self._has_before(number):
+            return wanted, True
+        if number - 1 not in self._schemas:
+            self._schemas[number - 1] = _shown(self._manifest(number - 1))
+        same_ids = self._kinds[number] not in NEW_MEANING or same_field_ids(
+            self._manifest(number - 1), self._manifest(number)
+        )
+        return found_in(wanted, self._schemas[number], self._schemas[number - 1], by_id=same_ids), same_ids
 
     def _schema(self, wanted: LanceSchema, end: Manifest) -> pa.Schema:
         taken = {field.name for field in CHANGE_FIELDS}
@@ -191,14 +225,6 @@ class _Planner:
         if clash:
             raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as the feed has; leave it out")
         return pa.schema([*scan.arrow_schema, *CHANGE_FIELDS], metadata=scan.arrow_schema.metadata)
-
-    def _kind(self, number: int) -> OperationKind:
-        file = self._load(number)
-        transaction = self._table.history.transaction(file)
-        self._num_kept += len(file.manifest.fragments)
-        if self._num_kept <= _KEPT_FRAGMENTS:
-            self._kept[number] = file.manifest
-        return OperationKind.UNKNOWN if transaction is None else transaction.operation.kind
 
     def _manifest(self, number: int) -> Manifest:
         if number not in self._kept:
@@ -215,58 +241,65 @@ class _Planner:
             ) from None
 
 
+@dataclass(frozen=True, slots=True)
 class _View:
-    """How the rows of different versions become rows of one feed."""
+    """How the rows of two neighbouring versions become rows of the feed.
+
+    Attributes:
+        schema: of the feed.
+        columns: what was asked for.
+        before, after: the columns of the last version as the two versions have them.
+    """
+
+    schema: pa.Schema
+    columns: Sequence[str] | None
+    before: LanceSchema
+    after: LanceSchema
+
+    def scan(self, schema: LanceSchema, version: Version) -> Scan:
+        stable = version.manifest.has_stable_row_ids
+        return Scan.of(schema, version.bases, columns=self.columns, stable_row_ids=stable)
+
+
+class _Step:
+    """One version and the one before it, None if there is none."""
 
     def __init__(
-        self, table: TableLocation, schema: pa.Schema, wanted: LanceSchema, columns: Sequence[str] | None
+        self, table: TableLocation, before: Manifest | None, after: Manifest, kind: OperationKind, same_ids: bool
     ) -> None:
-        self._table = table
-        self._schema = schema
-        self._wanted = wanted
-        self._columns = columns
+        self._before = None if before is None else Version(before, table.bases(before))
+        self._after = Version(after, table.bases(after))
+        self._kind = kind
+        self._same_ids = same_ids
 
-    def tasks(
-        self, before: Manifest | None, after: Manifest, kind: OperationKind, by_id_before: bool, by_id_after: bool
-    ) -> Iterator[ChangeTask]:
-        """The changes of one version.
-
-        Args:
-            by_id_before, by_id_after: whether field ids of these versions mean the same in the last one.
-        """
-        bases = self._table.bases(after)
-        old = None if before is None else Version(before, self._table.bases(before))
-        diff = diff_versions(old, Version(after, bases), kind)
-        commit = Commit(after.version, after.timestamp_nanos)
-        scan_after = self._scan(Version(after, bases), by_id_after)
-        scan_before = scan_after if old is None else self._scan(old, by_id_before)
+    def tasks(self, view: _View) -> Iterator[ChangeTask]:
+        """What the version has changed."""
+        diff = diff_versions(self._before, self._after, self._kind, self._same_ids)
+        commit = Commit(self._after.manifest.version, self._after.manifest.timestamp_nanos)
+        after = view.scan(view.after, self._after)
+        before = after if self._before is None else view.scan(view.before, self._before)
         for change_type, sets, scan in (
-            (ChangeType.DELETE, diff.deleted, scan_before),
-            (ChangeType.UPDATE_PREIMAGE, diff.preimages, scan_before),
-            (ChangeType.UPDATE_POSTIMAGE, diff.postimages, scan_after),
-            (ChangeType.INSERT, diff.inserted, scan_after),
+            (ChangeType.DELETE, diff.deleted, before),
+            (ChangeType.UPDATE_PREIMAGE, diff.preimages, before),
+            (ChangeType.UPDATE_POSTIMAGE, diff.postimages, after),
+            (ChangeType.INSERT, diff.inserted, after),
         ):
             for rows in sets:
-                yield RowsTask(self._schema, commit, change_type, scan, rows)
+                yield RowsTask(view.schema, commit, change_type, scan, rows)
         for pairs in diff.maybe_updated:
-            assert old is not None
-            compared = self._compared(old, Version(after, bases), pairs.fields)
-            yield PairsTask(self._schema, commit, scan_before, scan_after, *compared, pairs)
+            yield PairsTask(view.schema, commit, before, after, *self._compared(pairs.fields), pairs)
 
-    def _scan(self, version: Version, by_id: bool) -> Scan:
-        manifest = version.manifest
-        schema = found_in(self._wanted, shown(manifest.schema, data_format(manifest)), by_id=by_id)
-        return Scan.of(schema, version.bases, columns=self._columns, stable_row_ids=manifest.has_stable_row_ids)
+    def _compared(self, names: Sequence[str]) -> tuple[Scan, Scan]:
+        """The columns `names` of the newer version, in both versions."""
+        assert self._before is not None
+        here, there = _shown(self._after.manifest), _shown(self._before.manifest)
+        now = LanceSchema(tuple(nullable(top) for top in here.fields if top.name in names), {})
+        then = found_in(now, here, there, by_id=self._same_ids)
+        return Scan.of(then, self._before.bases), Scan.of(now, self._after.bases)
 
-    def _compared(self, before: Version, after: Version, names: Sequence[str]) -> tuple[Scan, Scan]:
-        """The columns `names` of the version `after`, in both versions."""
-        now = shown(after.manifest.schema, data_format(after.manifest))
-        fields = LanceSchema(tuple(nullable(top) for top in now.fields if top.name in names))
-        then = found_in(fields, shown(before.manifest.schema, data_format(before.manifest)), by_id=True)
-        return (
-            Scan.of(LanceSchema(then.fields), before.bases),
-            Scan.of(LanceSchema(fields.fields), after.bases),
-        )
+
+def _shown(manifest: Manifest) -> LanceSchema:
+    return shown(manifest.schema, data_format(manifest))
 
 
 @dataclass(frozen=True)
@@ -357,8 +390,8 @@ def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: p
             arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidInputError(
-                f"column {wanted.name!r} was of type {array.type} at version {commit.version} and is {wanted.type} in "
-                f"the last version of the range: {error}. Leave the column out, or ask for the ranges on both sides of "
+                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and "
+                f"{wanted.type} in the last version of the range: {error}. Leave the column out, or ask for the ranges on both sides of "
                 "the change of type"
             ) from error
     micros = commit.timestamp_nanos // 1000

@@ -1,8 +1,9 @@
-"""The columns of one version of a table, found in another version of it.
+"""The columns of one version of a table, found in the version before it.
 
-A column is known by its field id, whatever it is called. One that got another type has another id; it is found by its
-name, unless that name belonged to a column that still exists under another name. After an overwrite ids mean other
-columns, so that only names count.
+A column is known by its field id, whatever it is called. One that got another type has another id; it is found by the
+name that it had, unless that is now the name of a column that was there before. After an overwrite ids mean other
+columns, so that only names count. Versions further apart are matched step by step: a column that was dropped is not the
+one that was added under its name, or with its id, later.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 _FIRST_UNHELD = 1 << 30
 
 
-def found_in(wanted: LanceSchema, there: LanceSchema, *, by_id: bool) -> LanceSchema:
-    """`wanted`, as data files of a version with the schema `there` hold it.
+def found_in(wanted: LanceSchema, here: LanceSchema, there: LanceSchema, *, by_id: bool) -> LanceSchema:
+    """`wanted`, as data files of the version with the schema `there` hold it.
 
     Names and the form of the tree are those of `wanted`, ids and types those of `there`. A field that `there` has not
     gets an id that no file holds.
 
     Args:
+        wanted: columns with the ids of `here`; ids that `here` has not stand for columns that are not there.
+        here: the schema of the version after the one with the schema `there`.
         by_id: whether field ids mean the same in both.
     """
-    return LanceSchema(_Match(wanted, there, by_id).fields(wanted.fields, there.fields), wanted.metadata)
+    return LanceSchema(_Match(here, there, by_id).fields(wanted.fields, there.fields), wanted.metadata)
 
 
 def nullable(field: Field) -> Field:
@@ -38,18 +41,20 @@ def nullable(field: Field) -> Field:
 
 
 class _Match:
-    def __init__(self, wanted: LanceSchema, there: LanceSchema, by_id: bool) -> None:
+    def __init__(self, here: LanceSchema, there: LanceSchema, by_id: bool) -> None:
+        self._names: Mapping[FieldId, str] = {node.id: node.name for node in here.walk()}
         self._known: Mapping[FieldId, Field] = {node.id: node for node in there.walk() if node.id >= 0} if by_id else {}
-        self._taken: Collection[FieldId] = {node.id for node in wanted.walk()} if by_id else ()
+        self._taken: Collection[FieldId] = self._names.keys() if by_id else ()
         self._unheld: Iterator[int] = count(_FIRST_UNHELD)
 
     def fields(self, wanted: Sequence[Field], there: Sequence[Field]) -> tuple[Field, ...]:
         return tuple(self._field(field, there) for field in wanted)
 
     def _field(self, wanted: Field, siblings: Sequence[Field]) -> Field:
-        found = self._known.get(wanted.id) or next(
-            (other for other in siblings if other.name == wanted.name and other.id not in self._taken), None
-        )
+        found = self._known.get(wanted.id) if wanted.id in self._names else None
+        if found is None:
+            name = self._names.get(wanted.id)
+            found = next((other for other in siblings if other.name == name and other.id not in self._taken), None)
         if found is None:
             return self._missing(wanted)
         if is_blob(found) or is_blob(wanted) or bool(found.children) != bool(wanted.children):

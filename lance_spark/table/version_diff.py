@@ -2,7 +2,7 @@
 
 Manifests are compared, not messages: fragments that came and went, deletion files that grew (or shrank, by a restore),
 and data files that another file has replaced in place. The kind of the operation is asked for two things only: a
-rewrite moves rows without changing them, and after an overwrite ids of fragments and fields can mean others.
+rewrite moves rows without changing them, and after an overwrite the ids of fragments can mean others.
 
 With stable row ids, a row that is gone at one place and new at another one is one row. Its versions tell whether it was
 updated; where they do not, its values are compared. Without stable row ids these are two rows.
@@ -29,7 +29,9 @@ from lance_spark.table.operations import OperationKind
 from lance_spark.table.row_lineage import KeptLineage
 
 _SAME_ROWS = frozenset({OperationKind.REWRITE, OperationKind.CLONE})
-_NEW_MEANING = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, OperationKind.UNKNOWN})
+NEW_MEANING = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, OperationKind.UNKNOWN})
+"""Operations after which ids of fragments and fields can mean others than before."""
+
 _NUM_THREADS = 16
 
 _Holder = tuple[str, "BaseId | None", int]
@@ -83,8 +85,21 @@ class VersionDiff:
     maybe_updated: list[RowPairs] = field(default_factory=list)
 
 
-def diff_versions(before: Version | None, after: Version, kind: OperationKind) -> VersionDiff:
+def same_field_ids(before: Manifest, after: Manifest) -> bool:
+    """Whether field ids mean the same columns in a version of one of the kinds in `NEW_MEANING` and the one before.
+
+    An overwrite, and a restore across one, give ids anew, and with them new data files; one that takes files along
+    takes their ids along.
+    """
+    paths = {file.path for message in before.fragments.messages for file in message.files}
+    return any(file.path in paths for message in after.fragments.messages for file in message.files)
+
+
+def diff_versions(before: Version | None, after: Version, kind: OperationKind, same_ids: bool = True) -> VersionDiff:
     """The rows that `after`, which was made by an operation of `kind`, has changed; None: there was no table before.
+
+    Args:
+        same_ids: whether field ids mean the same in both.
 
     Raises:
         CorruptFileError: a deletion file or a sequence of row ids contradicts the format.
@@ -94,16 +109,16 @@ def diff_versions(before: Version | None, after: Version, kind: OperationKind) -
         return VersionDiff()
     if before is None:
         return VersionDiff(inserted=[RowSet(fragment) for fragment in after.manifest.fragments])
-    return _Comparison(before, after, kind).run()
+    return _Comparison(before, after, kind, same_ids).run()
 
 
 class _Comparison:
-    def __init__(self, before: Version, after: Version, kind: OperationKind) -> None:
+    def __init__(self, before: Version, after: Version, kind: OperationKind, same_ids: bool) -> None:
         self._before = before
         self._after = after
         self._kind = kind
         self._stable = before.manifest.has_stable_row_ids and after.manifest.has_stable_row_ids
-        self._fields = _FieldPairs(before.manifest.schema, after.manifest.schema)
+        self._fields = _FieldPairs(before.manifest.schema, after.manifest.schema, same_ids)
         self._diff = VersionDiff()
 
     def run(self) -> VersionDiff:
@@ -122,7 +137,7 @@ class _Comparison:
         return self._diff
 
     def _fragments(self) -> tuple[list[DataFragment], list[DataFragment], list[tuple[DataFragment, DataFragment]]]:
-        """(those that are gone, new ones, those that are there in another form); equal ones are left out."""
+        """(those that are gone, new ones, those that are there in both); equal ones are left out if columns are too."""
         before, after = self._before.manifest.fragments, self._after.manifest.fragments
         places = {message.id: place for place, message in enumerate(before.messages)}
         new, kept, replaced = [], [], []
@@ -130,7 +145,7 @@ class _Comparison:
             known = places.pop(message.id, None)
             if known is None:
                 new.append(after[place])
-            elif before.messages[known] != message:
+            elif before.messages[known] != message or not self._fields.same_ids:
                 old = before[known]
                 if self._same_rows(old, after[place]):
                     kept.append((old, after[place]))
@@ -142,11 +157,13 @@ class _Comparison:
 
     def _same_rows(self, before: DataFragment, after: DataFragment) -> bool:
         """True unless the fragment has only its number from the one before; old releases gave numbers twice."""
-        if self._kind not in _NEW_MEANING:
+        if self._kind not in NEW_MEANING:
             return True
         if before.physical_rows != after.physical_rows:
             return False
-        if before.row_ids is not None and before.row_ids == after.row_ids:
+        if before.row_ids is not None and after.row_ids is not None:
+            return before.row_ids == after.row_ids
+        if self._kind is OperationKind.RESTORE:
             return True
         paths = {(file.path, file.base_id) for file in before.files}
         return any((file.path, file.base_id) in paths for file in after.files)
@@ -187,19 +204,19 @@ class _Comparison:
 class _FieldPairs:
     """Which fields of two neighbouring versions are the same columns."""
 
-    def __init__(self, before: LanceSchema, after: LanceSchema) -> None:
-        there = found_in(after, before, by_id=True)
+    def __init__(self, before: LanceSchema, after: LanceSchema, same_ids: bool) -> None:
+        there = found_in(after, after, before, by_id=same_ids)
         self._tops: list[tuple[str, list[tuple[FieldId, FieldId]]]] = [
             (new.name, [(one.id, other.id) for one, other in zip(old.walk(), new.walk(), strict=False)])
             if _same_form(old, new)
             else (new.name, [(old.id, new.id)])
             for old, new in zip(there.fields, after.fields, strict=True)
         ]
-        self._same_ids = all(one == other for _, ids in self._tops for one, other in ids)
+        self.same_ids = all(one == other for _, ids in self._tops for one, other in ids)
 
     def rewritten(self, before: DataFragment, after: DataFragment) -> tuple[str, ...]:
         """Names of the columns of which another file, or another column of it, holds the values now."""
-        if self._same_ids and before.files == after.files:
+        if self.same_ids and before.files == after.files:
             return ()
         was, now = _holders(before), _holders(after)
         return tuple(name for name, ids in self._tops if any(was.get(one) != now.get(other) for one, other in ids))
@@ -253,7 +270,7 @@ class _Rows:
         readers = [FragmentReader(rows.fragment, bases) for rows in sets]
         offsets = overlapped(lambda place: _offsets(sets[place], readers[place]), list(range(len(sets))), _NUM_THREADS)
         lineages = [
-            KeptLineage.of(rows.fragment, reader.num_rows, own)
+            KeptLineage.of(rows.fragment, reader, own)
             for rows, reader, own in zip(sets, readers, offsets, strict=True)
         ]
         unknown = np.uint64(0)
