@@ -6,13 +6,15 @@ below the root is a table of the root namespace, unless a row of `__manifest` ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from lance_spark.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    CorruptFileError,
     InvalidInputError,
     LanceError,
     NotEmptyError,
@@ -27,6 +29,7 @@ from lance_spark.namespace.catalog_table import (
     RESERVED_PROPERTIES,
     CatalogTable,
     CatalogVersion,
+    Edit,
     equals,
     refuse_managed_versions,
     starts_with,
@@ -48,6 +51,7 @@ from lance_spark.namespace.locations import (
     checked_location,
     given_location,
     listed_directory,
+    listed_name,
     location_uri,
 )
 from lance_spark.namespace.object_id import (
@@ -205,8 +209,7 @@ class DirectoryNamespace:
                 require_unshared(changed, locations)
             return changed
 
-        with self._directories.hidden(locations):
-            catalog.change(edit)
+        self._give_up(locations, edit)
         if purge:
             self._directories.delete(locations)
 
@@ -315,10 +318,11 @@ class DirectoryNamespace:
                 raise exists(identifier)
             return rows.added([CatalogEntry(object_id(identifier), TABLE, location, metadata)])
 
-        with self._directories.hidden([] if own_directory else [location]):
-            self._catalog.change(edit)
+        self._catalog.change(edit)
         if own_directory:
             self._directories.listing.unhide(location)
+        else:
+            self._directories.hide([location])
         return entry
 
     def register_listed_tables(self) -> list[str]:
@@ -369,11 +373,12 @@ class DirectoryNamespace:
                 require_unshared(changed, [found.location])
             return changed
 
-        with self._directories.hidden([found.location]):
-            if found.in_catalog:
-                self._require_catalog().change(edit)
-            elif purge and self._catalog is not None:
+        if found.in_catalog:
+            self._give_up([found.location], edit)
+        else:
+            if purge:
                 require_unshared(CatalogRows(self._load().rows()), [found.location])
+            self._directories.hide([found.location])
         if purge:
             self._directories.delete([found.location])
 
@@ -396,15 +401,17 @@ class DirectoryNamespace:
             if not own_directory and self._directories.is_listed(new, rows):
                 raise exists(new)
             if not found.in_catalog:
-                require_free(rows.find(object_id(old)), old)
+                if not self._directories.is_listed(old, rows):
+                    raise no_table(old)
                 return rows.added([CatalogEntry(object_id(new), TABLE, found.location)])
             require_same(rows.find(object_id(old)), found.location, old)
             return rows.renamed(object_id(old), object_id(new))
 
-        with self._directories.hidden([] if own_directory else [found.location]):
-            catalog.change(edit)
+        catalog.change(edit)
         if own_directory:
             self._directories.listing.unhide(found.location)
+        else:
+            self._directories.hide([found.location])
 
     def _load(self) -> CatalogVersion:
         return CatalogVersion() if self._catalog is None else self._catalog.load()
@@ -413,6 +420,27 @@ class DirectoryNamespace:
         if self._catalog is None:
             raise needs_catalog("namespaces, and other names for tables,")
         return self._catalog
+
+    def _give_up(self, locations: Iterable[str], edit: Edit) -> None:
+        """Changes the catalog so that it no longer has tables at `locations`, which listings do not show instead."""
+        hidden = self._directories.hide(locations)
+        try:
+            self._require_catalog().change(edit)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            # The caller needs this error, not what may happen here; a hidden directory is still in the catalog.
+            with suppress(LanceError):
+                self._show_again(hidden)
+            raise
+
+    def _show_again(self, hidden: Iterable[str]) -> None:
+        """Undoes hiding, but not of tables that another writer has taken out meanwhile."""
+        rows = CatalogRows(self._load().rows())
+        for location in hidden:
+            owner = rows.find(listed_name(location) or "")
+            if owner is not None and owner.location == location:
+                self._directories.listing.unhide(location)
 
     def _namespace(self, version: CatalogVersion, path: Identifier) -> CatalogEntry | None:
         if not is_findable(path):
@@ -429,6 +457,8 @@ class DirectoryNamespace:
             condition = Or((below, equals(OBJECT_ID, own_id)))
         columns = version.rows(condition, [OBJECT_ID, OBJECT_TYPE, LOCATION]).to_pydict()
         rows = list(zip(columns[OBJECT_ID], columns[OBJECT_TYPE], columns[LOCATION], strict=True))
+        if any(row[0] is None for row in rows):
+            raise CorruptFileError("a row of __manifest has no object_id")
         if namespace and not (is_findable(namespace) and (own_id, NAMESPACE) in {row[:2] for row in rows}):
             raise no_namespace(namespace)
         return {row[0]: row[2] for row in rows if row[0] != own_id or not namespace}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lance_spark.errors import CommitStateUnknownError, LanceError, StorageError
+from lance_spark.errors import StorageError
 from lance_spark.namespace.catalog_rows import CatalogRows
 from lance_spark.namespace.directory_guards import exists, require_unshared
 from lance_spark.namespace.directory_listing import DEREGISTERED_MARKER, DirectoryListing, DirectoryState
@@ -105,23 +104,15 @@ class TableDirectories:
             place.is_reserved = self.listing.reserve(location)
             place.location = location
 
-    @contextmanager
-    def hidden(self, locations: Iterable[str]) -> Iterator[None]:
-        """Hides directories from listings of the root before the catalog gives them up; shows them if it does not."""
+    def hide(self, locations: Iterable[str]) -> list[str]:
+        """Hides directories that a listing of the root shows; those that were hidden now."""
         hidden = []
         for location in locations:
             name = listed_name(location)
             if name is not None and self.listing.state(name) is DirectoryState.TABLE:
                 self.listing.hide(location)
                 hidden.append(location)
-        try:
-            yield
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
-            for location in hidden:
-                self.listing.unhide(location)
-            raise
+        return hidden
 
     def delete(self, locations: Iterable[str]) -> None:
         """Deletes the files of tables that the catalog no longer has."""

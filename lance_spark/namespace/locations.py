@@ -48,10 +48,10 @@ def checked_location(location: str | None) -> str:
     if not location:
         raise CorruptFileError("a table has no location", path=CATALOG_DIRECTORY)
     try:
-        if is_external(location):
-            parse_root(location)
-        else:
+        if not is_external(location):
             object_path(location)
+        elif ".." in location.split("/") or ".." in parse_root(location).location.split("/"):
+            raise InvalidInputError("it has a '..'")
     except InvalidInputError as error:
         raise CorruptFileError(f"location {location!r} of a table: {error}", path=CATALOG_DIRECTORY) from error
     if overlaps(location, CATALOG_DIRECTORY):
