@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.table.index_metadata import IndexMetadata
 from lance_spark.table.index_section import parse_indices, with_indices
 from lance_spark.table.manifest import Manifest
@@ -78,8 +78,13 @@ class CreateIndex(CommittableOperation):
             if missing:
                 raise InvalidInputError(f"index {index.name!r} is over fields {missing}, which the table does not have")
         for index in self.removed_indices:
+            # Compaction can have put another one in its place, which is not to stay unnoticed.
             if index.uuid not in present:
-                raise InvalidInputError(f"the table has no index {index.name!r} with the UUID {index.uuid}")
+                raise RetryableConflictError(
+                    f"index {index.name!r} is not the one that is to be removed. Read the new version and decide anew",
+                    ours=self.operation_kind.value,
+                    table_version=previous.version,
+                )
 
     def data_file_paths(self) -> frozenset[str]:
         return frozenset()
