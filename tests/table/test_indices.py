@@ -127,7 +127,7 @@ def test_the_message_survives(tmp_path: Path) -> None:
         (lambda dataset: dataset.optimize.compact_files(), RetryableConflictError),
         (lambda dataset: dataset.alter_columns({"path": "a", "data_type": pa.int32()}), RetryableConflictError),
         (lambda dataset: dataset.drop_columns(["a"]), RetryableConflictError),
-        (lambda dataset: lance_spark.write(dataset.to_table(), dataset.uri, mode="overwrite"), IncompatibleConflictError),
+        (lambda dataset: lance_spark.write(pa.table({"a": [1]}), dataset.uri, mode="overwrite"), IncompatibleConflictError),
         (lambda dataset: dataset.restore(), IncompatibleConflictError),
     ],
     ids=[
