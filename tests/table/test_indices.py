@@ -36,6 +36,7 @@ from lance_spark.table.operations.base import CommittableOperation
 from lance_spark.table.operations.successor import largest_fragment_id
 from lance_spark.table.transaction import Transaction
 
+ONE_ROW = pa.table({"a": [1]})
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
 
 
@@ -127,7 +128,7 @@ def test_the_message_survives(tmp_path: Path) -> None:
         (lambda dataset: dataset.optimize.compact_files(), RetryableConflictError),
         (lambda dataset: dataset.alter_columns({"path": "a", "data_type": pa.int32()}), RetryableConflictError),
         (lambda dataset: dataset.drop_columns(["a"]), RetryableConflictError),
-        (lambda dataset: lance_spark.write(pa.table({"a": [1]}), dataset.uri, mode="overwrite"), IncompatibleConflictError),
+        (lambda dataset: lance_spark.write(ONE_ROW, dataset.uri, mode="overwrite"), IncompatibleConflictError),
         (lambda dataset: dataset.restore(), IncompatibleConflictError),
     ],
     ids=[
