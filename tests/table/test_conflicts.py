@@ -16,7 +16,17 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.table.conflict_rules import Rivals
 from lance_spark.table.conflicts import RULES, check_conflict
 from lance_spark.table.fragment import FragmentId
-from lance_spark.table.operations import COMMITTABLE, Append, Delete, OperationKind, OtherOperation, Overwrite, Update
+from lance_spark.table.operations import (
+    COMMITTABLE,
+    Append,
+    Clone,
+    Delete,
+    OperationKind,
+    OtherOperation,
+    Overwrite,
+    Update,
+    UpdateBases,
+)
 from lance_spark.table.operations.base import CommittableOperation
 
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
@@ -54,6 +64,9 @@ EXPECTED = {
         K.UNKNOWN: "R",
     },
     K.OVERWRITE: {K.OVERWRITE: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "R", K.UNKNOWN: "R"},
+    K.CLONE: dict.fromkeys(K, "X"),
+    # Bases whose messages are not known may be ours.
+    K.UPDATE_BASES: {K.UPDATE_BASES: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "R", K.UNKNOWN: "R"},
 }
 ERRORS = {"R": RetryableConflictError, "X": IncompatibleConflictError}
 
@@ -61,7 +74,14 @@ ERRORS = {"R": RetryableConflictError, "X": IncompatibleConflictError}
 @pytest.mark.parametrize("theirs", list(OperationKind), ids=lambda kind: kind.value)
 @pytest.mark.parametrize(
     "ours",
-    [Append(()), Delete((), (), "a = 1"), Update((), (), ()), Overwrite((), SCHEMA)],
+    [
+        Append(()),
+        Delete((), (), "a = 1"),
+        Update((), (), ()),
+        Overwrite((), SCHEMA),
+        Clone(True, None, 1, "/t"),
+        UpdateBases(()),
+    ],
     ids=lambda operation: operation.kind.value,
 )
 def test_cells(ours: CommittableOperation, theirs: OperationKind) -> None:
