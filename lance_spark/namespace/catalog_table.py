@@ -13,8 +13,8 @@ base_objects   list<string>   yes       for others
 Properties of the root namespace are the table's metadata. Columns and rows of others stay as they are.
 
 The format has no unique keys, so a change of the rows is compare-and-swap: it is computed from the newest version, and
-committed only as the very next one. It is committed as an Overwrite, as the reference library does it: only that
-collides with the reference library's own Overwrite, which would silently take an append away.
+committed only as the very next one. It is an Overwrite: what others commit by rules of their own, such as the merges by
+which older releases of the reference library insert rows, goes together with an Append but not with an Overwrite.
 """
 
 from __future__ import annotations

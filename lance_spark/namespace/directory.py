@@ -57,7 +57,7 @@ from lance_spark.namespace.locations import (
 from lance_spark.namespace.object_id import (
     Identifier,
     checked,
-    child_name,
+    child_names,
     is_findable,
     object_id,
     prefix_of,
@@ -104,7 +104,7 @@ class DirectoryNamespace:
             NotFoundError: there is no such namespace.
         """
         children = self._children(self._load(), parent, NAMESPACE)
-        return sorted(name for child in children if (name := child_name(child, parent)) is not None)
+        return sorted(child_names(children, parent))
 
     def namespace_exists(self, path: Identifier) -> bool:
         """Whether there is such a namespace; the root always is."""
@@ -220,13 +220,10 @@ class DirectoryNamespace:
             NotFoundError: there is no such namespace.
         """
         children = self._children(self._load(), namespace, TABLE)
-        names = {name for child in children if (name := child_name(child, namespace)) is not None}
+        names = set(child_names(children, namespace))
         if not namespace:
-            names.update(
-                self._directories.listing.names(
-                    claimed=frozenset(location for location in children.values() if location)
-                )
-            )
+            claimed = frozenset(location for location in children.values() if location)
+            names.update(self._directories.listing.names(claimed))
         return sorted(names)
 
     def table_exists(self, identifier: Identifier) -> bool:
@@ -456,12 +453,16 @@ class DirectoryNamespace:
             below = And((condition, starts_with(OBJECT_ID, prefix_of(namespace))))
             condition = Or((below, equals(OBJECT_ID, own_id)))
         columns = version.rows(condition, [OBJECT_ID, OBJECT_TYPE, LOCATION]).to_pydict()
-        rows = list(zip(columns[OBJECT_ID], columns[OBJECT_TYPE], columns[LOCATION], strict=True))
-        if any(row[0] is None for row in rows):
+        if None in columns[OBJECT_ID]:
             raise CorruptFileError("a row of __manifest has no object_id")
-        if namespace and not (is_findable(namespace) and (own_id, NAMESPACE) in {row[:2] for row in rows}):
-            raise no_namespace(namespace)
-        return {row[0]: row[2] for row in rows if row[0] != own_id or not namespace}
+        children = dict(zip(columns[OBJECT_ID], columns[LOCATION], strict=True))
+        if namespace:
+            # Among what lies below it, only the namespace itself has its id.
+            types = dict(zip(columns[OBJECT_ID], columns[OBJECT_TYPE], strict=True))
+            if not is_findable(namespace) or types.get(own_id) != NAMESPACE:
+                raise no_namespace(namespace)
+            del children[own_id]
+        return children
 
     def _find(self, version: CatalogVersion, identifier: Identifier) -> _Found | None:
         if not is_findable(identifier):

@@ -6,13 +6,13 @@ character but ``$``; they are not names of directories.
 
 >>> object_id(("prod", "sales", "orders"))
 'prod$sales$orders'
->>> child_name("prod$sales$orders", ("prod", "sales")), child_name("prod$sales$orders", ("prod",))
-('orders', None)
+>>> child_names(["prod$sales$orders", "prod$sales"], ("prod",))
+['sales']
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lance_spark.errors import InvalidInputError
 
@@ -31,11 +31,11 @@ def prefix_of(namespace: Identifier) -> str:
     return "".join(name + DELIMITER for name in namespace)
 
 
-def child_name(child: str, namespace: Identifier) -> str | None:
-    """The last name of the `object_id` `child`, if that lies directly in `namespace`; else None."""
-    prefix = prefix_of(namespace)
-    name = child[len(prefix) :]
-    return name if child.startswith(prefix) and DELIMITER not in name else None
+def child_names(object_ids: Iterable[str], namespace: Identifier) -> list[str]:
+    """The last names of those of `object_ids`, all of them below `namespace`, that lie directly in it."""
+    start = len(prefix_of(namespace))
+    names = (child[start:] for child in object_ids)
+    return [name for name in names if DELIMITER not in name]
 
 
 def ancestors(identifier: Identifier) -> Iterator[Identifier]:

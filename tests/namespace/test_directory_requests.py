@@ -1,0 +1,90 @@
+"""What a catalog of ten thousand tables costs in requests to an object store."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from lance_spark.namespace import directory_places
+from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
+from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.storage import open_store
+from lance_spark.table import location
+from tests.support.counting_store import CountingStore, Counts
+
+NUM_TABLES = 10_000
+
+
+class Requests:
+    """All stores that were opened since, counted together."""
+
+    def __init__(self) -> None:
+        self._stores: list[CountingStore] = []
+
+    def open_store(self, uri: str, storage_options: Mapping[str, str] | None = None) -> CountingStore:
+        store = CountingStore(open_store(uri, storage_options))
+        self._stores.append(store)
+        return store
+
+    def reset(self) -> Counts:
+        """The counts of all of them since the last time."""
+        total = Counts()
+        for store in self._stores:
+            counts = store.reset()
+            total.requests.update(counts.requests)
+            total.num_bytes.update(counts.num_bytes)
+        return total
+
+
+@pytest.fixture(scope="module")
+def root() -> str:
+    root = f"memory://{uuid.uuid4().hex}"
+    tables = [
+        CatalogEntry(f"n{i % 2}$table_{i:05d}", TABLE, f"{i:08x}_n{i % 2}$table_{i:05d}") for i in range(NUM_TABLES)
+    ]
+    entries = [CatalogEntry("n0", NAMESPACE), CatalogEntry("n1", NAMESPACE, None, '{"k":"v"}'), *tables]
+    CatalogTable(root).change(lambda rows: rows.added(entries))
+    return root
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Requests]:
+    requests = Requests()
+    monkeypatch.setattr(location, "open_store", requests.open_store)
+    monkeypatch.setattr(directory_places, "open_store", requests.open_store)
+    return requests
+
+
+def test_a_listing_is_one_scan(root: str, requests: Requests) -> None:
+    namespace = DirectoryNamespace(root)
+    requests.reset()
+    assert len(namespace.list_tables(("n1",))) == NUM_TABLES // 2
+    counts = requests.reset()
+    assert counts.requests["list"] == 1
+    assert counts.total_requests <= 6, "versions, manifest, the file's end, its columns' metadata, two rounds of pages"
+    assert namespace.list_namespaces() == ["n0", "n1"]
+    assert requests.reset().total_requests <= 6
+
+
+def test_one_table_of_many(root: str, requests: Requests) -> None:
+    namespace = DirectoryNamespace(root)
+    requests.reset()
+    assert namespace.table_exists(("n1", "table_00501"))
+    assert requests.reset().total_requests <= 6
+    assert namespace.table_location(("n1", "table_00501")).is_declared
+    assert requests.reset().total_requests <= 7, "and a listing of its versions"
+
+
+def test_one_more_table(root: str, requests: Requests) -> None:
+    namespace = DirectoryNamespace(root)
+    requests.reset()
+    namespace.declare_table(("n1", "one more"))
+    counts = requests.reset()
+    assert counts.requests["put_if_absent"] == 2, "the mark in the table's directory, and the catalog's next version"
+    assert counts.requests["open_output"] == 1
+    assert counts.requests["put"] == 1, "the transaction"
+    assert counts.total_requests <= 14
+    assert counts.num_bytes["open_output"] < 60 * NUM_TABLES
