@@ -8,6 +8,8 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.arrow.vector.ValueVector;
+import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.SparkException;
@@ -193,13 +195,26 @@ final class LanceRunner implements Serializable {
         throw new NoSuchElementException();
       }
       ColumnarBatch batch = batches.next();
-      ArrowColumnVector struct = (ArrowColumnVector) batch.column(0);
-      int width = struct.dataType() instanceof StructType type ? type.size() : 0;
-      ColumnVector[] columns = new ColumnVector[width];
-      for (int index = 0; index < width; index++) {
-        columns[index] = struct.getChild(index);
+      StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
+      ColumnVector[] columns = new ColumnVector[struct.size()];
+      for (int index = 0; index < columns.length; index++) {
+        columns[index] = new Lent(struct.getVectorById(index));
       }
       return new ColumnarBatch(columns, batch.numRows());
     }
+  }
+
+  /**
+   * A column whose vector belongs to the runner, which puts the next batch into it.
+   *
+   * <p>Spark closes the columns of a batch that it has read; a struct would lose its fields for good.
+   */
+  private static final class Lent extends ArrowColumnVector {
+    Lent(ValueVector vector) {
+      super(vector);
+    }
+
+    @Override
+    public void close() {}
   }
 }
