@@ -17,6 +17,13 @@ FieldId = NewType("FieldId", int)
 TOMBSTONE_FIELD_ID = FieldId(-2)
 """In `DataFile.fields`: a column whose values another file has replaced."""
 
+ROW_ID_FIELD = FieldId(-3)
+CREATED_AT_FIELD = FieldId(-4)
+LAST_UPDATED_AT_FIELD = FieldId(-5)
+"""In data files: row ids and row versions, where they are too many to list in the manifest. No columns of the table."""
+
+LINEAGE_FIELD_IDS = frozenset({ROW_ID_FIELD, CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD})
+
 MAX_DEPTH = 100
 """How deep fields may nest, top-level fields being at depth 0."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from lance_spark._proto import file_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema.columns import is_blob
-from lance_spark.schema.field import MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema
+from lance_spark.schema.field import LINEAGE_FIELD_IDS, MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema
 
 _NO_PARENT = -1
 _NO_ID = -1
@@ -46,7 +46,7 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
             # The descriptor children of a blob column carry no ids of their own.
             children.setdefault(owner_of_unnumbered, []).append(position)
             continue
-        if message.id < 0:
+        if message.id < 0 and message.id not in LINEAGE_FIELD_IDS:
             raise CorruptFileError(f"field {message.name!r} has id {message.id}")
         if message.id in positions:
             raise CorruptFileError(f"two fields of the schema have id {message.id}")

@@ -231,7 +231,7 @@ def _write(batches: Iterator[pa.RecordBatch], writer: FragmentWriter, num_rows: 
 def _lineage(fragment: DataFragment, bases: Bases) -> KeptLineage:
     reader = FragmentReader(fragment, bases)
     live = reader.deletions.live_rows(0, reader.num_rows).indices()
-    return KeptLineage.of(fragment, reader.num_rows, live)
+    return KeptLineage.of(fragment, reader, live)
 
 
 def _groups(base: Manifest, results: Sequence[RewriteResult]) -> list[RewriteGroup]:

@@ -43,6 +43,7 @@ _READABLE = (
     | FeatureFlag.COVERED_INDEX_METADATA
     | FeatureFlag.MIXED_DATA_FILE_VERSIONS
     | FeatureFlag.FRAGMENT_REUSE_INDEX
+    | FeatureFlag.SPILLED_ROW_LINEAGE
 )
 
 _WRITABLE = (
@@ -53,6 +54,7 @@ _WRITABLE = (
     | FeatureFlag.BASE_PATHS
     | FeatureFlag.DISABLE_TRANSACTION_FILE
     | FeatureFlag.MIXED_DATA_FILE_VERSIONS
+    | FeatureFlag.SPILLED_ROW_LINEAGE
 )
 
 _PAIRED = FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS

@@ -15,7 +15,13 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.field import TOMBSTONE_FIELD_ID, FieldId
+from lance_spark.schema.field import (
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT_FIELD,
+    ROW_ID_FIELD,
+    TOMBSTONE_FIELD_ID,
+    FieldId,
+)
 from lance_spark.table.deletion_vector import DeletionFileType
 from lance_spark.table.paths import checked_relative, deletion_path
 
@@ -150,6 +156,7 @@ class DataFragment:
         physical_rows: rows in the data files, deleted ones included; None if it is not known (old manifests).
         row_ids: serialized `RowIdSequence`, in tables with stable row ids.
         created_at_versions, last_updated_at_versions: serialized `RowDatasetVersionSequence`s.
+        lineage_fields: which of these three are columns of a data file instead.
     """
 
     id: FragmentId
@@ -159,6 +166,7 @@ class DataFragment:
     row_ids: bytes | None = None
     created_at_versions: bytes | None = None
     last_updated_at_versions: bytes | None = None
+    lineage_fields: frozenset[FieldId] = frozenset()
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> DataFragment:
@@ -183,6 +191,7 @@ class DataFragment:
             last_updated_at_versions=(
                 message.inline_last_updated_at_versions if message.HasField("inline_last_updated_at_versions") else None
             ),
+            lineage_fields=lineage_fields(message),
         )
 
     def to_proto(self) -> table_pb2.DataFragment:
@@ -198,6 +207,12 @@ class DataFragment:
             message.inline_created_at_versions = self.created_at_versions
         if self.last_updated_at_versions is not None:
             message.inline_last_updated_at_versions = self.last_updated_at_versions
+        if ROW_ID_FIELD in self.lineage_fields:
+            message.column_row_ids.SetInParent()
+        if CREATED_AT_FIELD in self.lineage_fields:
+            message.column_created_at_versions.SetInParent()
+        if LAST_UPDATED_AT_FIELD in self.lineage_fields:
+            message.column_last_updated_at_versions.SetInParent()
         return message
 
     @classmethod
@@ -221,6 +236,21 @@ class DataFragment:
         """Rows that are not deleted; None if the manifest does not tell."""
         deleted = 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
         return _live_rows(self.id, self.physical_rows, deleted)
+
+
+def has_row_ids(message: table_pb2.DataFragment) -> bool:
+    """Whether a fragment tells stable row ids of its rows, in the message or in a data file."""
+    return message.HasField("inline_row_ids") or message.HasField("column_row_ids")
+
+
+def lineage_fields(message: table_pb2.DataFragment) -> frozenset[FieldId]:
+    """Which of row ids and row versions of a fragment are columns of its data files."""
+    marks = {
+        ROW_ID_FIELD: message.HasField("column_row_ids"),
+        CREATED_AT_FIELD: message.HasField("column_created_at_versions"),
+        LAST_UPDATED_AT_FIELD: message.HasField("column_last_updated_at_versions"),
+    }
+    return frozenset(field for field, is_marked in marks.items() if is_marked)
 
 
 def _live_rows(fragment_id: int, physical_rows: int | None, deleted_rows: int | None) -> int | None:

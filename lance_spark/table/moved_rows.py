@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.bases import Bases
 from lance_spark.table.fragment import DataFragment, FragmentId
+from lance_spark.table.fragment_reader import FragmentReader
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.row_address import UInt64Array, split_addresses
 from lance_spark.table.row_ids import RowIdSequence
@@ -22,9 +24,6 @@ from lance_spark.table.system_columns import RowLineage
 
 NO_ORIGIN = (1 << 64) - 1
 """Instead of an address: the row is a new one."""
-
-# Tables of old releases have stable row ids without versions; the reference library takes them for the first one's.
-_UNKNOWN_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class MovedRows:
 
     Args:
         base: the version that the rows were read from.
+        bases: where its files are.
         new: the fragments.
         gone: offsets in the fragments of `base` of the rows that go; None for all rows of a fragment.
 
@@ -55,7 +55,11 @@ class MovedRows:
     """
 
     def __init__(
-        self, base: Manifest, new: Sequence[NewFragment], gone: Mapping[FragmentId, Int64Array | None]
+        self,
+        base: Manifest,
+        bases: Bases,
+        new: Sequence[NewFragment],
+        gone: Mapping[FragmentId, Int64Array | None],
     ) -> None:
         self.fragments = tuple(item.fragment for item in new)
         self._base = base
@@ -69,7 +73,7 @@ class MovedRows:
         self._row_ids: list[UInt64Array] = []
         self._created: list[UInt64Array] = []
         if base.has_stable_row_ids:
-            row_ids, created = self._looked_up(ascending)
+            row_ids, created = self._looked_up(ascending, bases)
             cuts = np.cumsum(np.array([len(part) for part in known], np.int64))[:-1]
             self._row_ids = np.split(row_ids[places], cuts)
             self._created = np.split(created[places], cuts)
@@ -110,7 +114,7 @@ class MovedRows:
             if rows is not None and not bool(np.isin(offsets, rows).all()):
                 raise InvalidInputError(f"a row of fragment {fragment_id} comes again, but does not go")
 
-    def _looked_up(self, addresses: UInt64Array) -> tuple[UInt64Array, UInt64Array]:
+    def _looked_up(self, addresses: UInt64Array, bases: Bases) -> tuple[UInt64Array, UInt64Array]:
         """Row ids and versions of creation at `addresses` (uint64[n], ascending), both uint64[n]."""
         row_ids = [np.empty(0, np.uint64)]
         created = [np.empty(0, np.uint64)]
@@ -119,17 +123,12 @@ class MovedRows:
             if fragment_id not in found:
                 raise InvalidInputError(f"version {self._base.version} has no fragment {fragment_id}")
             fragment = self._base.fragments[found[fragment_id]]
-            num_rows = fragment.physical_rows
-            if num_rows is None:
-                raise CorruptFileError(f"fragment {fragment_id} has row ids, but no number of rows")
-            if int(offsets[-1]) >= num_rows:
-                raise InvalidInputError(f"fragment {fragment_id} has {num_rows} rows, and no row {int(offsets[-1])}")
-            lineage = RowLineage(fragment, num_rows, stable_row_ids=True)
+            reader = FragmentReader(fragment, bases)
+            if int(offsets[-1]) >= reader.num_rows:
+                raise InvalidInputError(f"fragment {fragment_id} has no row {int(offsets[-1])}")
+            lineage = RowLineage(fragment, reader, stable_row_ids=True)
             row_ids.append(lineage.row_ids(offsets))
-            if fragment.created_at_versions is None:
-                created.append(np.full(len(offsets), _UNKNOWN_VERSION, np.uint64))
-            else:
-                created.append(lineage.created_at(offsets))
+            created.append(lineage.created_at(offsets))
         return np.concatenate(row_ids), np.concatenate(created)
 
 

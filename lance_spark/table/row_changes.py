@@ -109,7 +109,8 @@ def commit_row_changes(
     if changed_fields is None:
         changed_fields = [field.id for field in base.schema.walk()]
     options = options or CommitOptions()
-    changes = _RowChanges(table, base, gone, MovedRows(base, new, gone), predicate, tuple(changed_fields), check)
+    moved = MovedRows(base, table.bases(base), new, gone)
+    changes = _RowChanges(table, base, gone, moved, predicate, tuple(changed_fields), check)
     try:
         transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)

@@ -10,12 +10,11 @@ import numpy as np
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment_reader import FragmentReader
 from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_ids import RowIdSequence
 from lance_spark.table.row_versions import RowDatasetVersionSequence
-
-# Tables of old releases have stable row ids without versions; the reference library takes them for the first one's.
-_UNKNOWN_VERSION = 1
+from lance_spark.table.system_columns import RowLineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,42 +23,29 @@ class KeptLineage:
 
     Attributes:
         row_ids: uint64[n].
-        created_at, last_updated_at: uint64[n]; None if the fragment does not tell.
+        created_at, last_updated_at: uint64[n].
     """
 
     row_ids: UInt64Array
-    created_at: UInt64Array | None
-    last_updated_at: UInt64Array | None
+    created_at: UInt64Array
+    last_updated_at: UInt64Array
 
     @classmethod
-    def of(cls, fragment: DataFragment, num_rows: int, rows: Int64Array) -> KeptLineage:
-        """What the fragment, of `num_rows` rows, says of `rows` (int64[n], ascending offsets).
+    def of(cls, fragment: DataFragment, reader: FragmentReader, rows: Int64Array) -> KeptLineage:
+        """What the fragment, open as `reader`, says of `rows` (int64[n], ascending offsets).
 
         Raises:
             CorruptFileError: it has no row ids, or something that contradicts its rows.
         """
-        if fragment.row_ids is None:
-            raise CorruptFileError(f"the table has stable row ids, fragment {fragment.id} has none")
-
-        def versions(data: bytes | None) -> UInt64Array | None:
-            return None if data is None else RowDatasetVersionSequence.from_bytes(data, num_rows).at(rows)
-
-        return cls(
-            RowIdSequence.from_bytes(fragment.row_ids, num_rows).at(rows),
-            versions(fragment.created_at_versions),
-            versions(fragment.last_updated_at_versions),
-        )
+        lineage = RowLineage(fragment, reader, stable_row_ids=True)
+        return cls(lineage.row_ids(rows), lineage.created_at(rows), lineage.last_updated_at(rows))
 
     def __len__(self) -> int:
         return len(self.row_ids)
 
     def part(self, start: int, stop: int) -> KeptLineage:
         """The rows of [start, stop)."""
-        return KeptLineage(
-            self.row_ids[start:stop],
-            None if self.created_at is None else self.created_at[start:stop],
-            None if self.last_updated_at is None else self.last_updated_at[start:stop],
-        )
+        return KeptLineage(self.row_ids[start:stop], self.created_at[start:stop], self.last_updated_at[start:stop])
 
 
 def with_lineage(fragments: Iterable[DataFragment], moved: Iterable[KeptLineage]) -> list[DataFragment]:
@@ -85,8 +71,8 @@ def with_lineage(fragments: Iterable[DataFragment], moved: Iterable[KeptLineage]
             replace(
                 fragment,
                 row_ids=RowIdSequence(segments).to_bytes(),
-                created_at_versions=_versions([(len(part), part.created_at) for part in taken]),
-                last_updated_at_versions=_versions([(len(part), part.last_updated_at) for part in taken]),
+                created_at_versions=_versions([part.created_at for part in taken]),
+                last_updated_at_versions=_versions([part.last_updated_at for part in taken]),
             )
         )
     if any(len(part) for part in parts):
@@ -94,10 +80,5 @@ def with_lineage(fragments: Iterable[DataFragment], moved: Iterable[KeptLineage]
     return result
 
 
-def _versions(parts: list[tuple[int, UInt64Array | None]]) -> bytes | None:
-    if all(versions is None for _, versions in parts):
-        return None
-    known = [
-        np.full(num_rows, _UNKNOWN_VERSION, np.uint64) if versions is None else versions for num_rows, versions in parts
-    ]
-    return RowDatasetVersionSequence.of_versions(np.concatenate(known)).to_bytes()
+def _versions(parts: list[UInt64Array]) -> bytes:
+    return RowDatasetVersionSequence.of_versions(np.concatenate([np.empty(0, np.uint64), *parts])).to_bytes()

@@ -138,7 +138,7 @@ class Scan:
         source = _Source(
             reader.columns(self._first_fields),
             reader.columns(self._later_fields),
-            RowLineage(fragment, reader.num_rows, self.stable_row_ids),
+            RowLineage(fragment, reader, self.stable_row_ids),
         )
         window = Window(self.window_bytes, self.batch_rows, self._widths(source))
         while start < end:
@@ -170,7 +170,7 @@ class Scan:
         There must be an output column.
         """
         reader = FragmentReader(fragment, self.bases)
-        lineage = RowLineage(fragment, reader.num_rows, self.stable_row_ids)
+        lineage = RowLineage(fragment, reader, self.stable_row_ids)
         rows = row_ranges(reader.deletions.offsets_of_live(positions))
         fields = self.projection.fields
         columns = self._with_system(_named(fields, reader.columns(fields).read(rows)), lineage, rows, self.output)

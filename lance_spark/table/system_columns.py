@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.schema.field import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Field, FieldId
 from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_address import UInt64Array, row_addresses
 from lance_spark.table.row_ids import RowIdSequence
 from lance_spark.table.row_versions import RowDatasetVersionSequence
@@ -31,18 +33,22 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 
+# Rows of tables whose writers did not keep row versions yet; the reference library says the same.
+_UNKNOWN_VERSION = 1
+
+
 class RowLineage:
     """The system columns of one fragment, parsed once.
 
     Args:
         fragment: the fragment.
-        num_rows: its rows, deleted ones included.
+        reader: the fragment, open for reading.
         stable_row_ids: whether the table has stable row ids.
     """
 
-    def __init__(self, fragment: DataFragment, num_rows: int, stable_row_ids: bool) -> None:
+    def __init__(self, fragment: DataFragment, reader: FragmentReader, stable_row_ids: bool) -> None:
         self._fragment = fragment
-        self._num_rows = num_rows
+        self._reader = reader
         self._stable_row_ids = stable_row_ids
         self._row_ids: RowIdSequence | None = None
         self._versions: dict[str, RowDatasetVersionSequence] = {}
@@ -57,12 +63,13 @@ class RowLineage:
         return pa.array(_VALUES[name](self, rows))
 
     def row_ids(self, rows: Int64Array) -> UInt64Array:
+        """uint64[n]: the stable ids of `rows`, or their addresses in a table without those."""
         if not self._stable_row_ids:
             return self.row_addresses(rows)
         if self._row_ids is None:
             if self._fragment.row_ids is None:
-                raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
-            self._row_ids = RowIdSequence.from_bytes(self._fragment.row_ids, self._num_rows)
+                return self._stored(ROW_ID, ROW_ID_FIELD, rows)
+            self._row_ids = RowIdSequence.from_bytes(self._fragment.row_ids, self._reader.num_rows)
         return self._row_ids.at(rows)
 
     def row_addresses(self, rows: Int64Array) -> UInt64Array:
@@ -72,19 +79,36 @@ class RowLineage:
         return np.full(len(rows), self._fragment.id, np.uint64)
 
     def created_at(self, rows: Int64Array) -> UInt64Array:
-        return self._version_sequence(CREATED_AT, self._fragment.created_at_versions).at(rows)
+        """uint64[n]: the versions that brought `rows` in."""
+        return self._version(CREATED_AT, CREATED_AT_FIELD, self._fragment.created_at_versions, rows)
 
     def last_updated_at(self, rows: Int64Array) -> UInt64Array:
-        return self._version_sequence(LAST_UPDATED_AT, self._fragment.last_updated_at_versions).at(rows)
+        """uint64[n]: the versions that last changed `rows`."""
+        return self._version(LAST_UPDATED_AT, LAST_UPDATED_AT_FIELD, self._fragment.last_updated_at_versions, rows)
 
-    def _version_sequence(self, name: str, data: bytes | None) -> RowDatasetVersionSequence:
-        if data is None:
+    def _version(self, name: str, field_id: FieldId, data: bytes | None, rows: Int64Array) -> UInt64Array:
+        if not self._stable_row_ids:
             raise UnsupportedFeatureError(
                 f"{name} is not known: it is kept in tables that were created with stable row ids", feature=name
             )
+        if data is None:
+            if field_id in self._fragment.lineage_fields:
+                return self._stored(name, field_id, rows)
+            return np.full(len(rows), _UNKNOWN_VERSION, np.uint64)
         if name not in self._versions:
-            self._versions[name] = RowDatasetVersionSequence.from_bytes(data, self._num_rows)
-        return self._versions[name]
+            self._versions[name] = RowDatasetVersionSequence.from_bytes(data, self._reader.num_rows)
+        return self._versions[name].at(rows)
+
+    def _stored(self, name: str, field_id: FieldId, rows: Int64Array) -> UInt64Array:
+        """What a data file holds of a system column."""
+        if field_id not in self._fragment.lineage_fields:
+            raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
+        field = Field(name, field_id, "uint64", nullable=False)
+        (column,) = self._reader.columns((field,)).read(row_ranges(rows))
+        if column.null_count:
+            raise CorruptFileError(f"the files of fragment {self._fragment.id} do not tell {name} of all rows")
+        values: UInt64Array = column.to_numpy()
+        return values
 
 
 _VALUES: dict[str, Callable[[RowLineage, Int64Array], UInt64Array]] = {

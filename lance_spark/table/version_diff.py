@@ -256,7 +256,7 @@ class _Rows:
     Attributes:
         places: int64[n], the fragment of each row, an index into `fragments`.
         offsets: int64[n].
-        row_ids, last_updated_at: uint64[n]; a version of 0 is not known.
+        row_ids, last_updated_at: uint64[n].
     """
 
     fragments: list[DataFragment]
@@ -270,21 +270,14 @@ class _Rows:
         readers = [FragmentReader(rows.fragment, bases) for rows in sets]
         offsets = overlapped(lambda place: _offsets(sets[place], readers[place]), list(range(len(sets))), _NUM_THREADS)
         lineages = [
-            KeptLineage.of(rows.fragment, reader, own)
-            for rows, reader, own in zip(sets, readers, offsets, strict=True)
+            KeptLineage.of(rows.fragment, reader, own) for rows, reader, own in zip(sets, readers, offsets, strict=True)
         ]
-        unknown = np.uint64(0)
         return cls(
             [rows.fragment for rows in sets],
             np.repeat(np.arange(len(sets)), [len(own) for own in offsets]),
             np.concatenate(offsets),
             np.concatenate([lineage.row_ids for lineage in lineages]),
-            np.concatenate(
-                [
-                    np.full(len(lineage), unknown) if lineage.last_updated_at is None else lineage.last_updated_at
-                    for lineage in lineages
-                ]
-            ),
+            np.concatenate([lineage.last_updated_at for lineage in lineages]),
         )
 
     def only(self, rows: Int64Array) -> list[RowSet]:

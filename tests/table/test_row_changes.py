@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import lance
@@ -12,14 +13,20 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark._proto import table_pb2
+from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.fragment import FragmentId, FragmentList
+from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
 from lance_spark.table.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.operations import Append, Delete, Update
-from lance_spark.table.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.row_changes import GoneRows, commit_row_changes, rows_by_fragment
 from lance_spark.table.save import CommitOptions
 from lance_spark.table.write import write_fragments
+from tests.support.counting_store import CountingStore
 
 QUIET = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
@@ -142,3 +149,139 @@ def test_rows_keep_their_ids_and_the_version_of_their_creation(tmp_path: Path, m
     assert final[40]["_row_last_updated_at_version"] == 5
     lance.dataset(uri).optimize.compact_files(materialize_deletions_threshold=0.0)
     assert {row["a"]: row["_rowid"] for row in content(uri, LINEAGE)} == {a: row["_rowid"] for a, row in final.items()}
+
+
+def in_pairs(*pairs: tuple[int, int]) -> np.ndarray:
+    return np.array([(fragment << 32) + offset for fragment, offset in pairs], np.uint64)
+
+
+def test_addresses_in_any_order_and_twice() -> None:
+    found = rows_by_fragment(in_pairs((7, 3), (0, 9), (7, 1), (0, 9)))
+    assert {fragment: offsets.tolist() for fragment, offsets in found.items()} == {0: [9], 7: [1, 3]}
+    assert rows_by_fragment(np.empty(0, np.uint64)) == {}
+
+
+def test_rows_that_are_not_there(uri: str) -> None:
+    dataset = lance_spark.open(uri).delete("a = 3")
+    location, base = dataset.location, dataset.manifest
+    for gone in (in_pairs((0, 3)), in_pairs((0, 10)), in_pairs((1, 1 << 31)), in_pairs((9, 0))):
+        with pytest.raises(InvalidInputError):
+            commit_row_changes(location, base, rows_by_fragment(gone), options=QUIET)
+    with pytest.raises(InvalidInputError):
+        commit_row_changes(location, base, {FragmentId(0): np.array([-1])}, options=QUIET)
+    with pytest.raises(InvalidInputError):
+        commit_row_changes(location, base, {FragmentId(9): None}, options=QUIET)
+    assert lance_spark.open(uri).version == 3
+    assert len(list(location.store.list("_deletions"))) == 1
+
+
+def test_rows_that_come_again_wrongly(uri: str) -> None:
+    dataset = lance_spark.open(uri)
+    location, base = dataset.location, dataset.manifest
+    moved = task(dataset, [1, 2])
+    gone = rows_by_fragment(in_pairs((0, 1), (0, 2)))
+
+    def commit(*new: NewFragment, rows: GoneRows = gone) -> Manifest:
+        return commit_row_changes(location, base, rows, new, QUIET)
+
+    for origins in (
+        [in_pairs((0, 1), (0, 1))],
+        [in_pairs((0, 1), (0, 3))],
+        [in_pairs((0, 1))],
+        [in_pairs((5, 1), (0, 1))],
+    ):
+        with pytest.raises(InvalidInputError):
+            commit(NewFragment(moved.fragment, origins[0]))
+    with pytest.raises(InvalidInputError):
+        commit(moved, task(dataset, [1]))
+    with pytest.raises(InvalidInputError):
+        commit(moved, rows={})
+    assert lance_spark.open(uri).version == 2
+    assert commit(moved).version == 3
+
+
+def test_whole_fragments_go_without_being_read(uri: str) -> None:
+    dataset = lance_spark.open(uri).delete("a = 3")
+    store = CountingStore(dataset.location.store)
+    location = TableLocation(uri)
+    location.store = store
+    location.history = History(store)
+    made = commit_row_changes(location, dataset.manifest, {FragmentId(0): None}, options=QUIET)
+    assert [fragment.id for fragment in made.fragments] == [1]
+    assert not [path for path in store.counts.paths if path.startswith(("data/", "_deletions/"))]
+    assert [row["a"] for row in content(uri)] == [*range(10, 20)]
+    dataset = lance_spark.open(uri)
+    lance_spark.open(uri).delete("true")
+    assert content(uri) == []
+    with pytest.raises(RetryableConflictError):
+        commit_row_changes(dataset.location, dataset.manifest, {FragmentId(1): None}, options=QUIET)
+
+
+def test_whole_fragments_that_others_have_touched(uri: str) -> None:
+    dataset = lance_spark.open(uri)
+    lance.dataset(uri).update({"b": "'theirs'"}, where="a = 3")
+    with pytest.raises(RetryableConflictError):
+        commit_row_changes(dataset.location, dataset.manifest, {FragmentId(0): None}, options=QUIET)
+    made = commit_row_changes(dataset.location, dataset.manifest, {FragmentId(1): None}, options=QUIET)
+    assert made.version == 4
+    assert sorted(row["a"] for row in content(uri)) == [*range(10)]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_driver_follows_writers_of_other_rows(uri: str, mixed: bool) -> None:
+    dataset = lance_spark.open(uri)
+    lance.dataset(uri).update({"b": "'theirs'"}, where="a in (4, 12)")
+    lance_spark.write(rows([70, 71]), uri, mode="append")
+    change(dataset, changed=[3, 15], inserted=[50], deleted=[5, 11], mixed=mixed)
+    found = {row["a"]: row["b"] for row in content(uri)}
+    assert set(found) == {*range(20), 50, 70, 71} - {5, 11}
+    assert {value: found[value] for value in (3, 4, 12, 15, 50, 71)} == {
+        3: "new 3", 4: "theirs", 12: "theirs", 15: "new 15", 50: "new 50", 71: "row 71"
+    }  # fmt: skip
+    if dataset.manifest.has_stable_row_ids:
+        lineage = {row["a"]: tuple(row[name] for name in LINEAGE) for row in content(uri, LINEAGE)}
+        assert (lineage[3], lineage[4], lineage[15]) == ((3, 1, 5), (4, 1, 3), (15, 2, 5))
+        assert (lineage[70], lineage[71], lineage[50]) == ((20, 4, 4), (21, 4, 4), (22, 5, 5))
+
+
+@pytest.mark.parametrize("theirs", ["b = b", "deleted"])
+def test_a_driver_is_told_when_others_have_its_rows(uri: str, theirs: str) -> None:
+    dataset = lance_spark.open(uri)
+    if theirs == "deleted":
+        lance.dataset(uri).delete("a = 15")
+    else:
+        lance.dataset(uri).update({"b": "'theirs'"}, where="a = 15")
+    with pytest.raises(RetryableConflictError) as caught:
+        change(dataset, changed=[3, 15], inserted=[50])
+    assert (caught.value.ours, caught.value.table_version) == ("update", 3)
+    assert lance_spark.open(uri).version == 3
+    assert len(list(dataset.location.store.list("data"))) == (3 if theirs == "deleted" else 4), (
+        "ours are for the caller"
+    )
+
+
+def test_fragments_without_ids_of_moved_rows_are_new_rows(tmp_path: Path) -> None:
+    """Origins may be left out: then the rows are other ones, with new ids."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(range(4)), uri, enable_stable_row_ids=True)
+    dataset = lance_spark.open(uri)
+    made = NewFragment(task(dataset, [1]).fragment)
+    commit_row_changes(dataset.location, dataset.manifest, rows_by_fragment(in_pairs((0, 1))), [made], QUIET)
+    assert {row["a"]: tuple(row[name] for name in LINEAGE) for row in content(uri, LINEAGE)}[1] == (4, 2, 2)
+
+
+def test_row_ids_of_old_tables_without_versions(tmp_path: Path) -> None:
+    """The reference takes rows without a version of creation for those of version 1."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(range(4)), uri, enable_stable_row_ids=True)
+    dataset = lance_spark.open(uri)
+    messages = []
+    for message in dataset.manifest.fragments.messages:
+        copy = table_pb2.DataFragment()
+        copy.CopyFrom(message)
+        copy.ClearField("inline_created_at_versions")
+        copy.ClearField("inline_last_updated_at_versions")
+        messages.append(copy)
+    old = Dataset(dataset.location, replace(dataset.manifest, fragments=FragmentList(messages)))
+    change(old, changed=[2])
+    assert {row["a"]: tuple(row[name] for name in LINEAGE[:2]) for row in content(uri, LINEAGE[:2])}[2] == (2, 1)

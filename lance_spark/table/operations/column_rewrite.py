@@ -12,7 +12,7 @@ import numpy as np
 import pyroaring
 
 from lance_spark._proto import table_pb2
-from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.operations.live_files import with_live_files, without_columns
 from lance_spark.table.row_versions import RowDatasetVersionSequence
@@ -58,6 +58,11 @@ def _rewritten(
         raise InvalidInputError(f"the update has no new file for fragment {updated.id}, whose columns it rewrites")
     changed = without_columns(message, {field_id for file in new for field_id in file.columns()})
     changed.files.extend(file.to_proto() for file in new)
+    if changed.HasField("column_last_updated_at_versions"):
+        raise UnsupportedFeatureError(
+            f"the row versions of fragment {updated.id} are in its data files; compact the table first",
+            feature="column rewrites beside spilled row versions",
+        )
     if changed.HasField("inline_last_updated_at_versions"):
         sequence = RowDatasetVersionSequence.from_bytes(changed.inline_last_updated_at_versions)
         versions = sequence.at(np.arange(sequence.num_rows))

@@ -10,7 +10,7 @@ from importlib.metadata import version as distribution_version
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.table.features import CARRIED, STICKY_PAIRS, FeatureFlag
-from lance_spark.table.fragment import MAX_FRAGMENT_ID, DataFragment, FragmentId
+from lance_spark.table.fragment import MAX_FRAGMENT_ID, DataFragment, FragmentId, has_row_ids, lineage_fields
 from lance_spark.table.manifest import Manifest, WriterVersion
 from lance_spark.table.row_ids import RowIdSequence
 from lance_spark.table.row_versions import RowDatasetVersionSequence
@@ -66,7 +66,7 @@ def checked_row_id(manifest: Manifest) -> int:
     Raises:
         CorruptFileError: a fragment has none, so nobody can tell which ids are free.
     """
-    if not all(message.HasField("inline_row_ids") for message in manifest.fragments.messages):
+    if not all(has_row_ids(message) for message in manifest.fragments.messages):
         raise CorruptFileError("the table has stable row ids, but a fragment of it has none")
     return manifest.next_row_id
 
@@ -91,6 +91,8 @@ def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bo
         both |= FeatureFlag.STABLE_ROW_IDS
     if manifest.base_paths:
         both |= FeatureFlag.BASE_PATHS
+    if any(lineage_fields(message) for message in manifest.fragments.messages):
+        both |= FeatureFlag.SPILLED_ROW_LINEAGE
     if has_mixed_versions(manifest):
         both |= FeatureFlag.MIXED_DATA_FILE_VERSIONS
     writer = both | (FeatureFlag.TABLE_CONFIG if manifest.config else FeatureFlag(0))
