@@ -278,7 +278,7 @@ class DirectoryNamespace:
             if place.is_reserved:
                 self._directories.listing.release(place.required())
             raise
-        return TableEntry(location_uri(self.root, place.required()), properties, is_declared=True)
+        return TableEntry(location_uri(self.root, place.required()), dict(properties), is_declared=True)
 
     def register_table(
         self, identifier: Identifier, location: str, properties: Mapping[str, str] | None = None
@@ -490,7 +490,7 @@ class DirectoryNamespace:
             raise InvalidInputError(f"the directory {location!r} holds a table that was taken out; register it instead")
         if state is DirectoryState.TABLE or not self._directories.listing.reserve(location):
             raise exists(identifier)
-        return TableEntry(location_uri(self.root, location), properties, is_declared=True)
+        return TableEntry(location_uri(self.root, location), dict(properties), is_declared=True)
 
     def _content(self, rows: CatalogRows, path: Identifier, *, cascade: bool) -> dict[str, str | None]:
         """Locations by id of what lies below a namespace that is to go; None for namespaces."""

@@ -71,7 +71,7 @@ class TableDirectories:
     def entry(self, location: str, properties: Mapping[str, str]) -> TableEntry:
         uri = location_uri(self._root, location)
         has_versions = TableLocation(uri, self._options).history.latest_location() is not None
-        return TableEntry(uri, properties, is_declared=not has_versions)
+        return TableEntry(uri, dict(properties), is_declared=not has_versions)
 
     def is_listed(self, identifier: Identifier, rows: CatalogRows) -> bool:
         """Whether a directory that no row has makes a table with this name."""
