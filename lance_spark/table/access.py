@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.table.base_choice import checked_bases
+from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.row_source import RowSource
@@ -70,6 +72,8 @@ def write_dataset(
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     merge_schema: bool = False,
+    initial_bases: Sequence[BasePath] = (),
+    target_bases: Sequence[str] = (),
 ) -> Dataset:
     """Writes rows into the table at `uri` and commits them as one version.
 
@@ -85,8 +89,11 @@ def write_dataset(
         commit_message: kept with the version.
         transaction_properties: kept with the version.
         merge_schema: whether an append adds columns that the table lacks; they are null in the rows before.
+        initial_bases: more roots that may hold files of a new table; `Dataset.add_bases` adds some later.
+        target_bases: names of the bases that get the data files in turn; none for the table's own root.
 
     Raises:
+        NotFoundError: no base has one of the names.
         InvalidInputError: the table exists (mode "create"), or the rows do not fit it. Nothing was changed.
         CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
@@ -95,7 +102,10 @@ def write_dataset(
     """
     location = TableLocation(uri, storage_options, branch=branch)
     options = CommitOptions(
-        message=commit_message, properties=transaction_properties, stable_row_ids=enable_stable_row_ids
+        message=commit_message,
+        properties=transaction_properties,
+        stable_row_ids=enable_stable_row_ids,
+        initial_bases=checked_bases(initial_bases),
     )
     manifest = save(
         location,
@@ -105,5 +115,6 @@ def write_dataset(
         limits=FileLimits(max_rows_per_file, max_bytes_per_file),
         options=options,
         merge_schema=merge_schema,
+        target_bases=target_bases,
     )
     return Dataset(location, manifest)

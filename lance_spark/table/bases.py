@@ -6,14 +6,14 @@ with a base id is found at the base's path, in `data/` below it if the base is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
 from lance_spark._proto import table_pb2
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import parse_root
@@ -49,6 +49,20 @@ class BasePath:
 
     def to_proto(self) -> table_pb2.BasePath:
         return table_pb2.BasePath(id=self.id, name=self.name, is_dataset_root=self.is_dataset_root, path=self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class DataTarget:
+    """Where new data files go.
+
+    Attributes:
+        folder: of the store, with a slash at its end unless it is the root.
+        base_id: None for the table's own root.
+    """
+
+    store: ObjectStore
+    folder: str
+    base_id: BaseId | None = None
 
 
 class Bases:
@@ -88,6 +102,21 @@ class Bases:
         """
         in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
         return self._store(file.base_id), f"{DATA}/{file.path}" if in_root else file.path
+
+    def targets(self, names: Sequence[str]) -> tuple[DataTarget, ...]:
+        """Where new data files can go, for the bases called `names`.
+
+        Raises:
+            NotFoundError: no base has such a name.
+        """
+        known = {base.name: base for base in self._base_paths.values() if base.name is not None}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise NotFoundError(f"no base is called {unknown[0]!r}; there are: {', '.join(sorted(known)) or 'none'}")
+        chosen = [known[name] for name in names]
+        return tuple(
+            DataTarget(self._store(base.id), f"{DATA}/" if base.is_dataset_root else "", base.id) for base in chosen
+        )
 
     def deletion_file(self, fragment_id: FragmentId, file: DeletionFile) -> tuple[ObjectStore, str]:
         """The store that holds a deletion file, and its path there.

@@ -10,6 +10,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import with_metadata
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.field import Field, FieldId
+from lance_spark.table.base_choice import checked_bases
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
@@ -52,9 +53,7 @@ def add_bases(
     """
     if not bases:
         raise InvalidInputError("there is no base to add")
-    for new in bases:
-        if not (new.path.startswith("/") or "://" in new.path):
-            raise InvalidInputError(f"the path {new.path!r} of a base is neither absolute nor a URI")
+    checked_bases(bases)
     return _commit(table, base, UpdateBases(tuple(bases)), policy)
 
 

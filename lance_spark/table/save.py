@@ -10,6 +10,8 @@ from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.base_choice import unless_bases_change
+from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.conform import Conformer, same_columns
 from lance_spark.table.evolving_append import append_evolving, evolved_schema
@@ -38,6 +40,7 @@ class CommitOptions:
         message: kept in the transaction's properties.
         properties: more of them.
         stable_row_ids: for a table that the commit creates.
+        initial_bases: base paths of such a table.
         policy: how long to go on.
         config: entries that the table's config gets with new rows in place of all others.
     """
@@ -45,6 +48,7 @@ class CommitOptions:
     message: str | None = None
     properties: Mapping[str, str] | None = None
     stable_row_ids: bool = False
+    initial_bases: tuple[BasePath, ...] = ()
     policy: RetryPolicy | None = None
     config: Mapping[str, str] | None = None
 
@@ -133,8 +137,10 @@ def commit_append(
     options = options or CommitOptions()
     file_version = data_format(base) or DEFAULT_FILE_VERSION
     if evolved is None:
-        transaction = Transaction.new(base.version, Append(tuple(fragments)), options.all_properties())
-        return Commit(table.history, base, transaction, NewTable(file_version), options.policy).run()
+        append = Append(tuple(fragments))
+        transaction = Transaction.new(base.version, append, options.all_properties())
+        keeps_bases = unless_bases_change(append, base)
+        return Commit(table.history, base, transaction, NewTable(file_version), options.policy, keeps_bases).run()
     schema = evolved
 
     def on_version(manifest: Manifest) -> Merge:
@@ -159,10 +165,12 @@ def commit_overwrite(
         CommitStateUnknownError: the store never said whether they are.
     """
     options = options or CommitOptions()
-    operation = Overwrite(tuple(fragments), schema, dict(options.config or {}))
+    initial_bases = options.initial_bases if base is None else ()
+    operation = Overwrite(tuple(fragments), schema, dict(options.config or {}), initial_bases)
     transaction = Transaction.new(0 if base is None else base.version, operation, options.all_properties())
     new_table = NewTable(file_version, options.stable_row_ids)
-    return Commit(table.history, base, transaction, new_table, options.policy).run()
+    keeps_bases = None if base is None else unless_bases_change(operation, base)
+    return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases).run()
 
 
 def save(
@@ -174,11 +182,13 @@ def save(
     limits: FileLimits | None = None,
     options: CommitOptions | None = None,
     merge_schema: bool = False,
+    target_bases: Sequence[str] = (),
 ) -> Manifest:
     """Writes and commits; the version that was made. After an error nothing is left behind.
 
     Args:
         merge_schema: whether an append may add columns to the table.
+        target_bases: names of the bases that get the data files in turn; none for the table's root.
 
     Raises: as `plan_write`, `write_fragments` and the commits.
     """
@@ -186,17 +196,26 @@ def save(
     base = table.latest()
     if base is not None and options.stable_row_ids and not base.has_stable_row_ids:
         raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
+    if base is not None and options.initial_bases:
+        raise InvalidInputError("the table exists; add_bases adds base paths to it")
     history = table.history if merge_schema else None
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
+    bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
     fragments = write_fragments(
-        source.batches, table.store, plan.schema, file_version=plan.file_version, limits=limits, convert=plan.conform
+        source.batches,
+        table.store,
+        plan.schema,
+        file_version=plan.file_version,
+        limits=limits,
+        convert=plan.conform,
+        targets=bases.targets(target_bases),
     )
     try:
         return commit_planned(table, plan, fragments, mode, options)
     except CommitStateUnknownError:
         raise
     except LanceError:
-        remove_fragments(table.store, fragments)
+        remove_fragments(table.store, fragments, bases)
         raise
 
 
@@ -216,7 +235,7 @@ def commit_planned(
     except CommitStateUnknownError:
         raise
     except LanceError:
-        created = _created_meanwhile(table, plan) if mode == APPEND else None
+        created = _created_meanwhile(table, plan) if mode == APPEND and not options.initial_bases else None
         if created is None:
             raise
     return commit_append(table, created, fragments, options)

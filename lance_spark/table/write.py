@@ -6,8 +6,9 @@ number of tasks; `DataFragment.to_bytes` carries the result to the one place tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.bases import Bases, DataTarget
 from lance_spark.table.fragment import DataFile, DataFragment, FragmentId
 from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
 from lance_spark.table.tidy import delete_quietly
@@ -51,6 +53,7 @@ class FragmentWriter:
         schema: the columns that are written, with the table's field ids.
         file_version: version of the data files.
         job: the write job that this is a part of (`paths.new_job`).
+        targets: bases that get the data files in turn; none for the table's root.
     """
 
     def __init__(
@@ -61,8 +64,11 @@ class FragmentWriter:
         file_version: FileVersion = FileVersion.V2_2,
         limits: FileLimits | None = None,
         job: str | None = None,
+        targets: Sequence[DataTarget] = (),
     ) -> None:
-        self._store = store
+        self._targets = cycle(targets or (DataTarget(store, f"{DATA}/"),))
+        self._target = next(self._targets)
+        self._published: list[tuple[ObjectStore, str]] = []
         self._job = job
         self._schema = schema
         self._file_version = file_version
@@ -97,10 +103,11 @@ class FragmentWriter:
         if self._writer is not None:
             self._writer.abort()
             # Publishing it may have failed after it was there.
-            delete_quietly(self._store, self._path)
+            delete_quietly(self._target.store, self._path)
             self._writer = None
-        remove_fragments(self._store, self._fragments)
-        self._fragments = []
+        for store, path in self._published:
+            delete_quietly(store, path)
+        self._fragments, self._published = [], []
 
     def __enter__(self) -> FragmentWriter:
         return self
@@ -110,14 +117,16 @@ class FragmentWriter:
             self.abort()
 
     def _open(self) -> FileWriter:
-        self._path = f"{DATA}/{new_data_file_name(self._job)}"
-        self._writer = FileWriter(self._store, self._path, self._schema, version=self._file_version)
+        self._path = f"{self._target.folder}{new_data_file_name(self._job)}"
+        self._writer = FileWriter(self._target.store, self._path, self._schema, version=self._file_version)
         return self._writer
 
     def _finish(self) -> None:
         if self._writer is not None:
-            self._fragments.append(_fragment(self._writer.close()))
+            self._fragments.append(_fragment(self._writer.close(), self._target))
+            self._published.append((self._target.store, self._path))
             self._writer = None
+            self._target = next(self._targets)
 
 
 def write_fragments(
@@ -129,6 +138,7 @@ def write_fragments(
     limits: FileLimits | None = None,
     convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     job: str | None = None,
+    targets: Sequence[DataTarget] = (),
 ) -> list[DataFragment]:
     """New fragments with the rows of `batches`, not yet part of the table. On an error nothing is left behind.
 
@@ -138,22 +148,32 @@ def write_fragments(
         schema: the columns that are written, with the table's field ids.
         file_version: version of the data files.
         job: the write job that this is a part of (`paths.new_job`).
+        targets: bases that get the data files in turn; none for the table's root.
 
     Raises:
         InvalidInputError: a batch does not fit the schema.
         UnsupportedFeatureError: files of this version cannot hold the schema.
         StorageError: the store failed.
     """
-    with FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job) as writer:
+    with FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job, targets=targets) as writer:
         for batch in batches:
             writer.write(batch if convert is None else convert(batch))
         return writer.close()
 
 
-def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment]) -> None:
-    """Removes the data files of fragments that no version names; what the store keeps, a clean-up finds later."""
+def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment], bases: Bases | None = None) -> None:
+    """Removes the data files of fragments that no version names; what the store keeps, a clean-up finds later.
+
+    Args:
+        bases: for fragments that were written to other bases; without it their files stay.
+    """
+    fragments = list(fragments)
     for path in _paths(fragments):
         delete_quietly(store, path)
+    if bases is None:
+        return
+    for file in (file for fragment in fragments for file in fragment.files if file.base_id is not None):
+        delete_quietly(*bases.data_file(file))
 
 
 def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
@@ -168,12 +188,13 @@ def _paths(fragments: Iterable[DataFragment]) -> Iterator[str]:
     return (f"{DATA}/{file.path}" for fragment in fragments for file in fragment.files if file.base_id is None)
 
 
-def _fragment(written: WrittenFile) -> DataFragment:
+def _fragment(written: WrittenFile, target: DataTarget) -> DataFragment:
     file = DataFile(
-        path=written.path.removeprefix(f"{DATA}/"),
+        path=written.path.removeprefix(target.folder),
         fields=written.field_ids,
         column_indices=written.column_indices,
         version=written.version,
         size_bytes=written.size_bytes,
+        base_id=target.base_id,
     )
     return DataFragment(id=FragmentId(0), files=(file,), physical_rows=written.num_rows)

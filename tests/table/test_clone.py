@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,76 @@ def test_the_reference_writes_to_bases_that_we_added(uri: str, tmp_path: Path) -
     assert {entry.id for entry in clone.manifest.base_paths} == {0, 1, 2}
     assert values(clone) == values(lance.dataset(clone.uri)) == values(found)
     assert values(lance_spark.open(uri).compact()) == values(lance.dataset(uri)) == values(found.delete("a = 20"))
+
+
+def files_of(dataset: lance_spark.Dataset) -> list[int | None]:
+    return [file.base_id for fragment in dataset.fragments for file in fragment.files]
+
+
+def test_we_write_to_bases(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    bases = [base(str(tmp_path / "flat"), "flat"), base(str(tmp_path / "root"), "root", 7, root=True)]
+    made = lance_spark.write(
+        rows(*range(6)), uri, max_rows_per_file=2, initial_bases=bases, target_bases=["flat", "root"]
+    )
+    assert files_of(made) == [1, 7, 1]
+    assert len(list((tmp_path / "flat").glob("*.lance"))) == 2
+    assert len(list((tmp_path / "root" / "data").glob("*.lance"))) == 1
+    assert not (tmp_path / "t" / "data").exists()
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    assert values(theirs) == list(range(6))
+    lance_spark.write(rows(6), uri, mode="append")
+    found = lance_spark.write(rows(7), uri, mode="append", target_bases=["root"])
+    assert files_of(found) == [1, 7, 1, None, 7]
+    found = found.delete("a in (0, 3, 7)")
+    assert values(found) == values(lance.dataset(uri)) == [1, 2, 4, 5, 6]
+    found = lance_spark.write(rows(8), uri, mode="overwrite", target_bases=["flat"])
+    assert (values(found), values(lance.dataset(uri)), files_of(found)) == ([8], [8], [1])
+    for call in (
+        lambda: lance_spark.write(rows(9), uri, mode="append", target_bases=["none"]),
+        lambda: lance_spark.write(rows(9), str(tmp_path / "new"), target_bases=["flat"]),
+    ):
+        with pytest.raises(NotFoundError, match="no base is called"):
+            call()
+    with pytest.raises(InvalidInputError, match="add_bases"):
+        lance_spark.write(rows(9), uri, mode="append", initial_bases=bases)
+    with pytest.raises(InvalidInputError, match="two bases"):
+        lance_spark.write(rows(9), str(tmp_path / "new"), initial_bases=[*bases, base("/x", "flat")])
+
+
+def test_a_failed_write_leaves_nothing_in_bases(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(rows(0), uri).add_bases([base(str(tmp_path / "flat"), "flat")])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from rows(*range(10)).to_batches()
+        raise RuntimeError("the source failed")
+
+    schema = rows(0).schema
+    with pytest.raises(RuntimeError):
+        lance_spark.write(batches(), uri, mode="append", schema=schema, max_rows_per_file=3, target_bases=["flat"])
+
+    def rival() -> Iterator[pa.RecordBatch]:
+        lance_spark.write(pa.table({"other": [1]}), uri, mode="overwrite")
+        yield from rows(1).to_batches()
+
+    with pytest.raises(CommitConflictError):
+        lance_spark.write(rival(), uri, mode="append", schema=schema, target_bases=["flat"])
+    assert list((tmp_path / "flat").iterdir()) == []
+
+
+def test_a_base_that_a_restore_took_away(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(rows(0), uri).add_bases([base(str(tmp_path / "flat"), "flat")])
+
+    def rival() -> Iterator[pa.RecordBatch]:
+        lance_spark.open(uri).restore(1).add_bases([base(str(tmp_path / "other"), "other")])
+        yield from rows(1).to_batches()
+
+    with pytest.raises(IncompatibleConflictError, match="taken away"):
+        lance_spark.write(rival(), uri, mode="overwrite", schema=rows(0).schema, target_bases=["flat"])
+    assert values(lance_spark.open(uri)) == values(lance.dataset(uri)) == [0]
 
 
 @pytest.mark.parametrize(
