@@ -6,6 +6,7 @@ below another root count too where files are to be kept: that is safe, and does 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lance_spark._proto import table_pb2
@@ -33,6 +34,8 @@ class NamedFiles:
     deletions: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)
     transactions: set[str] = field(default_factory=set)
+    _last_places: tuple[bool, bool] | None = None
+    _last_fragments: dict[int, table_pb2.DataFragment] = field(default_factory=dict)
 
     def add(self, manifest: Manifest, *, in_own_root: bool = True, elsewhere: bool = True) -> None:
         """Adds what a version names.
@@ -49,19 +52,27 @@ class NamedFiles:
         def counts(has_base: bool) -> bool:
             return elsewhere if has_base else in_own_root
 
-        for message in manifest.fragments.messages:
-            if message.overlays:
-                raise UnsupportedFeatureError(f"fragment {message.id} has data overlay files", feature="data overlay")
-            for file in message.files:
-                if counts(file.HasField("base_id")):
-                    self.data.add(file.path)
-            if message.HasField("deletion_file") and counts(message.deletion_file.HasField("base_id")):
-                self.deletions.add(_deletion_path(message))
+        # Versions differ in few fragments from those before them, and comparing is cheaper than looking.
+        known = self._last_fragments if self._last_places == (in_own_root, elsewhere) else {}
+        fragments = {message.id: message for message in manifest.fragments.messages}
+        for number, message in fragments.items():
+            if known.get(number) != message:
+                self._add_fragment(message, counts)
+        self._last_places, self._last_fragments = (in_own_root, elsewhere), fragments
         for index in parse_indices(manifest.index_section):
             if counts(index.base_id is not None):
                 self.indices.add(index.uuid)
         if in_own_root and manifest.transaction_file:
             self.transactions.add(manifest.transaction_file)
+
+    def _add_fragment(self, message: table_pb2.DataFragment, counts: Callable[[bool], bool]) -> None:
+        if message.overlays:
+            raise UnsupportedFeatureError(f"fragment {message.id} has data overlay files", feature="data overlay files")
+        for file in message.files:
+            if counts(file.HasField("base_id")):
+                self.data.add(file.path)
+        if message.HasField("deletion_file") and counts(message.deletion_file.HasField("base_id")):
+            self.deletions.add(_deletion_path(message))
 
     def has(self, path: str) -> bool:
         """True if `path`, below a root, is one of the files, or belongs to one."""
