@@ -1,8 +1,8 @@
 """A table as what it means: columns and a dictionary of rows by their `id`, and what operations may make of it.
 
-A writer that has read an older version than the newest may be rebased, or may run its operation again on the newest
-version. Both are right for a table with snapshot isolation, so an operation has a list of outcomes that are allowed;
-everything else is a lost, doubled or invented row.
+A column is told by a key that it keeps when it is renamed. A writer that has read an older version than the newest may
+be rebased, or may run its operation again on the newest version. Both are right for a table with snapshot isolation, so
+an operation has a list of outcomes that are allowed; everything else is a lost, doubled or invented row.
 """
 
 from __future__ import annotations
@@ -14,60 +14,68 @@ from typing import Any
 import pyarrow as pa
 
 Row = Mapping[str, Any]
+Shown = tuple[frozenset[str], Mapping[int, Mapping[str, Any]]]
+"""What a reader sees: the names of the columns, and rows by `id`."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The content of a version: names of the columns, and rows by `id`; columns that a row lacks are null."""
+    """The content of a version.
 
-    columns: tuple[str, ...]
+    Attributes:
+        names: of each column, by its key. The key of the column `id` is "id".
+        rows: by `id`, the values by the keys of the columns; one that is missing is null.
+    """
+
+    names: Mapping[str, str]
     rows: Mapping[int, Row]
 
-    @classmethod
-    def of_table(cls, table: pa.Table) -> State:
-        """The content of `table`; each `id` must be there once."""
-        listed = table.to_pylist()
-        rows = {row["id"]: row for row in listed}
-        assert len(rows) == len(listed), f"rows are doubled: {sorted(row['id'] for row in listed)}"
-        return cls(tuple(table.column_names), rows)
-
-    def shown(self) -> tuple[frozenset[str], dict[int, dict[str, Any]]]:
-        """What is compared: every row with every column, whatever the order of columns."""
-        return frozenset(self.columns), {
-            key: {column: row.get(column) for column in self.columns} for key, row in self.rows.items()
+    def shown(self) -> Shown:
+        """What a reader sees, whatever the order of columns and rows."""
+        return frozenset(self.names.values()), {
+            number: {name: row.get(key) for key, name in self.names.items()} for number, row in self.rows.items()
         }
 
+    def name(self, key: str) -> str | None:
+        """The name of a column, None if it is not there."""
+        return self.names.get(key)
+
     def with_rows(self, rows: Iterable[Row]) -> State:
+        """With new rows, or other ones of the same `id`."""
         return replace(self, rows={**self.rows, **{row["id"]: row for row in rows}})
 
-    def without(self, keys: Iterable[int]) -> State:
-        gone = set(keys)
-        return replace(self, rows={key: row for key, row in self.rows.items() if key not in gone})
+    def without(self, ids: Iterable[int]) -> State:
+        gone = set(ids)
+        return replace(self, rows={number: row for number, row in self.rows.items() if number not in gone})
 
-    def changed(self, keys: Iterable[int], change: Callable[[Row], Mapping[str, Any]]) -> State:
-        """The rows `keys`, as far as they are there, with what `change` says of each."""
-        chosen = set(keys)
+    def changed(self, ids: Iterable[int], change: Callable[[Row], Row]) -> State:
+        """The rows `ids`, as far as they are there, with what `change` says of each."""
+        chosen = set(ids)
         return replace(
             self,
-            rows={key: {**row, **change(row)} if key in chosen else row for key, row in self.rows.items()},
+            rows={number: {**row, **change(row)} if number in chosen else row for number, row in self.rows.items()},
         )
 
     def matching(self, condition: Callable[[Row], bool | None]) -> set[int]:
         """The rows for which `condition` is true, neither false nor null."""
-        return {key for key, row in self.rows.items() if condition(row)}
+        return {number for number, row in self.rows.items() if condition(row)}
 
-    def renamed(self, old: str, new: str) -> State:
-        def of(row: Row) -> Row:
-            return {new if name == old else name: value for name, value in row.items()}
+    def renamed(self, key: str, name: str) -> State:
+        return replace(self, names={k: name if k == key else old for k, old in self.names.items()})
 
-        columns = tuple(new if name == old else name for name in self.columns)
-        return State(columns, {key: of(row) for key, row in self.rows.items()})
-
-    def without_column(self, name: str) -> State:
+    def without_column(self, key: str) -> State:
         return State(
-            tuple(column for column in self.columns if column != name),
-            {key: {column: v for column, v in row.items() if column != name} for key, row in self.rows.items()},
+            {k: name for k, name in self.names.items() if k != key},
+            {number: {k: value for k, value in row.items() if k != key} for number, row in self.rows.items()},
         )
 
-    def with_column(self, name: str, value: Callable[[Row], Any]) -> State:
-        return State((*self.columns, name), {key: {**row, name: value(row)} for key, row in self.rows.items()})
+    def with_column(self, key: str, name: str, value: Callable[[Row], Any]) -> State:
+        return State({**self.names, key: name}, {number: {**row, key: value(row)} for number, row in self.rows.items()})
+
+
+def shown_table(table: pa.Table) -> Shown:
+    """What a reader of `table` sees; each `id` must be there once."""
+    listed = table.to_pylist()
+    rows = {row["id"]: row for row in listed}
+    assert len(rows) == len(listed), f"rows are doubled: {sorted(row['id'] for row in listed)}"
+    return frozenset(table.column_names), rows
