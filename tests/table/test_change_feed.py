@@ -136,6 +136,23 @@ def test_a_merge_updates_and_inserts(uri: str, stable: bool) -> None:
     )
 
 
+def test_our_updates_and_merges(uri: str, stable: bool) -> None:
+    dataset = lance_spark.open(uri).update({"b": "'new'"}, "a = 2").compact()
+    dataset.merge(pa.table({"a": pa.array([1, 20], pa.int64()), "b": ["x", "y"]}), "a")
+    types = ("update_preimage", "update_postimage") if stable else ("delete", "insert")
+    last = lance_spark.open(uri).version
+    assert told(feed(uri, 2), "a", "b") == sorted(
+        [
+            (2, types[0], 2, "v2"),
+            (2, types[1], 2, "new"),
+            (last, types[0], 1, "v1"),
+            (last, types[1], 1, "x"),
+            (last, "insert", 20, "y"),
+        ],
+        key=repr,
+    )
+
+
 def test_what_changes_no_row(uri: str) -> None:
     dataset = lance.dataset(uri)
     dataset.create_scalar_index("b", "BTREE")
@@ -381,50 +398,55 @@ def test_many_pairs_and_fragments(tmp_path: Path, stable: bool) -> None:
     )
 
 
-OURS = ["append", "delete", "restore", "overwrite"]
-THEIRS = [*OURS, "update", "merge", "compact", "add null", "add", "drop", "widen", "rename"]
+OURS = ["append", "delete", "restore", "overwrite", "update", "merge", "compact", "add null", "add", "drop", "rename"]
+THEIRS = [*OURS, "widen"]
 
 
 def step(uri: str, writer: str, what: str, number: int) -> None:
-    """One version of a random history, if the operation makes one."""
+    """One version of a random history, if the operation fits the table."""
+    ours, theirs = lance_spark.open(uri), lance.dataset(uri)
     table = pa.table({"a": pa.array([number, number + 1], pa.int64()), "b": [f"n{number}", None]})
-    theirs = lance.dataset(uri)
-    names = theirs.schema.names
-    if what in ("append", "overwrite"):
-        if what == "append" and (not {"a", "b"} <= set(names) or theirs.schema.field("a").type != pa.int64()):
-            return
-        if writer == "ours":
-            lance_spark.write(table, uri, mode=what)
-        else:
-            lance.write_dataset(table, uri, mode=what)
+    names, fits = theirs.schema.names, theirs.schema == table.schema
+    by_us = writer == "ours"
+    if what == "overwrite" or (what == "append" and fits):
+        lance_spark.write(table, uri, mode=what) if by_us else lance.write_dataset(table, uri, mode=what)
     elif what == "delete":
-        where = f"a % 3 = {number % 3}"
-        lance_spark.open(uri).delete(where) if writer == "ours" else theirs.delete(where)
+        (ours if by_us else theirs).delete(f"a % 3 = {number % 3}")
     elif what == "restore":
         version = 1 + number % theirs.version
-        lance_spark.open(uri).restore(version) if writer == "ours" else lance.dataset(uri, version=version).restore()
+        ours.restore(version) if by_us else lance.dataset(uri, version=version).restore()
     elif what == "update":
-        theirs.update({"a": "a + 1"}, where=f"a % 2 = {number % 2}")
-    elif what == "merge":
-        if names == ["a", "b"] and theirs.schema.field("a").type == pa.int64():
-            theirs.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(
-                pa.table({"a": pa.array([number % 10, 1000 + number], pa.int64()), "b": ["m", "i"]})
-            )
+        where = f"a % 2 = {number % 2}"
+        ours.update({"a": "a + 1"}, where) if by_us else theirs.update({"a": "a + 1"}, where=where)
+    elif what == "merge" and fits:
+        source = pa.table({"a": pa.array([number % 10, 1000 + number], pa.int64()), "b": ["m", "i"]})
+        unique = len(set(theirs.to_table()["a"].to_pylist())) == theirs.count_rows()
+        if by_us and unique:
+            ours.merge(source, "a")
+        elif unique:
+            theirs.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(source)
     elif what == "compact":
-        theirs.optimize.compact_files()
-    elif what == "add null":
-        theirs.add_columns(pa.field(f"c{number % 3}", pa.int32())) if f"c{number % 3}" not in names else None
-    elif what == "add":
-        theirs.add_columns({f"c{number % 3}": "a * 2"}) if f"c{number % 3}" not in names else None
-    elif what == "drop":
-        theirs.drop_columns([names[-1]]) if len(names) > 1 else None
+        ours.compact() if by_us else theirs.optimize.compact_files()
+    else:
+        change_columns(ours if by_us else theirs, names, what, number % 3)
+
+
+def change_columns(dataset: lance_spark.Dataset | lance.LanceDataset, names: list[str], what: str, number: int) -> None:
+    added, renamed = f"c{number}", f"r{number}"
+    if what == "add null" and added not in names:
+        dataset.add_columns(pa.field(added, pa.int32()))
+    elif what == "add" and added not in names:
+        dataset.add_columns({added: "a * 2"})
+    elif what == "drop" and len(names) > 1:
+        dataset.drop_columns([names[-1]])
+    elif what == "rename" and len(names) > 1 and renamed not in names:
+        if isinstance(dataset, lance_spark.Dataset):
+            dataset.rename_columns({names[-1]: renamed})
+        else:
+            dataset.alter_columns({"path": names[-1], "name": renamed})
     elif what == "widen":
-        wide = pa.int64() if theirs.schema.field("a").type == pa.int32() else pa.int32()
-        theirs.alter_columns({"path": "a", "data_type": wide})
-    elif what == "rename":
-        theirs.alter_columns({"path": names[-1], "name": f"r{number % 3}"}) if f"r{number % 3}" not in names[
-            :-1
-        ] and len(names) > 1 else None
+        other = pa.int64() if dataset.schema.field("a").type == pa.int32() else pa.int32()
+        dataset.alter_columns({"path": "a", "data_type": other})
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
