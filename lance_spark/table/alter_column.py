@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, to_arrow_type, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -118,9 +119,10 @@ def _conversion(table: TableLocation, base: Manifest, change: Alteration, dtype:
     target = change.of_schema(base.schema)
     check_nulls(table, base, target)
     preserves = not forbids_more_nulls(base.schema, target)
-    schema = _with_field(target, old.id, converted)
     before = prune((along[0],), {old.id})[0]
-    after = prune(schema.fields, {new_id})[0]
+    # Under the old name, as values are converted by name; what a file calls its columns is of no consequence.
+    after = prune(_with_field(base.schema, old.id, converted).fields, {new_id})[0]
+    schema = _with_field(target, old.id, converted)
     return Evolution(schema, _Converted(before, after), preserves_nullability=preserves)
 
 
@@ -136,9 +138,16 @@ class _Converted:
     after: Field
 
     def __call__(self, fragment: DataFragment, bases: Bases) -> NewColumns | None:
-        held = {field_id for file in fragment.files for field_id in file.columns()}
-        if not any(node.id in held for node in self.before.walk()):
+        holders = [file for file in fragment.files if any(node.id in file.columns() for node in self.before.walk())]
+        if not holders:
             return None  # It is null in all rows.
+        if any(file.version is FileVersion.V2_0 for file in holders) and _is_in_list(self.before):
+            raise UnsupportedFeatureError(
+                f"items of {self.before.name!r} lie in files of version 2.0, beside which they cannot have "
+                "another type; compact the table first",
+                feature="items of lists in another file",
+                version=FileVersion.V2_0.value,
+            )
         return NewColumns(LanceSchema((self.after,), {}), self._batches(FragmentReader(fragment, bases)))
 
     def _batches(self, reader: FragmentReader) -> Iterator[PlacedBatch]:
@@ -146,6 +155,10 @@ class _Converted:
         for placed in physical_batches(reader, [self.before]):
             column = _cast(placed.batch.column(0), schema.field(0))
             yield PlacedBatch(placed.offsets, pa.RecordBatch.from_arrays([column], schema=schema))
+
+
+def _is_in_list(field: Field) -> bool:
+    return any(node.children and node.logical_type != "struct" for node in field.walk())
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -70,7 +70,8 @@ def _lost(field: Field, before: Mapping[FieldId, Field], held: Collection[int]) 
 
 
 def _holds(field: Field, held: Collection[int]) -> bool:
-    return any(node.id in held for node in field.walk() if is_leaf(node))
+    # In files of 2.0 fields of several parts own columns too, which tell by themselves.
+    return any(node.id in held for node in field.walk())
 
 
 def _first_leaf(field: Field) -> Field:

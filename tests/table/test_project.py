@@ -98,6 +98,18 @@ def test_structs_stay_null_where_they_were(tmp_path: Path) -> None:
     assert checked(uri).to_table()["l"].to_pylist() == expected
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_members_of_lists(tmp_path: Path, version: str) -> None:
+    uri = str(tmp_path / "t")
+    table = rows(null_structs=False)
+    lance.write_dataset(table, uri, data_storage_version=version)
+    dataset = lance_spark.open(uri).drop_columns(["l.item.k"]).add_columns(pa.field("l.item.n", pa.int8()))
+    expected = [row and [{"m": item["m"], "n": None} for item in row] for row in table["l"].to_pylist()]
+    assert checked(uri).to_table()["l"].to_pylist() == expected
+    dataset.drop_columns(["l.item.m"])
+    assert checked(uri).to_table()["l"].to_pylist() == [row and [{"n": None} for _ in row] for row in expected]
+
+
 def test_a_fragment_keeps_a_column_of_the_table(tmp_path: Path) -> None:
     uri = make(tmp_path)
     lance_spark.open(uri).add_columns(pa.field("n", pa.int32())).drop_columns(["a", "b", "s", "l"])

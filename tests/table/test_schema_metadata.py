@@ -1,0 +1,130 @@
+"""Metadata of the schema and of columns changes as the reference library changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark._proto import transaction_pb2
+from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
+from lance_spark.table.operations import UpdateConfig
+from lance_spark.table.operations.update_map import UpdateMap
+from tests.support.column_tables import checked, make, operation_of, rows
+
+STEPS: list[tuple[dict[str, str | None], bool]] = [
+    ({"k": "1"}, False),
+    ({"k": "2", "j": "ä"}, False),
+    ({"k": None, "none": None}, False),
+    ({"new": "x"}, True),
+    ({}, True),
+]
+
+
+@pytest.mark.parametrize(("entries", "replace"), STEPS)
+def test_each_step_is_as_by_the_reference(tmp_path: Path, entries: dict[str, str | None], replace: bool) -> None:
+    (tmp_path / "x").mkdir()
+    ours, theirs = make(tmp_path), make(tmp_path / "x")
+    for uri in (ours, theirs):
+        lance.dataset(uri).update_schema_metadata({"k": "0", "old": "y"})
+        lance.dataset(uri).update_field_metadata({"s.x": {"k": "0", "old": "y"}})
+    lance_spark.open(ours).update_schema_metadata(entries, replace=replace)
+    lance_spark.open(ours).update_field_metadata({"s.x": entries, "a": entries}, replace=replace)
+    lance.dataset(theirs).update_schema_metadata(entries, replace=replace)
+    lance.dataset(theirs).update_field_metadata({"s.x": entries, "a": entries}, replace=replace)
+    assert checked(ours).lance_schema == lance_spark.open(theirs).lance_schema
+    assert lance.dataset(ours).schema.equals(lance.dataset(theirs).schema, check_metadata=True)
+    assert operation_of(lance_spark.open(ours)) == operation_of(lance_spark.open(theirs))
+    assert isinstance(operation_of(lance_spark.open(ours)), UpdateConfig)
+
+
+def test_what_makes_no_sense(tmp_path: Path) -> None:
+    uri = make(tmp_path)
+    dataset = lance_spark.open(uri)
+    with pytest.raises(NotFoundError):
+        dataset.update_field_metadata({"nope": {"k": "v"}})
+    with pytest.raises(InvalidInputError):
+        dataset.update_field_metadata({"a": {"k": 1}})  # type: ignore[dict-item]
+    with pytest.raises(InvalidInputError):
+        dataset.update_schema_metadata({"k": b"v"})  # type: ignore[dict-item]
+    assert checked(uri).version == 2
+
+
+def test_a_primary_key_stays_what_it_is(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False, metadata=key)])
+    lance.write_dataset(pa.table({"a": [1]}, schema=schema), uri)
+    lance_spark.open(uri).update_field_metadata({"a": {"k": "v"}})
+    assert checked(uri).lance_schema.fields[0].unenforced_primary_key
+    with pytest.raises(InvalidInputError, match="primary key"):
+        lance_spark.open(uri).update_field_metadata({"a": dict.fromkeys(key)})
+
+
+THEIRS: dict[str, Callable[[lance.LanceDataset], object]] = {
+    "same schema key": lambda d: d.update_schema_metadata({"k": "theirs"}),
+    "same field key": lambda d: d.update_field_metadata({"a": {"k": "theirs"}}),
+    "other field": lambda d: d.update_field_metadata({"b": {"k": "theirs"}}),
+    "config": lambda d: d.update_config({"k": "theirs"}),
+    "append": lambda d: lance.write_dataset(rows(), d.uri, mode="append"),
+    "delete": lambda d: d.delete("a = 0"),
+    "drop of another": lambda d: d.drop_columns(["b"]),
+    "drop of the field": lambda d: d.drop_columns(["a"]),
+    "overwrite": lambda d: lance.write_dataset(rows(), d.uri, mode="overwrite"),
+    "restore": lambda d: lance.dataset(d.uri, version=1).restore(),
+    "index": lambda d: d.create_scalar_index("a", "BTREE"),
+}
+CHANGES: dict[str, Callable[[lance.LanceDataset | lance_spark.Dataset], object]] = {
+    "schema": lambda d: d.update_schema_metadata({"k": "mine"}),
+    "field": lambda d: d.update_field_metadata({"a": {"k": "mine"}}),
+}
+
+
+@pytest.mark.parametrize("theirs", THEIRS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_reference_judges_the_same(tmp_path: Path, change: str, theirs: str) -> None:
+    results = []
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        uri = make(tmp_path / name)
+        stale = lance_spark.open(uri) if name == "ours" else lance.dataset(uri)
+        THEIRS[theirs](lance.dataset(uri))
+        try:
+            CHANGES[change](stale)
+            verdict = "ok"
+        except (IncompatibleConflictError, OSError):
+            verdict = "X"
+        newest = lance.dataset(uri)
+        results.append((verdict, newest.version, newest.schema.metadata, [f.metadata for f in newest.schema]))
+    assert results[0] == results[1]
+
+
+def test_other_keys_of_the_schema_go_together(tmp_path: Path) -> None:
+    """The reference calls these incompatible, and only those."""
+    uri = make(tmp_path)
+    stale = lance_spark.open(uri)
+    lance.dataset(uri).update_schema_metadata({"j": "theirs"})
+    stale.update_schema_metadata({"k": "mine"})
+    assert checked(uri).schema.metadata == {b"j": b"theirs", b"k": b"mine"}
+
+
+def test_a_merge_of_others_leaves_metadata_to_change(tmp_path: Path) -> None:
+    """The reference retries here; a field that is still there has its metadata all the same."""
+    uri = make(tmp_path)
+    stale = lance_spark.open(uri)
+    lance.dataset(uri).add_columns({"c": "a"})
+    stale.update_field_metadata({"a": {"k": "v"}})
+    assert checked(uri).schema.field("a").metadata == {b"k": b"v"}
+
+
+def test_what_old_releases_write_is_read() -> None:
+    old = transaction_pb2.Transaction.UpdateConfig(schema_metadata={"a": "1"})
+    old.field_metadata[3].metadata["b"] = "2"
+    operation = UpdateConfig.from_proto(old)
+    assert operation.changes_schema
+    assert operation.schema_metadata == UpdateMap({"a": "1"}, replace=True)
+    assert dict(operation.field_metadata) == {3: UpdateMap({"b": "2"}, replace=True)}
