@@ -51,9 +51,8 @@ from lance_spark.namespace.value_set import (
     ValueSet,
     between,
     complement,
-    intersection,
     mapped,
-    union,
+    of_intervals,
     without_null,
 )
 
@@ -152,13 +151,14 @@ def _(expr: In, scope: _Scope) -> Truth | None:
     if any(family_of(option.type) is Family.FLOAT for option in known) and family_of(view.space.type) in NUMBERS:
         # One option of floating point makes the whole list so (docs/design/002-filter-semantics.md).
         known = [_as_double(option) for option in known]
-    truths = [_compared(view, ComparisonOp.EQ, option, scope) for option in known]
-    return Truth(
-        view.path,
-        union([truth.true for truth in truths]),
-        intersection([truth.false for truth in truths]),
-        all(truth.is_exact for truth in truths),
-    )
+    cuts = [_cuts(view, option, scope) for option in known if option.is_valid]
+    certain = [cut for cut in cuts if cut is not None]
+    if len(certain) < len(cuts):
+        return view.unknown()
+    true = of_intervals((cut.low, cut.high) for cut in certain)
+    # Never FALSE if an option is NULL.
+    false = without_null(complement(true)) if len(cuts) == len(known) else NOTHING
+    return view.truth(true, false, slack=max((cut.slack for cut in certain), default=0))
 
 
 def _as_double(constant: pa.Scalar) -> pa.Scalar:
@@ -234,24 +234,48 @@ def _compared(view: _View, op: ComparisonOp, constant: pa.Scalar, scope: _Scope)
         return _null_safe(view, constant, scope)
     if not constant.is_valid:
         return Truth(view.path, NOTHING, NOTHING, True)
-    try:
-        values, aligned = align(pa.nulls(1, view.space.type), constant, scope.time_zone)
-    except (InvalidInputError, OverflowError):
+    cut = _cuts(view, constant, scope)
+    if cut is None:
         return view.unknown()
+    return view.truth_where(_COMPARED[op](cut.low, cut.high), slack=cut.slack)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What equals a constant, [low, high), and by how many ticks of the column that may be off."""
+
+    low: Any
+    high: Any
+    slack: int
+
+
+def _cuts(view: _View, constant: pa.Scalar, scope: _Scope) -> _Cut | None:
+    """Where a constant lies among what is compared; None if the two do not compare, or in no order."""
+    column = _null_of(view.space.type)
+    try:
+        values, aligned = align(column, constant, scope.time_zone)
+    except (InvalidInputError, OverflowError):
+        # Text that is no date, or an instant beyond 64 bits: evaluating the rows tells the user so.
+        return None
     families = family_of(values.type), family_of(aligned.type)
     if not aligned.is_valid:
-        return view.unknown()
+        return None
     slack = 0
-    if values.type != view.space.type:
+    if values is not column:
         # The column is moved to another clock for the comparison, which keeps the order but for what clocks skip.
         if families[0] is not families[1]:
-            return view.unknown()
+            return None
         if families[0] is Family.TIMESTAMP and not is_utc(scope.time_zone):
             slack = _day(view.own)
     elif not view.space.accepts(families[1]):
-        return view.unknown()
+        return None
     low, high = view.space.cuts(aligned)
-    return view.truth_where(_COMPARED[op](low, high), slack=slack)
+    return _Cut(low, high, slack)
+
+
+@functools.lru_cache(maxsize=256)
+def _null_of(type_: pa.DataType) -> pa.Array:
+    return pa.nulls(1, type_)
 
 
 _COMPARED: dict[ComparisonOp, Callable[[Any, Any], ValueSet]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -57,8 +58,8 @@ def rows(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 @st.composite
-def moment_conditions(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(["ts", "ntz", "day"]))
+def _moment_conditions(draw: st.DrawFn, names: Sequence[str]) -> str:
+    name = draw(st.sampled_from(names))
     words = {"ts": "TIMESTAMP", "ntz": "TIMESTAMP_NTZ", "day": "DATE"}
     word = words[draw(st.sampled_from(["ts", "ntz", "day", name, name, name]))]
 
@@ -83,58 +84,75 @@ def moment_conditions(draw: st.DrawFn) -> str:
     return f"CAST({name} AS DATE) {op} DATE '{draw(NEAR):%Y-%m-%d}'"
 
 
-_TEXTS = [
-    "txt LIKE 'a%'",
-    "txt LIKE '%b%'",
-    "txt LIKE 'ab'",
-    "txt NOT LIKE 'a_b%'",
-    "startswith(txt, 'É')",
-    "upper(txt) = 'AB'",
-    "substring(txt, 1, 2) = 'ab'",
-    "txt > 'ab'",
-    "isnan(f64)",
-    "f64 <=> NULL",
-    "flag",
-    "i8 = i64",
-    "CAST(i8 AS BIGINT) > 5",
-    "f32 > 0.25D",
-    "i64 IN (5, 5.0D, NULL)",
-]
-
-conditions = st.recursive(
-    simple_conditions() | moment_conditions() | moment_conditions() | st.sampled_from(_TEXTS),
-    lambda inner: st.builds(lambda a, b, op: f"({a}) {op} ({b})", inner, inner, st.sampled_from(["AND", "OR"]))
-    | inner.map(lambda a: f"NOT ({a})"),
-    max_leaves=5,
-)
+_SPECIAL = {
+    "txt": [
+        "txt LIKE 'a%'",
+        "txt LIKE '%b%'",
+        "txt LIKE 'ab'",
+        "txt NOT LIKE 'a_b%'",
+        "startswith(txt, 'É')",
+        "upper(txt) = 'AB'",
+        "substring(txt, 1, 2) = 'ab'",
+        "txt > 'ab'",
+    ],
+    "f64": ["isnan(f64)", "f64 <=> NULL", "NOT f64 < 5"],
+    "f32": ["f32 > 0.25D", "CAST(f32 AS DOUBLE) <= 0.5D", "f32 <=> 0.5F"],
+    "flag": ["flag", "flag <=> FALSE"],
+    "i8": ["i8 + 1 > 5", "CAST(i8 AS BIGINT) > 5", "i8 <=> NULL", "NULL", "TRUE"],
+    "i64": ["i64 IN (5, 5.0D, NULL)", "i64 NOT IN (5, NULL)", "i64 <=> 5"],
+}
+_MOMENT_COLUMNS = ("day", "ntz", "ts")
 
 
 @st.composite
-def _fields(draw: st.DrawFn) -> list[tuple[list[str], Transform]]:
-    kind = draw(st.sampled_from(["identity", "bucket", "multi_bucket", "text", "number", "hierarchy", "hierarchy"]))
-    names = sorted(COLUMNS)
-    if kind == "identity":
-        return [([draw(st.sampled_from(names))], Identity())]
-    if kind == "bucket":
-        return [([draw(st.sampled_from(names))], Bucket(draw(st.sampled_from([1, 2, 7, 16]))))]
+def conditions(draw: st.DrawFn, names: Sequence[str]) -> str:
+    """A condition that reads columns of `names`."""
+    choices = [st.sampled_from(_SPECIAL[name]) for name in names if name in _SPECIAL]
+    moments = [name for name in names if name in _MOMENT_COLUMNS]
+    plain = [name for name in names if name in VALUES]
+    choices += [_moment_conditions(moments)] * 2 if moments else []
+    choices += [simple_conditions(plain)] * 2 if plain else []
+    tree = st.recursive(
+        st.one_of(choices),
+        lambda inner: st.builds(lambda a, b, op: f"({a}) {op} ({b})", inner, inner, st.sampled_from(["AND", "OR"]))
+        | inner.map(lambda a: f"NOT ({a})"),
+        max_leaves=5,
+    )
+    return draw(tree)
+
+
+@st.composite
+def _fields(draw: st.DrawFn, names: Sequence[str]) -> list[tuple[list[str], Transform]]:
+    kind = draw(st.sampled_from(["identity", "bucket", "multi_bucket", "truncate", "hierarchy", "hierarchy"]))
+    source = draw(st.sampled_from(names))
+    if kind == "hierarchy" and source in _MOMENT_COLUMNS:
+        levels = draw(st.sets(st.integers(0, 2 if source == "day" else 3), min_size=1))
+        return [([source], _HIERARCHY[level]) for level in sorted(levels)]
+    if kind == "truncate" and source == "txt":
+        return [(["txt"], Truncate(draw(st.sampled_from([1, 2, 3]))))]
+    if kind == "truncate" and source not in (*_MOMENT_COLUMNS, "flag"):
+        return [([source], Truncate(draw(st.sampled_from([1, 3, 10, 128, 1000, 2**31 - 1]))))]
     if kind == "multi_bucket":
         sources = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
         return [(sources, MultiBucket(draw(st.sampled_from([2, 5, 2**31 - 1]))))]
-    if kind == "text":
-        return [(["txt"], Truncate(draw(st.sampled_from([1, 2, 3]))))]
-    if kind == "number":
-        source = draw(st.sampled_from(["i8", "i64", "u32", "dec", "f64", "f32"]))
-        return [([source], Truncate(draw(st.sampled_from([1, 3, 10, 128, 1000, 2**31 - 1]))))]
-    source = draw(st.sampled_from(["ts", "ntz", "day"]))
-    levels = draw(st.sets(st.integers(0, 2 if source == "day" else 3), min_size=1))
-    return [([source], _HIERARCHY[level]) for level in sorted(levels)]
+    if kind == "identity":
+        return [([source], Identity())]
+    return [([source], Bucket(draw(st.sampled_from([1, 2, 7, 16, 1000]))))]
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> PartitionSpec:
-    drawn = [field for fields in draw(st.lists(_fields(), min_size=1, max_size=3)) for field in fields]
+def specs(draw: st.DrawFn, names: Sequence[str] = tuple(COLUMNS)) -> PartitionSpec:
+    """A spec with fields of columns of `names`."""
+    drawn = [field for fields in draw(st.lists(_fields(names), min_size=1, max_size=3)) for field in fields]
     fields: dict[tuple[object, ...], PartitionField] = {}
     for position, (sources, transform) in enumerate(drawn):
         field = partition_field(f"p{position}", SCHEMA, sources, transform)
         fields.setdefault(field.definition, field)
     return PartitionSpec(1, tuple(fields.values()))
+
+
+@st.composite
+def specs_and_conditions(draw: st.DrawFn) -> tuple[PartitionSpec, str]:
+    """A spec, and a condition on columns most of which it partitions by."""
+    names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3, unique=True))
+    return draw(specs(names)), draw(conditions(names))

@@ -194,7 +194,7 @@ class _Ranges:
         if column is None:
             return rest if is_end else None
         if rest is None:
-            return None if is_start else compared(column, _INCLUSIVE[op], at)
+            return None if is_start else compared(column, ComparisonOp.EQ if is_end else _INCLUSIVE[op], at)
         beyond = FALSE if is_end else compared(column, op, at)
         return any_of([beyond, all_of([self._is(level, at), rest])])
 

@@ -185,19 +185,18 @@ def _tick_image(space: KeySpace, width: int, values: ValueSet) -> ValueSet:
 
 
 def _float_image(space: KeySpace, width: int, values: ValueSet) -> ValueSet:
-    """Rounding keeps the order; the infinities have no remainder and become NaN."""
-    nan = (INFINITY_RANK + 1, None)
+    """Rounding keeps the order; the infinities have no remainder and become NaN, the highest value."""
     image: list[Interval] = []
     for low, high in values.intervals:
-        if low is None or high is None or low > INFINITY_RANK - 1 or high > INFINITY_RANK:
-            image.append(nan)
-        first = max(1 - INFINITY_RANK if low is None else low, 1 - INFINITY_RANK)
-        last = min(INFINITY_RANK if high is None else high, INFINITY_RANK) - 1
-        if first <= last:
-            low_bound = _truncated(_as_column(space, first, -np.inf), width)
-            image.append((low_bound, _truncated(_as_column(space, last, np.inf), width) + 1))
-        if low == -INFINITY_RANK:
-            image.append(nan)
+        first = 1 - INFINITY_RANK if low is None else max(low, 1 - INFINITY_RANK)
+        last = (INFINITY_RANK if high is None else min(high, INFINITY_RANK)) - 1
+        bound = _truncated(_as_column(space, first, -np.inf), width)
+        if high is None or high > INFINITY_RANK:
+            image.append((bound, None))
+        elif first <= last:
+            image.append((bound, _truncated(_as_column(space, last, np.inf), width) + 1))
+        if low is None or low == -INFINITY_RANK:
+            image.append((INFINITY_RANK + 1, None))
     return of_intervals(image)
 
 
@@ -207,7 +206,8 @@ def _as_column(space: KeySpace, rank: int, outward: float) -> Any:
     own = np.dtype("f4" if space.type == pa.float32() else "f8").type
     highest = float(np.finfo(own).max)
     near = own(min(max(exact, -highest), highest))
-    if near == exact or (near > exact) == (outward > 0):
+    # As doubles: numpy would round the other side of a comparison to the narrower type.
+    if float(near) == exact or (float(near) > exact) == (outward > 0):
         return near
     with np.errstate(over="ignore"):
         return np.nextafter(near, own(outward))
