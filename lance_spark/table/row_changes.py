@@ -78,7 +78,8 @@ def commit_row_changes(
     with a `FragmentWriter`, and hands back its fragments, the addresses of the rows that go, and for each row of a new
     fragment the address that it had (`NewFragment`). The driver joins the addresses with `rows_by_fragment` and commits
     once. Rows go by new deletion files; a fragment without a row left goes itself, and if its rows go by None, no file
-    of it is read. What is committed is a Delete if nothing comes, an Append if nothing goes, else an Update.
+    of it is read. What is committed is a Delete if nothing comes, an Append if nothing goes and there is nothing to
+    check, else an Update.
 
     After an error the deletion files that were written are removed; the data files of `new` stay, for the caller to try
     again or to `remove_fragments` (but never after a `CommitStateUnknownError`).
@@ -89,7 +90,8 @@ def commit_row_changes(
         new: new fragments, written in the table's schema.
         predicate: what chose the rows, as SQL; kept with a Delete.
         changed_fields: ids of the fields whose values may differ in the rows that come again; None for all fields.
-        check: asked for each newer version that the commit has to follow.
+        check: asked for each newer version that the commit has to follow. Rows that only come are then an Update too:
+            a merge by the reference library takes other updates for rivals that may have inserted the same key.
 
     Raises:
         InvalidInputError: a row that `base` does not have, a row that comes again twice or does not go.
@@ -193,7 +195,7 @@ class _RowChanges:
         """
         if self._check is not None and manifest.version != self._base.version:
             self._check(manifest)
-        if not self._gone:
+        if not self._gone and self._check is None:
             return Append(self._moved.fragments)
         updated, removed = self._losses(manifest)
         if not self._moved.fragments:

@@ -30,7 +30,7 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
 from lance_spark.table.merge import MergeActions, merge_rows
-from lance_spark.table.operations import Append, Delete, Update
+from lance_spark.table.operations import Delete, Update
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions
 
@@ -160,9 +160,8 @@ def test_every_combination_of_actions(
         rows_now += [(8, "new 8"), (30, "new 30"), (None, "new None")]
     assert content(uri) == sorted(rows_now, key=str)
     assert dataset.version == 4
-    removes = matched is not None or by_source is not None
     adds = matched == "update" or not_matched is not None
-    assert type(operation(dataset)) is (Update if removes and adds else Delete if removes else Append)
+    assert type(operation(dataset)) is (Update if adds else Delete)
     assert_nothing_left_over(uri)
 
 
@@ -402,6 +401,18 @@ def test_the_insert_of_one_key_lands_once(uri: str) -> None:
     # A null is no key: it is inserted whatever others insert.
     stale(uri, rows(None, text="ours"), lambda dataset: lance_spark.write(rows(None), dataset.uri, mode="append"))
     assert [row for row in content(uri) if row[0] is None] == [(None, "ours None"), (None, "row None")]
+
+
+def test_the_reference_does_not_insert_our_key_again(tmp_path: Path) -> None:
+    """It compares inserted keys if they are the table's primary key, and takes an update without any for a rival."""
+    uri = str(tmp_path / "t")
+    key = pa.field("a", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    schema = pa.schema([key, pa.field("b", pa.string())])
+    lance.write_dataset(rows(1, 2).cast(schema), uri)
+    old = lance.dataset(uri)
+    lance_spark.open(uri).merge(rows(50, text="ours").cast(schema), "a", when_matched=None)
+    old.merge_insert("a").when_not_matched_insert_all().execute(rows(50, 51, text="theirs").cast(schema))
+    assert content(uri) == [(1, "row 1"), (2, "row 2"), (50, "ours 50"), (51, "theirs 51")]
 
 
 def test_ambiguous_only_on_the_newest_version(uri: str) -> None:
