@@ -473,10 +473,14 @@ class DirectoryNamespace:
             condition = Or((condition, equals(LOCATION, directory)))
         entries = version.entries(condition)
         own = only(entries, object_id(identifier))
-        if own is not None:
-            is_table = own.object_type == TABLE
-            return _Found(checked_location(own.location), own.properties, in_catalog=True) if is_table else None
-        if directory is None or entries or self._directories.listing.state(identifier[0]) is not DirectoryState.TABLE:
+        if own is not None and own.object_type == TABLE:
+            return _Found(checked_location(own.location), own.properties, in_catalog=True)
+        is_claimed = any(entry.object_type == TABLE and entry.location == directory for entry in entries)
+        if (
+            directory is None
+            or is_claimed
+            or self._directories.listing.state(identifier[0]) is not DirectoryState.TABLE
+        ):
             return None
         return _Found(directory)
 

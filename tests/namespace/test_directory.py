@@ -352,6 +352,18 @@ def test_directories_are_tables_of_the_root(namespace: DirectoryNamespace, root:
     assert read(namespace.table_location(("x",)).uri) == [1]
 
 
+def test_a_directory_and_a_namespace_of_one_name(namespace: DirectoryNamespace, root: str) -> None:
+    write(f"{root}/a.lance", 1)
+    namespace.create_namespace(("a",))
+    namespace.declare_table(("a", "t"))
+    assert namespace.list_tables() == namespace.list_namespaces() == ["a"]
+    assert read(namespace.table_location(("a",)).uri) == [1]
+    assert namespace.register_listed_tables() == []
+    namespace.drop_table(("a",), purge=True)
+    assert namespace.list_tables() == []
+    assert namespace.list_tables(("a",)) == ["t"]
+
+
 def test_directories_get_rows_of_their_own(namespace: DirectoryNamespace, root: str) -> None:
     for name in ("a", "b", "c"):
         write(f"{root}/{name}.lance", 1)
