@@ -29,6 +29,7 @@ from lance_spark.errors import (
 )
 from lance_spark.table.access import open_dataset as open  # noqa: A004
 from lance_spark.table.access import write_dataset as write
+from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ except PackageNotFoundError:
     __version__ = "0.0.0"
 
 __all__ = [
+    "BasePath",
     "CommitConflictError",
     "CommitStateUnknownError",
     "CorruptFileError",

@@ -22,6 +22,7 @@ def test_the_public_names() -> None:
     import lance_spark
 
     assert set(lance_spark.__all__) == {
+        "BasePath",
         "CommitConflictError",
         "CommitStateUnknownError",
         "CorruptFileError",

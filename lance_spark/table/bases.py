@@ -39,6 +39,11 @@ class BasePath:
     name: str | None = None
 
     @classmethod
+    def at(cls, path: str, name: str | None = None, *, is_dataset_root: bool = False) -> BasePath:
+        """A new base at an absolute path or a URI; the table gives it an id."""
+        return cls(BaseId(0), path, is_dataset_root, name)
+
+    @classmethod
     def from_proto(cls, message: table_pb2.BasePath) -> BasePath:
         return cls(
             id=BaseId(message.id),

@@ -218,7 +218,10 @@ def files_of(dataset: lance_spark.Dataset) -> list[int | None]:
 
 def test_we_write_to_bases(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    bases = [base(str(tmp_path / "flat"), "flat"), base(str(tmp_path / "root"), "root", 7, root=True)]
+    bases = [
+        lance_spark.BasePath.at(str(tmp_path / "flat"), "flat"),
+        base(str(tmp_path / "root"), "root", 7, root=True),
+    ]
     made = lance_spark.write(
         rows(*range(6)), uri, max_rows_per_file=2, initial_bases=bases, target_bases=["flat", "root"]
     )
