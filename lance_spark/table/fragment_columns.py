@@ -16,6 +16,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
 from lance_spark.table.blob_columns import is_shown_otherwise
@@ -54,7 +55,7 @@ class FragmentColumns:
         self, fields: Sequence[Field], files: Sequence[DataFile], open_file: Callable[[DataFile], FileReader]
     ) -> None:
         self._fields = tuple(fields)
-        held = [(file, _held(self._fields, file)) for file in files]
+        held = _without_mere_structs([(file, _held(self._fields, file)) for file in files])
         num_files: dict[FieldId, int] = {}
         for _, parts in held:
             for field_id in parts:
@@ -118,6 +119,31 @@ def _held(fields: Sequence[Field], file: DataFile) -> dict[FieldId, Field]:
             feature="blob column in files of several versions",
         )
     return held
+
+
+def _without_mere_structs(
+    held: Sequence[tuple[DataFile, dict[FieldId, Field]]],
+) -> list[tuple[DataFile, dict[FieldId, Field]]]:
+    """`held` without what says nothing: structs and lists of files of 2.0 whose wanted members all lie in other files.
+
+    In 2.0 structs and lists own columns, which stay behind when the last of their members is converted or replaced.
+    """
+    told = {field_id for file, parts in held for field_id, part in parts.items() if _holds_leaf(part, file.columns())}
+    return [
+        (
+            file,
+            {
+                field_id: part
+                for field_id, part in parts.items()
+                if field_id not in told or _holds_leaf(part, file.columns())
+            },
+        )
+        for file, parts in held
+    ]
+
+
+def _holds_leaf(field: Field, columns: Mapping[FieldId, int]) -> bool:
+    return any(is_leaf(node) and node.id in columns for node in field.walk())
 
 
 def _part(field: Field, columns: Mapping[FieldId, int]) -> Field | None:

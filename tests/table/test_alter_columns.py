@@ -220,3 +220,13 @@ def test_a_lost_reply_makes_one_version(tmp_path: Path, harm: Harm) -> None:
     assert alter_column(location, lance_spark.open(uri).manifest, change, QUIET).version == 3
     checked(uri)
     assert set(files(uri)) == named_files(uri)
+
+
+def test_a_member_that_left_its_struct_in_a_file_of_2_0(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = pa.table({"s": pa.array([{"x": i, "y": i} for i in range(3)], pa.struct({"x": pa.int8(), "y": pa.int8()}))})
+    lance.write_dataset(table, uri, data_storage_version="2.0")
+    dataset = lance_spark.open(uri).alter_column("s.x", data_type=pa.int16())
+    assert dataset.to_table(columns=["s.x"])["s"].to_pylist() == [{"x": 0}, {"x": 1}, {"x": 2}]
+    dataset.alter_column("s.x", data_type=pa.int32()).alter_column("s.y", data_type=pa.int32())
+    assert checked(uri).to_table(columns=["s.y"])["s"].to_pylist() == [{"y": 0}, {"y": 1}, {"y": 2}]
