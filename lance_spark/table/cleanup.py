@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import PutResult
@@ -22,7 +23,6 @@ from lance_spark.table.leftovers import (
     remove_leftovers,
     remove_staging,
 )
-from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.named_files import NamedFiles
@@ -32,6 +32,9 @@ from lance_spark.table.other_roots import (
     other_branches,
     protected_versions,
 )
+
+if TYPE_CHECKING:
+    from lance_spark.table.location import TableLocation
 
 DEFAULT_AGE = timedelta(days=14)
 SAFETY_WINDOW = timedelta(days=7)

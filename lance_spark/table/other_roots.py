@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.history import History
-from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.paths import (
     DATA,
@@ -19,6 +19,9 @@ from lance_spark.table.paths import (
     is_detached,
 )
 from lance_spark.table.refs import Refs
+
+if TYPE_CHECKING:
+    from lance_spark.table.location import TableLocation
 
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 
