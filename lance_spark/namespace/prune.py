@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail, check_filter
-from lance_spark.expr.literals import FALSE, Literal, literal
+from lance_spark.expr.literals import FALSE, TRUE, Literal, literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
 from lance_spark.namespace.conditions import all_of, any_of, is_in_array
 from lance_spark.namespace.filter_values import Path, Truth, truth_of
@@ -33,7 +34,7 @@ from lance_spark.namespace.transforms.base import Source
 from lance_spark.namespace.transforms.bucket import point_rows
 from lance_spark.namespace.transforms.calendar import Level
 from lance_spark.namespace.transforms.date_part import DatePart, project_fields
-from lance_spark.namespace.value_set import EVERYTHING, ValueSet, intersection, union
+from lance_spark.namespace.value_set import EVERYTHING, ValueSet, complement, intersection, union
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 
@@ -66,7 +67,72 @@ def partition_filter(
     if expr is None:
         return None
     projection = _Projection(spec, schema, time_zone)
-    return projection.project(projection.resolved(expr), True)
+    return projection.project(projection.resolved(expr), _Wanted.TRUE)
+
+
+def full_partition_filter(
+    spec: PartitionSpec, schema: LanceSchema, expr: Expr | None, *, time_zone: str = "UTC"
+) -> Expr:
+    """The filter on the partition columns that keeps partitions all of whose rows match, whatever they are.
+
+    Such partitions can be deleted or read without looking at rows. Arguments as `manifest_filter`; a column that the
+    schema does not have matches nothing for certain.
+    """
+    if expr is None:
+        return TRUE
+    projection = _Projection(spec, schema, time_zone)
+    others = projection.project(projection.resolved(expr), _Wanted.NOT_TRUE)
+    return FALSE if others is None else TRUE if others == FALSE else Not(_is(others, TRUE))
+
+
+class _Wanted(Enum):
+    """What a condition should be for some row; NULL is neither TRUE nor FALSE."""
+
+    TRUE = "true"
+    FALSE = "false"
+    NOT_TRUE = "not true"
+    NOT_FALSE = "not false"
+
+    @property
+    def negated(self) -> _Wanted:
+        """What a condition must be for its negation to be this."""
+        return _NEGATED[self]
+
+    def needs_all(self, connective: And | Or) -> bool:
+        """Whether every term must be so for the whole to be so, rather than any."""
+        return isinstance(connective, And) == (self in (_Wanted.TRUE, _Wanted.NOT_FALSE))
+
+    def holds(self, value: bool | None) -> bool:
+        """Whether a truth value is so."""
+        return (value is (self in (_Wanted.TRUE, _Wanted.NOT_FALSE))) or (
+            value is None and self in (_Wanted.NOT_TRUE, _Wanted.NOT_FALSE)
+        )
+
+    def values(self, truth: Truth) -> ValueSet:
+        """The values for which a condition may be so."""
+        if self is _Wanted.TRUE or self is _Wanted.FALSE:
+            return truth.true if self is _Wanted.TRUE else truth.false
+        if not truth.is_exact:
+            return EVERYTHING
+        return complement(truth.true if self is _Wanted.NOT_TRUE else truth.false)
+
+    def condition(self, expr: Expr) -> Expr:
+        """The condition that `expr` is so."""
+        if self is _Wanted.TRUE or self is _Wanted.FALSE:
+            return expr if self is _Wanted.TRUE else Not(expr)
+        return Not(_is(expr, TRUE if self is _Wanted.NOT_TRUE else literal(False)))
+
+
+_NEGATED = {
+    _Wanted.TRUE: _Wanted.FALSE,
+    _Wanted.FALSE: _Wanted.TRUE,
+    _Wanted.NOT_TRUE: _Wanted.NOT_FALSE,
+    _Wanted.NOT_FALSE: _Wanted.NOT_TRUE,
+}
+
+
+def _is(expr: Expr, value: Literal) -> Expr:
+    return Comparison(ComparisonOp.NULL_SAFE_EQ, expr, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,38 +190,37 @@ class _Projection:
                 return expr
         return _rebuilt(expr, [self.resolved(child) for child in expr.children()])
 
-    def project(self, expr: Expr, wanted: bool) -> Expr | None:
-        """Where `expr` may be `wanted` (TRUE or FALSE) for some row."""
+    def project(self, expr: Expr, wanted: _Wanted) -> Expr | None:
+        """Where `expr` may be as wanted for some row."""
         if isinstance(expr, Not):
-            return self.project(expr.value, not wanted)
-        if isinstance(expr, (And, Or)) and isinstance(expr, And) != wanted:
+            return self.project(expr.value, wanted.negated)
+        if isinstance(expr, (And, Or)) and not wanted.needs_all(expr):
             return self._any(expr.terms, wanted)
         if isinstance(expr, Literal) and (expr.value is None or isinstance(expr.value, bool)):
-            return None if expr.value is wanted else FALSE
+            return None if wanted.holds(expr.value) else FALSE
         return self._all([(expr, wanted)])
 
-    def _all(self, terms: Sequence[tuple[Expr, bool]]) -> Expr | None:
+    def _all(self, terms: Sequence[tuple[Expr, _Wanted]]) -> Expr | None:
         """Where all terms may be as wanted for one row; what they say of one column is taken together."""
         box: dict[Path, ValueSet] = {}
         others: list[Expr | None] = []
         for expr, wanted in _conjuncts(terms):
             known = self._truth(expr)
             if known is not None:
-                values = known.true if wanted else known.false
-                box[known.path] = intersection([box.get(known.path, EVERYTHING), values])
+                box[known.path] = intersection([box.get(known.path, EVERYTHING), wanted.values(known)])
             if isinstance(expr, (And, Or, Literal)):
                 others.append(None if known is not None else self.project(expr, wanted))
             elif known is None or not known.is_exact:
                 others.append(self._substituted(expr, wanted))
         return all_of([*self._boxed(box), *others])
 
-    def _any(self, terms: Sequence[Expr], wanted: bool) -> Expr | None:
+    def _any(self, terms: Sequence[Expr], wanted: _Wanted) -> Expr | None:
         sets: dict[Path, list[ValueSet]] = {}
         others: list[Expr | None] = []
         for expr in terms:
             known = self._truth(expr)
             if known is not None and known.is_exact:
-                sets.setdefault(known.path, []).append(known.true if wanted else known.false)
+                sets.setdefault(known.path, []).append(wanted.values(known))
             else:
                 others.append(self.project(expr, wanted))
         return any_of([*(all_of(self._boxed({path: union(values)})) for path, values in sets.items()), *others])
@@ -178,7 +243,7 @@ class _Projection:
             return Truth(truths[0].path, intersection(true), union(false), True)
         return Truth(truths[0].path, union(true), intersection(false), True)
 
-    def _substituted(self, expr: Expr, wanted: bool) -> Expr | None:
+    def _substituted(self, expr: Expr, wanted: _Wanted) -> Expr | None:
         """The condition itself on partition values, if it reads nothing else."""
         if can_fail(expr):
             return None
@@ -189,7 +254,7 @@ class _Projection:
             check_filter(on_values, self._partition_schema, time_zone=self._time_zone)
         except InvalidInputError:
             return None
-        return on_values if wanted else Not(on_values)
+        return wanted.condition(on_values)
 
     def _on_values(self, expr: Expr) -> Expr | None:
         known = self._same_values.get(expr)
@@ -220,15 +285,15 @@ class _Projection:
         return conditions
 
 
-def _conjuncts(terms: Iterable[tuple[Expr, bool]]) -> list[tuple[Expr, bool]]:
-    """The terms without AND (where TRUE is wanted), OR (where FALSE is) and NOT above them."""
-    found: list[tuple[Expr, bool]] = []
+def _conjuncts(terms: Iterable[tuple[Expr, _Wanted]]) -> list[tuple[Expr, _Wanted]]:
+    """The terms without the connectives above them that need all of their terms, and without NOT."""
+    found: list[tuple[Expr, _Wanted]] = []
     pending = list(terms)[::-1]
     while pending:
         expr, wanted = pending.pop()
         if isinstance(expr, Not):
-            pending.append((expr.value, not wanted))
-        elif isinstance(expr, (And, Or)) and isinstance(expr, And) == wanted:
+            pending.append((expr.value, wanted.negated))
+        elif isinstance(expr, (And, Or)) and wanted.needs_all(expr):
             pending += [(term, wanted) for term in reversed(expr.terms)]
         else:
             found.append((expr, wanted))

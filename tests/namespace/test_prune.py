@@ -17,7 +17,7 @@ from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.sql import parse
 from lance_spark.namespace.partition_field import PartitionField, partition_field
 from lance_spark.namespace.partition_spec import PartitionSpec, PartitionSpecs, specs_from_metadata
-from lance_spark.namespace.prune import manifest_filter, partition_filter
+from lance_spark.namespace.prune import full_partition_filter, manifest_filter, partition_filter
 from lance_spark.namespace.transforms.base import Transform
 from lance_spark.namespace.transforms.bucket import Bucket
 from lance_spark.namespace.transforms.day import Day
@@ -54,6 +54,19 @@ def test_no_row_that_matches_is_in_a_partition_left_out(
     kept = evaluate_filter(condition, values, time_zone=zone)
     lost = pc.and_not(matches, kept)
     assert not lost.true_count, f"{condition} leaves out {values.filter(lost).to_pylist()}"
+
+
+@settings(max_examples=250, deadline=None)
+@given(rows(), specs_and_conditions(), st.sampled_from(ZONES))
+def test_all_rows_match_in_a_full_partition(batch: pa.RecordBatch, drawn: tuple[PartitionSpec, str], zone: str) -> None:
+    spec, sql = drawn
+    tree = parse(sql, time_zone=zone)
+    full = evaluate_filter(
+        full_partition_filter(spec, SCHEMA, tree, time_zone=zone), spec.values(batch, SCHEMA), time_zone=zone
+    )
+    if full.true_count:
+        matches = evaluate_filter(tree, batch, time_zone=zone)
+        assert not pc.and_not(full, matches).true_count
 
 
 COLUMNS = pa.schema(
@@ -331,3 +344,39 @@ def test_100_000_partitions_prune_in_well_under_a_second() -> None:
     countries = pc.is_in(manifest.column("partition_field_c"), pa.array(["US", "DE"])).to_numpy(zero_copy_only=False)
     assert kept.to_numpy(zero_copy_only=False).tolist() == (in_range & buckets & countries).tolist()
     assert seconds < 0.5
+
+
+@pytest.mark.parametrize(
+    ("spec", "sql", "full", "others"),
+    [
+        (COUNTRY, "country = 'US'", [{"c": "US"}], [{"c": "DE"}, {"c": None}]),
+        (COUNTRY, "country <> 'US'", [{"c": "DE"}], [{"c": "US"}, {"c": None}]),
+        (COUNTRY, "upper(country) = 'US'", [{"c": "us"}], [{"c": "DE"}, {"c": None}]),
+        (COUNTRY, "country = 'US' AND id = 5", [], [{"c": "US"}]),
+        (COUNTRY, "country = 'US' OR id = 5", [{"c": "US"}], [{"c": "DE"}]),
+        (COUNTRY, "NOT (country = 'US')", [{"c": "DE"}], [{"c": "US"}, {"c": None}]),
+        (COUNTRY, "country <=> NULL", [{"c": None}], [{"c": "DE"}]),
+        (COUNTRY, "missing = 1", [], [{"c": "US"}]),
+        (COUNTRY, "TRUE", [{"c": "US"}, {"c": None}], []),
+        (IDS, "id = 34", [], [{"b": bucket(34)}]),
+        (IDS, "id IS NULL", [{"b": None}], [{"b": 3}]),
+        (TENS, "id >= 10", [{"t": 10}, {"t": 20}], [{"t": 0}, {"t": None}]),
+        (NAMES, "name LIKE 'a%'", [{"n": "ab"}, {"n": "a"}], [{"n": "b"}, {"n": None}]),
+        (
+            MONTHS,
+            "ts >= TIMESTAMP '2025-03-01'",
+            [{"y": 2025, "m": 3}, {"y": 2026, "m": 1}],
+            [{"y": 2025, "m": 2}, {"y": None, "m": None}],
+        ),
+        (MONTHS, "ts >= TIMESTAMP '2025-03-02'", [{"y": 2025, "m": 4}], [{"y": 2025, "m": 3}]),
+    ],
+)
+def test_full_partitions(
+    spec: PartitionSpec, sql: str, full: list[dict[str, object]], others: list[dict[str, object]]
+) -> None:
+    condition = full_partition_filter(spec, TABLE, parse(sql))
+    values = pa.RecordBatch.from_pylist(
+        [{f"partition_field_{name}": value for name, value in row.items()} for row in full + others],
+        schema=pa.schema([field.arrow_field for field in spec.fields]),
+    )
+    assert evaluate_filter(condition, values).to_pylist() == [True] * len(full) + [False] * len(others)
