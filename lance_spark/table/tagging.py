@@ -38,13 +38,25 @@ def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolic
     times = {"createdAt": now, "updatedAt": now}
     payload = _encoded({"branch": table.branch, "version": version, **times, "manifestSize": size, "metadata": {}})
     store = table.refs.store
+    _publish(table, name, payload, policy)
+    try:
+        # A clean-up that looked at the tags before can have removed the version; one that looks now puts it back.
+        table.history.manifest_size(version)
+    except NotFoundError:
+        store.delete(path)
+        raise
+    return manifest
+
+
+def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolicy) -> None:
+    store, path = table.refs.store, tag_path(name)
     for attempt in range(policy.max_attempts):
         if store.put_if_absent(path, payload) is PutResult.CREATED:
-            return manifest
+            return
         # "Exists" too may be our own request, repeated by the client after a lost reply.
         try:
             if bytes(store.read(path)) == payload:
-                return manifest
+                return
         except NotFoundError:
             policy.wait(attempt)
             continue
@@ -65,6 +77,11 @@ def update_tag(table: TableLocation, name: str, version: int) -> Manifest:
     size = table.history.manifest_size(version)
     changed = {"branch": table.branch, "version": version, "updatedAt": _now(), "manifestSize": size}
     table.refs.store.put(tag_path(name), _encoded({**content, **changed}))
+    try:
+        table.history.manifest_size(version)
+    except NotFoundError:
+        table.refs.store.put(tag_path(name), _encoded(content))
+        raise
     return manifest
 
 

@@ -28,6 +28,7 @@ from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.paths import ManifestNaming
 from lance_spark.table.refs import Refs
 from lance_spark.table.save import CommitOptions, commit_append
+from lance_spark.table.tagging import create_tag, update_tag
 from lance_spark.table.write import write_fragments
 
 NOW = timedelta(0)
@@ -307,6 +308,23 @@ def test_a_tag_that_comes_meanwhile(tmp_path: Path) -> None:
     )
     assert 4 not in stats.versions
     assert contents(uri) == {number: before[number] for number in (4, 8)}
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["create", "update"])
+def test_a_version_that_goes_while_it_is_tagged(tmp_path: Path, moves: bool) -> None:
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    if moves:
+        lance_spark.open(uri).create_tag("t", 8)
+
+    def clean_up() -> None:
+        lance_spark.open(uri).cleanup(older_than=NOW)
+
+    location = with_faults(uri, Fault("put" if moves else "put_if_absent", Harm.NONE, run=clean_up))
+    with pytest.raises(NotFoundError):
+        (update_tag if moves else create_tag)(location, "t", 3)
+    assert [tag.version for tag in lance_spark.open(uri).tags().values()] == [8] * moves
+    assert numbers(uri) == [8]
 
 
 def test_a_restore_that_comes_meanwhile(tmp_path: Path) -> None:
