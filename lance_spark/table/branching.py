@@ -22,6 +22,7 @@ from lance_spark.table.clone import shallow_clone
 from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import (
     DATA,
@@ -74,7 +75,7 @@ def create_branch(
             raise
     except (InvalidInputError, NotFoundError):
         # The clone is ours; the description, if there is one, is another writer's.
-        target.store.delete(ManifestNaming.V2.path(version))
+        target.history.manifests.withdraw(ManifestLocation(version, ManifestNaming.V2))
         target.store.delete(f"{TRANSACTIONS}/{made.transaction_file}")
         raise
     return target, made

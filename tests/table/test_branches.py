@@ -21,6 +21,7 @@ from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.refs import Refs
 from tests.support.equality import assert_tables_equal
+from tests.support.moto import S3Bucket
 
 NO_WAIT = RetryPolicy(max_attempts=5, sleep=lambda seconds: None)
 PUT = "put_if_absent"
@@ -360,3 +361,43 @@ def test_branches_in_memory() -> None:
     assert values(lance_spark.open(uri, branch="a/b")) == [2, 3]
     lance_spark.open(uri).delete_branch("a/b")
     assert values(lance_spark.open(uri)) == [1, 2]
+
+
+@pytest.mark.parametrize("maker", ["ours", "theirs"])
+def test_branches_in_s3(s3_bucket: S3Bucket, maker: str) -> None:
+    uri, options = s3_bucket.folder(), s3_bucket.storage_options
+    lance_spark.write(rows(1, 2, 3), uri, storage_options=options)
+    if maker == "ours":
+        lance_spark.open(uri, storage_options=options).create_branch("a/b")
+    else:
+        lance.dataset(uri, storage_options=options).create_branch("a/b")
+    branch = lance_spark.open(uri, branch="a/b", storage_options=options)
+    assert branch.manifest.base_paths[0].path == uri
+    branch.delete("a = 2")
+    lance_spark.write(rows(4), uri, mode="append", branch="a/b", storage_options=options)
+    theirs = lance.dataset(uri, storage_options=options).checkout_version(("a/b", None))
+    assert values(theirs) == [1, 3, 4]
+    theirs.create_branch("c")
+    branch = lance_spark.open(uri, branch="c", storage_options=options).delete("a = 4")
+    assert values(branch) == [1, 3]
+    assert sorted(pa.Table.from_batches(branch.changes(4))["a"].to_pylist()) == [4]
+    with pytest.raises(InvalidInputError, match="c"):
+        branch.delete_branch("a/b")
+    branch.delete_branch("c")
+    branch.delete_branch("a/b")
+    assert lance.dataset(uri, storage_options=options).branches.list() == {}
+    assert values(lance_spark.open(uri, storage_options=options)) == [1, 2, 3]
+
+
+def test_branches_of_a_table_whose_versions_are_in_dynamodb(s3_bucket: S3Bucket) -> None:
+    place = s3_bucket.folder().removeprefix("s3://")
+    uri = f"s3+ddb://{place}?ddbTableName={s3_bucket.manifest_table()}"
+    options = {**s3_bucket.storage_options, "dynamodb_endpoint": s3_bucket.endpoint}
+    lance_spark.write(rows(1, 2, 3), uri, storage_options=options)
+    dataset = lance_spark.open(uri, storage_options=options)
+    branch = dataset.create_branch("b").delete("a = 2")
+    assert branch.manifest.base_paths[0].path == f"s3://{place}"
+    assert values(lance_spark.open(uri, branch="b", storage_options=options)) == [1, 3]
+    dataset.delete_branch("b")
+    assert dataset.branches() == {}
+    assert values(dataset.create_branch("b", 1)) == [1, 2, 3]
