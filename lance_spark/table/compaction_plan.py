@@ -13,7 +13,7 @@ Here fragments of 3 and 4 rows become one of 7, and the last one loses its 5 del
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
@@ -34,6 +34,15 @@ from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS
 
 FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
 """The index in which the reference library notes where compaction has moved rows that other indices still point to."""
+
+CONFIG_PREFIX = "lance.compaction."
+_IN_CONFIG: Mapping[str, Callable[[str], Any]] = {
+    "target_rows_per_fragment": int,
+    "max_bytes_per_file": int,
+    "materialize_deletions": lambda text: {"true": True, "false": False}[text.lower()],
+    "materialize_deletions_threshold": float,
+    "batch_size": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,24 @@ class CompactionOptions:
             raise InvalidInputError(f"fragments cannot have about {self.target_rows_per_fragment} rows")
         if self.max_bytes_per_file is not None and self.max_bytes_per_file < 1:
             raise InvalidInputError(f"files cannot have {self.max_bytes_per_file} bytes")
+
+    @classmethod
+    def of(cls, config: Mapping[str, str], **given: Any) -> CompactionOptions:
+        """Options from what is given and not None, else from the config of a table, else the defaults.
+
+        Raises:
+            InvalidInputError: an option or an entry ``lance.compaction.*`` of the config makes no sense.
+        """
+        chosen = {name: value for name, value in given.items() if value is not None}
+        for name, parse in _IN_CONFIG.items():
+            text = config.get(f"{CONFIG_PREFIX}{name}")
+            if text is None or name in chosen:
+                continue
+            try:
+                chosen[name] = parse(text)
+            except (ValueError, KeyError):
+                raise InvalidInputError(f"the table's config has {CONFIG_PREFIX}{name} = {text!r}") from None
+        return cls(**chosen)
 
     def file_limits(self, num_rows: int) -> list[FileLimits]:
         """When each of the files that get `num_rows` rows is full: the rows are spread evenly, none is too small.

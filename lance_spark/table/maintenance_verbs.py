@@ -15,7 +15,6 @@ from lance_spark.table.indices import commit_indices, drop_index
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.save import CommitOptions
-from lance_spark.table.write import DEFAULT_MAX_ROWS_PER_FILE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,10 +33,10 @@ class MaintenanceVerbs:
     def compact(
         self,
         *,
-        target_rows_per_fragment: int = DEFAULT_MAX_ROWS_PER_FILE,
+        target_rows_per_fragment: int | None = None,
         max_bytes_per_file: int | None = None,
-        materialize_deletions: bool = True,
-        materialize_deletions_threshold: float = 0.1,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
         batch_size: int | None = None,
         commit_message: str | None = None,
     ) -> Self:
@@ -48,12 +47,14 @@ class MaintenanceVerbs:
         until the library that has made an index optimizes it. Fragments that other writers change meanwhile are left
         as they are.
 
+        What is None is as ``lance.compaction.<name>`` in the table's config says, else the default.
+
         Args:
             target_rows_per_fragment: fragments with fewer rows are joined with their neighbours; new ones have as many
-                or more, up to the double.
+                or more, up to the double. 1,048,576 by default.
             max_bytes_per_file: begins a new fragment earlier.
-            materialize_deletions: rewrites fragments with many deleted rows even if they are large.
-            materialize_deletions_threshold: many are more than this part of the rows.
+            materialize_deletions: rewrites fragments with many deleted rows even if they are large; the default.
+            materialize_deletions_threshold: many are more than this part of the rows, 0.1 by default.
             batch_size: rows that are read at a time.
             commit_message: kept with the version.
 
@@ -63,7 +64,8 @@ class MaintenanceVerbs:
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot rewrite the rows, as those of tables with blob columns.
         """
-        options = CompactionOptions(
+        options = CompactionOptions.of(
+            self.manifest.config,
             target_rows_per_fragment=target_rows_per_fragment,
             max_bytes_per_file=max_bytes_per_file,
             materialize_deletions=materialize_deletions,
@@ -116,8 +118,12 @@ class MaintenanceVerbs:
         return remove_orphans(self.location, older_than, dry_run=dry_run)
 
     def plan_compaction(self, options: CompactionOptions | None = None) -> CompactionPlan:
-        """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""
-        return plan_compaction(self.location, self.manifest, options)
+        """The tasks that compact this version, for those who run them on several machines. Raises as `compact`.
+
+        Args:
+            options: None is what the table's config says, else the defaults.
+        """
+        return plan_compaction(self.location, self.manifest, options or CompactionOptions.of(self.manifest.config))
 
     def run_compaction_task(self, task: CompactionTask) -> RewriteResult:
         """What a task of a plan for this version has written; no version has it before `commit_compaction`.

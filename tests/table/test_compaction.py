@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,6 +186,46 @@ def test_grouping() -> None:
     assert bins([Size(5, 5, 99), Size(5, 5, 1), Size(5, 5, 1)], CompactionOptions(10, max_bytes_per_file=50)) == [
         [1, 2]
     ]
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(2, 9)), min_size=2, max_size=9), st.integers(1, 20))
+@settings(max_examples=15, deadline=None)
+def test_the_reference_groups_the_same(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[int, int]], target: int
+) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    ours, theirs = str(folder / "ours"), str(folder / "theirs")
+    top = 0
+    for number, (size, every) in enumerate(parts):
+        table = pa.table({"a": range(top, top + size), "gone": [n % every == 0 for n in range(1, size + 1)]})
+        lance.write_dataset(table, ours, mode="append" if number else "create")
+        top += size
+    if any(size >= every for size, every in parts):
+        lance.dataset(ours).delete("gone")
+    shutil.copytree(ours, theirs)
+    lance.dataset(theirs).optimize.compact_files(target_rows_per_fragment=target)
+    lance_spark.open(ours).compact(target_rows_per_fragment=target)
+    assert physical(ours) == physical(theirs)
+    assert lance.dataset(ours).to_table() == lance.dataset(theirs).to_table()
+
+
+def test_the_config_is_the_default(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    written(uri)
+    dataset = lance_spark.open(uri).update_config({"lance.compaction.target_rows_per_fragment": "8"})
+    assert len(dataset.plan_compaction().tasks) == 5
+    assert dataset.compact(target_rows_per_fragment=4).version == dataset.version
+    assert [fragment.physical_rows for fragment in dataset.compact().fragments] == [8] * 5
+    config = {
+        "lance.compaction.materialize_deletions": "False",
+        "lance.compaction.materialize_deletions_threshold": "1",
+    }
+    assert CompactionOptions.of(config, batch_size=5) == CompactionOptions(
+        materialize_deletions=False, materialize_deletions_threshold=1.0, batch_size=5
+    )
+    for name, text in (("target_rows_per_fragment", "many"), ("materialize_deletions", "2"), ("batch_size", "0")):
+        with pytest.raises(InvalidInputError):
+            CompactionOptions.of({f"lance.compaction.{name}": text})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40), st.integers(1, 40))
