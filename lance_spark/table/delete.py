@@ -26,6 +26,9 @@ from lance_spark.table.save import CommitOptions
 from lance_spark.table.scan import Scan
 from lance_spark.table.system_columns import ROW_ADDRESS
 
+# What bounds a batch is the window of the scan, in bytes: each batch costs, and nobody wants small ones here.
+_BATCH_ROWS = 1 << 20
+
 
 def delete_rows(
     table: TableLocation, base: Manifest, filter: Expr | str, options: CommitOptions | None = None
@@ -85,4 +88,5 @@ def address_scan(table: TableLocation, base: Manifest, filter: Expr | str | None
         filter=filter,
         with_row_address=True,
         stable_row_ids=base.has_stable_row_ids,
+        batch_rows=_BATCH_ROWS,
     )

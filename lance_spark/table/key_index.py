@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import family_of, plain
+from lance_spark.table.row_address import distinct
 
 _NONE = -1
 
@@ -46,11 +47,10 @@ class KeyIndex:
         self.num_keys = 0
         for name, column in zip(names, columns, strict=True):
             values = _comparable(column, name)
-            distinct = pc.unique(values.drop_null())
-            self.keys = self._combined(self.keys, _numbers(values, distinct, name), len(distinct))
-            known = np.unique(self.keys)
-            known = known[known != _NONE]
-            self._values.append(distinct)
+            known_values = pc.unique(values.drop_null())
+            self.keys = self._combined(self.keys, _numbers(values, known_values, name), len(known_values))
+            known = distinct(self.keys[self.keys != _NONE])
+            self._values.append(known_values)
             self._known.append(known)
             self.keys = _renumbered(self.keys, known)
             self.num_keys = len(known)
@@ -62,9 +62,9 @@ class KeyIndex:
             columns: the key columns of other rows, of the types of the index.
         """
         keys: Int64Array = np.zeros(len(columns[0]), np.int64)
-        for name, column, distinct, known in zip(self._names, columns, self._values, self._known, strict=True):
-            numbers = _numbers(_comparable(column, name), distinct, name)
-            keys = _renumbered(self._combined(keys, numbers, len(distinct)), known)
+        for name, column, known_values, known in zip(self._names, columns, self._values, self._known, strict=True):
+            numbers = _numbers(_comparable(column, name), known_values, name)
+            keys = _renumbered(self._combined(keys, numbers, len(known_values)), known)
         return keys
 
     def counts(self) -> Int64Array:
@@ -98,10 +98,10 @@ def _comparable(column: pa.Array, name: str) -> pa.Array:
     return values
 
 
-def _numbers(values: pa.Array, distinct: pa.Array, name: str) -> Int64Array:
-    """int64[n]: the place of each value among `distinct`, -1 for none and for null."""
+def _numbers(values: pa.Array, known_values: pa.Array, name: str) -> Int64Array:
+    """int64[n]: the place of each value among `known_values`, -1 for none and for null."""
     try:
-        found = pc.index_in(values, value_set=distinct)
+        found = pc.index_in(values, value_set=known_values)
     except pa.ArrowException as error:
         raise InvalidInputError(f"column {name!r} of type {values.type} cannot be a key: {error}") from error
     numbers: npt.NDArray[np.int32] = pc.fill_null(found, _NONE).to_numpy(zero_copy_only=False)

@@ -41,8 +41,6 @@ from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions
 from lance_spark.table.update import version_to_write
 
-# The index of the source is looked at once a batch, which costs a little for each of its keys.
-_BATCH_ROWS = 1 << 20
 _WINDOW_BYTES = 64 << 20
 _MIN_WINDOW_ROWS = 1024
 
@@ -318,7 +316,7 @@ def _found_keys(
 ) -> Iterator[tuple[UInt64Array, Int64Array]]:
     """(addresses, numbers of their keys in `index`) of the rows of a fragment, in batches."""
     tops = list(dict.fromkeys(path[0] for path in paths))
-    scan = replace(address_scan(table, manifest, None, tops), batch_rows=_BATCH_ROWS)
+    scan = address_scan(table, manifest, None, tops)
     for batch in scan.read_fragment(fragment):
         addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
         yield addresses, index.find([column_values(batch, path) for path in paths])

@@ -66,17 +66,18 @@ class MovedRows:
         self._origins = [_checked_origins(item) for item in new]
         known = [origins[origins != NO_ORIGIN] for origins in self._origins]
         addresses = np.concatenate([np.empty(0, np.uint64), *known])
-        ascending, places = np.unique(addresses, return_inverse=True)
-        if len(ascending) < len(addresses):
+        order = np.argsort(addresses, kind="stable")
+        ascending = addresses[order]
+        if bool((ascending[1:] == ascending[:-1]).any()):
             raise InvalidInputError("a row that goes comes again more than once")
         self._check_gone(ascending, gone)
         self._row_ids: list[UInt64Array] = []
         self._created: list[UInt64Array] = []
         if base.has_stable_row_ids:
-            row_ids, created = self._looked_up(ascending, bases)
+            row_ids, created = np.empty(len(order), np.uint64), np.empty(len(order), np.uint64)
+            row_ids[order], created[order] = self._looked_up(ascending, bases)
             cuts = np.cumsum(np.array([len(part) for part in known], np.int64))[:-1]
-            self._row_ids = np.split(row_ids[places], cuts)
-            self._created = np.split(created[places], cuts)
+            self._row_ids, self._created = np.split(row_ids, cuts), np.split(created, cuts)
 
     def with_lineage(self, previous: Manifest) -> tuple[DataFragment, ...]:
         """The fragments for a version after `previous`, with ids and versions up to their last moved row.
@@ -134,10 +135,12 @@ class MovedRows:
 
 def by_fragment(addresses: UInt64Array) -> list[tuple[FragmentId, Int64Array]]:
     """The fragments of `addresses` (uint64[n], ascending), with the offsets (int64[k]) in each."""
+    if len(addresses) == 0:
+        return []
     fragment_ids, offsets = split_addresses(addresses)
-    owners, starts = np.unique(fragment_ids, return_index=True)
-    parts = np.split(offsets, starts[1:]) if len(owners) else []
-    return [(FragmentId(owner), part) for owner, part in zip(owners.tolist(), parts, strict=True)]
+    starts = np.flatnonzero(np.diff(fragment_ids)) + 1
+    owners = [int(fragment_ids[0]), *fragment_ids[starts].tolist()]
+    return [(FragmentId(owner), part) for owner, part in zip(owners, np.split(offsets, starts), strict=True)]
 
 
 def _checked_origins(item: NewFragment) -> UInt64Array:

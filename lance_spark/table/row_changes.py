@@ -35,7 +35,7 @@ from lance_spark.table.moved_rows import MovedRows, NewFragment, by_fragment
 from lance_spark.table.operations import Append, CommittableOperation, Delete, OperationKind, Update
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
-from lance_spark.table.row_address import UInt64Array
+from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.tidy import delete_quietly
 from lance_spark.table.transaction import Transaction
@@ -58,7 +58,7 @@ def rows_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array]:
     >>> rows_by_fragment(np.array([(2 << 32) + 7, 5, 1], np.uint64))
     {0: array([1, 5]), 2: array([7])}
     """
-    return dict(by_fragment(np.unique(addresses)))
+    return dict(by_fragment(distinct(addresses)))
 
 
 def commit_row_changes(
@@ -230,7 +230,7 @@ class _RowChanges:
                 raise self._trouble("deleted or moved some of the rows", version)
             return _Outcome(fragment.deletion_file, None)
         reader = FragmentReader(fragment, bases)
-        offsets = np.union1d(reader.deletions.offsets, rows)
+        offsets = distinct(np.concatenate([reader.deletions.offsets, rows]))
         if offsets[0] < 0 or offsets[-1] >= reader.num_rows:
             raise InvalidInputError(f"fragment {fragment.id} has {reader.num_rows} rows, and no row {int(offsets[-1])}")
         if len(offsets) < len(reader.deletions) + len(rows):
