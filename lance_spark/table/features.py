@@ -55,6 +55,7 @@ _WRITABLE = (
     | FeatureFlag.DISABLE_TRANSACTION_FILE
     | FeatureFlag.MIXED_DATA_FILE_VERSIONS
     | FeatureFlag.SPILLED_ROW_LINEAGE
+    | FeatureFlag.NON_REUSABLE_FIELD_IDS
 )
 
 _PAIRED = FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS
@@ -62,7 +63,7 @@ _PAIRED = FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDE
 STICKY_PAIRS = FeatureFlag.MIXED_DATA_FILE_VERSIONS
 """Flags that, once set on both words, every later version keeps."""
 
-CARRIED = FeatureFlag.USE_V2_FORMAT | FeatureFlag.DISABLE_TRANSACTION_FILE
+CARRIED = FeatureFlag.USE_V2_FORMAT | FeatureFlag.DISABLE_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS
 """Flags that say nothing about the content of a version; a later version repeats them as they are."""
 
 

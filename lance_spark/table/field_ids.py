@@ -41,4 +41,5 @@ def largest_field_id(manifest: Manifest) -> int:
     in_files = (
         field_id for message in manifest.fragments.messages for file in message.files for field_id in file.fields
     )
-    return max(manifest.schema.max_field_id, max(in_files, default=-1), manifest.max_allocated_field_id or -1)
+    allocated = manifest.max_allocated_field_id
+    return max(manifest.schema.max_field_id, max(in_files, default=-1), -1 if allocated is None else allocated)

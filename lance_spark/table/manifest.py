@@ -90,6 +90,9 @@ class Manifest:
         """
         if message.HasField("fragment_tree"):
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree", feature="fragment tree")
+        remembers = bool(message.writer_feature_flags & FeatureFlag.NON_REUSABLE_FIELD_IDS)
+        if remembers is not message.HasField("max_allocated_field_id"):
+            raise CorruptFileError("the largest field id ever given is told without its feature flag, or the reverse")
         return cls(
             schema=LanceSchema(fields_from_proto(message.fields), dict(message.schema_metadata)),
             fragments=FragmentList(message.fragments),

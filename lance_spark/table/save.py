@@ -112,7 +112,9 @@ def plan_write(
     else:
         kept = None if base is None else data_format(base)
         kept = kept if kept in _WRITABLE_VERSIONS else None
-        schema = from_arrow_schema(source.schema)
+        # In a table that remembers its field ids not even an overwrite gives one again.
+        used = None if base is None else base.max_allocated_field_id
+        schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
         plan = WritePlan(base, False, schema, asked or kept or DEFAULT_FILE_VERSION)
     require_writable(plan.schema, plan.file_version)
     return plan

@@ -8,7 +8,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.table.features import check_readable, check_writable
 
 READ = {1, 2, 4, 8, 16, 32, 128, 256, 1024, 2048}
-WRITTEN = {1, 2, 4, 8, 16, 32, 256, 2048}
+WRITTEN = {1, 2, 4, 8, 16, 32, 256, 2048, 32768}
 PAIRED = {256, 1024, 16384}
 
 

@@ -90,7 +90,6 @@ class Merge(CommittableOperation):
             file_version=data_format(previous) or settings.file_version,
             max_fragment_id=id_after(max([largest_id, *(message.id for message in self.fragments.messages)]), 0),
             next_row_id=self._next_row_id(previous),
-            max_allocated_field_id=self._max_allocated_field_id(previous),
             writer_version=writer_version(),
             tag="",
         )
@@ -142,10 +141,6 @@ class Merge(CommittableOperation):
             raise InvalidInputError("the table has stable row ids, a fragment to add has none")
         sequences = [RowIdSequence.from_bytes(fragment.row_ids or b"") for fragment in new]
         return max([checked_row_id(previous), *(sequence.largest + 1 for sequence in sequences)])
-
-    def _max_allocated_field_id(self, previous: Manifest) -> int | None:
-        allocated = previous.max_allocated_field_id
-        return None if allocated is None else max(allocated, self.schema.max_field_id)
 
 
 def _same_rows(before: table_pb2.DataFragment, after: table_pb2.DataFragment) -> bool:

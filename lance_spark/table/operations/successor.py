@@ -99,7 +99,20 @@ def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bo
     if previous is not None:
         both |= FeatureFlag(previous.reader_flags) & (CARRIED | STICKY_PAIRS)
         writer |= FeatureFlag(previous.writer_flags) & (CARRIED | STICKY_PAIRS)
-    return replace(manifest, reader_flags=int(both), writer_flags=int(writer))
+    return replace(
+        manifest,
+        reader_flags=int(both),
+        writer_flags=int(writer),
+        max_allocated_field_id=_allocated(manifest, previous, writer),
+    )
+
+
+def _allocated(manifest: Manifest, previous: Manifest | None, writer: FeatureFlag) -> int | None:
+    """The largest field id that was ever given, in a table that remembers it."""
+    if not writer & FeatureFlag.NON_REUSABLE_FIELD_IDS:
+        return None
+    known = (manifest.max_allocated_field_id, None if previous is None else previous.max_allocated_field_id)
+    return max(manifest.schema.max_field_id, *(-1 if number is None else number for number in known))
 
 
 def has_mixed_versions(manifest: Manifest) -> bool:
