@@ -6,6 +6,7 @@ with a base id is found at the base's path, in `data/` below it if the base is t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -19,6 +20,8 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import parse_root
 from lance_spark.table.fragment import BaseId, DataFile, DeletionFile, FragmentId
 from lance_spark.table.paths import DATA
+
+_SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
 
 # A base's URI has no query: what decides about versions is not needed to read files.
 _COMMON_SCHEMES = {"s3a": "s3", "s3n": "s3", "s3+ddb": "s3", "gcs": "gs"}
@@ -146,8 +149,22 @@ class Bases:
             store = self._stores.get(base_id)
             if store is None:
                 uri = resolved(self._base(base_id).path, self._root.uri)
-                store = self._stores[base_id] = open_store(uri, self._storage_options)
+                store = self._stores[base_id] = open_store(uri, options_of(self._storage_options, base_id))
             return store
+
+
+def options_of(storage_options: Mapping[str, str] | None, base_id: BaseId | None = None) -> dict[str, str] | None:
+    """The storage options of a base, or of the table's own root: ``base_<id>.<key>`` is `key` for that base alone.
+
+    >>> options_of({"key": "all", "base_1.key": "one"}, BaseId(1)), options_of({"key": "all", "base_1.key": "one"})
+    ({'key': 'one'}, {'key': 'all'})
+    """
+    if not storage_options:
+        return None
+    scoped = {key: match for key in storage_options if isinstance(key, str) and (match := _SCOPED.fullmatch(key))}
+    options = {key: value for key, value in storage_options.items() if key not in scoped}
+    own = {match[2]: storage_options[key] for key, match in scoped.items() if int(match[1]) == base_id}
+    return options | own
 
 
 def base_path_of(root_uri: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import below
-from lance_spark.table.bases import Bases
+from lance_spark.table.auto_cleanup import clean_up_after
+from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.external_manifests import ExternalManifests
 from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest
@@ -42,8 +44,9 @@ class TableLocation:
         must_exist: bool = True,
     ) -> None:
         self._storage_options = dict(storage_options) if storage_options else None
-        main_root = open_store(uri, self._storage_options)
-        manifests = open_manifest_table(uri, self._storage_options)
+        options = options_of(self._storage_options)
+        main_root = open_store(uri, options)
+        manifests = open_manifest_table(uri, options)
         self.uri = main_root.uri if manifests is None else uri.rstrip("/")
         self.refs = Refs(main_root)
         self.branch = None if branch in (None, MAIN) else branch
@@ -52,9 +55,10 @@ class TableLocation:
             if must_exist:
                 self.refs.branch(self.branch)
             root = below(self.uri, branch_root(self.branch))
-            self.store = open_store(root, self._storage_options)
-            manifests = open_manifest_table(root, self._storage_options)
+            self.store = open_store(root, options)
+            manifests = open_manifest_table(root, options)
         self.history = History(self.store, None if manifests is None else ExternalManifests(self.store, manifests))
+        self.history.after_commit = partial(clean_up_after, self)
 
     @property
     def storage_options(self) -> dict[str, str] | None:
@@ -97,10 +101,9 @@ class TableLocation:
             NotFoundError: the table began later.
         """
         wanted = moment.astimezone(timezone.utc)
-        versions = sorted((location.version for location in self.history.locations()), reverse=True)
-        for version in versions:
+        for location in sorted(self.history.locations(), key=lambda found: found.version, reverse=True):
             try:
-                file = self.history.load(version)
+                file = self.history.load_at(location)
             except NotFoundError:
                 continue  # Cleaned up since the listing.
             if file.manifest.timestamp <= wanted:

@@ -25,6 +25,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Clone, OperationKind, UpdateBases
 from lance_spark.table.operations.clone import free_base_id
 from tests.support.equality import assert_tables_equal
+from tests.support.moto import S3Bucket
 from tests.table.test_conflicts import MEASURED, in_between
 
 NO_WAIT = RetryPolicy(max_attempts=5, sleep=lambda seconds: None)
@@ -166,6 +167,17 @@ def test_between_stores(tmp_path: Path) -> None:
     clone = lance_spark.open(uri).shallow_clone(place).delete("a = 2")
     assert clone.manifest.base_paths[0].path == uri
     assert values(lance_spark.write(rows(4), place, mode="append")) == [1, 3, 4]
+
+
+def test_a_base_with_storage_options_of_its_own(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+    uri, options = s3_bucket.folder(), s3_bucket.storage_options
+    lance_spark.write(rows(1, 2, 3), uri, storage_options=options)
+    place = str(tmp_path / "clone")
+    own = {f"base_0.{key}": value for key, value in options.items()}
+    lance_spark.open(uri, storage_options=options).shallow_clone(place, storage_options={})
+    clone = lance_spark.open(place, storage_options=own).delete("a = 2")
+    assert values(clone) == values(lance.dataset(place, storage_options=own)) == [1, 3]
+    assert values(clone.create_branch("b")) == [1, 3]
 
 
 def test_a_relative_path_is_cloned_as_an_absolute_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
