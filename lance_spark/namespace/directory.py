@@ -149,6 +149,8 @@ class DirectoryNamespace:
                 return None
             require_free(found, path)
             require_namespaces(rows, path)
+            if self._directories.is_listed(path, rows):
+                raise exists(path)
             return rows.added([entry])
 
         self._require_catalog().change(edit)

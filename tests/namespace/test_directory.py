@@ -338,8 +338,9 @@ def test_directories_are_tables_of_the_root(namespace: DirectoryNamespace, root:
     assert namespace.list_tables() == plain.list_tables() == ["a", "b", "c"]
     assert namespace.table_location(("a",)).uri == f"{root}/a.lance"
     assert not namespace.table_location(("a",)).is_declared
-    with pytest.raises(AlreadyExistsError):
-        namespace.declare_table(("a",))
+    for taken in (namespace.declare_table, namespace.create_namespace):
+        with pytest.raises(AlreadyExistsError):
+            taken(("a",))
     with pytest.raises(AlreadyExistsError):
         namespace.register_table(("a",), "no-table")
     namespace.register_table(("z",), "no-table")
@@ -353,9 +354,9 @@ def test_directories_are_tables_of_the_root(namespace: DirectoryNamespace, root:
 
 
 def test_a_directory_and_a_namespace_of_one_name(namespace: DirectoryNamespace, root: str) -> None:
-    write(f"{root}/a.lance", 1)
     namespace.create_namespace(("a",))
     namespace.declare_table(("a", "t"))
+    write(f"{root}/a.lance", 1)
     assert namespace.list_tables() == namespace.list_namespaces() == ["a"]
     assert read(namespace.table_location(("a",)).uri) == [1]
     assert namespace.register_listed_tables() == []

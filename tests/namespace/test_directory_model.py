@@ -10,7 +10,7 @@ from typing import Any
 import lance_namespace as spec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
 
@@ -115,7 +115,7 @@ def children(paths: Any, parent: Path_) -> list[str]:
     return sorted(path[-1] for path in paths if path[:-1] == parent)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
 @given(st.lists(CHANGES, min_size=4, max_size=14))
 def test_random_changes(changes: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as root:
