@@ -23,7 +23,10 @@ from lance_spark.namespace.partition_names import (
     spec_key,
     spec_namespace,
 )
-from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.field import MAX_DEPTH, LanceSchema
+
+_MAX_JSON_DEPTH = 3 * MAX_DEPTH + 10
+"""A nested field is three levels of JSON: the field, its type, and the list of its children."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +212,32 @@ def _spec_id(key: str) -> int | None:
 
 def _parsed(metadata: Mapping[str, str], key: str) -> Any:
     try:
-        return json.loads(metadata[key])
+        members = json.loads(metadata[key])
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"{key} in the metadata of __manifest is no JSON: {error}") from error
+    _check_json(members, key)
+    return members
+
+
+def _check_json(members: object, key: str) -> None:
+    """Nothing, if the values nest as a schema may and their text is text: JSON allows halves of surrogate pairs."""
+    level: list[object] = [members]
+    for _ in range(_MAX_JSON_DEPTH):
+        inner: list[object] = []
+        for value in level:
+            if isinstance(value, str) and not value.isascii():
+                _check_text(value, key)
+            inner += [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+        level = inner
+    if level:
+        raise CorruptFileError(f"{key} in the metadata of __manifest nests deeper than {_MAX_JSON_DEPTH} levels")
+
+
+def _check_text(value: str, key: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise CorruptFileError(f"{key} in the metadata of __manifest holds what is no text: {error}") from error
 
 
 def _text(members: Mapping[str, Any]) -> str:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.namespace.partition_field import PartitionField, partition_field
 from lance_spark.namespace.partition_names import (
     random_partition_name,
@@ -114,6 +116,9 @@ V1, V2, FIELD = "partition_spec_v1", "partition_spec_v2", ["partition_spec_v1", 
     [
         ([V1], "{", "no JSON"),
         ([V1], "[" * 100_000, "no JSON"),
+        ([V1], '{"id":' + "[" * 900 + "]" * 900 + "}", "nests deeper"),
+        ([*FIELD, "field_id"], "\ud800", "no text"),
+        (["schema", "fields", 0, "name"], "\udfff", "no text"),
         ([V1], "[]", "JSON object"),
         ([V1, "id"], 7, "holds spec 7"),
         ([V1, "id"], None, "needs the number id"),
@@ -272,3 +277,40 @@ def test_a_field_is_hashable_and_picklable() -> None:
     assert pickle.loads(pickle.dumps(field)) == field
     assert isinstance(field, PartitionField)
     assert pickle.loads(pickle.dumps(SPECS)).current == SPECS.current
+
+
+_JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "year", "utf8", "timestamp:us", "1"]),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(st.sampled_from(["type", "fields", "length", "unit", "index", "name"]), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for step, inner in steps for place in _places(inner, (*path, step)))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(_places(METADATA)[1:]), _JUNK), min_size=1, max_size=2))
+def test_damaged_metadata_gives_lance_errors_only(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+    members: Any = copy.deepcopy(METADATA)
+    for path, junk in changes:
+        at = members
+        try:
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = junk
+        except (KeyError, IndexError, TypeError):
+            continue
+    try:
+        specs = specs_from_metadata({key: json.dumps(value) for key, value in members.items()})
+        specs.check()
+        specs_from_metadata(specs.to_metadata())
+    except LanceError:
+        pass
