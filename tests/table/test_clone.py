@@ -104,6 +104,28 @@ def test_a_clone_lives_on(uri: str, tmp_path: Path) -> None:
     assert values(lance_spark.open(uri)) == before
 
 
+def test_columns_and_merges_on_a_clone(uri: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "clone")
+    clone = lance_spark.open(uri).shallow_clone(place)
+    clone = clone.add_columns({"b": "a * 2"}).add_columns(pa.field("c", pa.string()))
+    assert {file.base_id for fragment in clone.fragments for file in fragment.files} == {0, None}
+    clone = clone.merge(pa.table({"a": pa.array([4, 50], pa.int64()), "b": [0, 1], "c": ["x", "y"]}), "a")
+    clone = clone.rename_columns({"b": "twice"}).delete("twice = 4")
+    theirs = lance.dataset(place)
+    theirs.validate()
+    expected = {0: (0, None), 1: (2, None), 4: (0, "x"), 50: (1, "y")} | {n: (2 * n, None) for n in range(5, 10)}
+    for dataset in (clone, theirs):
+        found = {row["a"]: (row["twice"], row["c"]) for row in dataset.to_table().to_pylist()}
+        assert found == expected
+    theirs.drop_columns(["twice"])
+    lance.dataset(place).merge_insert("a").when_matched_update_all().execute(
+        pa.table({"a": pa.array([5], pa.int64()), "c": ["z"]})
+    )
+    clone = lance_spark.open(place).drop_columns(["a"])
+    assert sorted(map(str, clone.to_table()["c"].to_pylist())) == sorted(["None"] * 6 + ["x", "y", "z"])
+    assert lance.dataset(place).count_rows() == 9
+
+
 def test_a_clone_of_a_branch_of_a_clone(uri: str, tmp_path: Path) -> None:
     first = lance_spark.open(uri).shallow_clone(str(tmp_path / "1"))
     branch = first.create_branch("b").delete("a = 0")
