@@ -206,6 +206,21 @@ def test_a_data_replacement(tmp_path: Path, stable: bool) -> None:
     assert told(feed(uri, 4), "a") == sorted([(4, "update_preimage", 20), (4, "update_postimage", 2)], key=repr)
 
 
+def test_a_rewritten_column(uri: str) -> None:
+    dataset = lance.dataset(uri)
+    dataset.delete("a = 1")
+    fragment = lance.dataset(uri).get_fragments()[0]
+    source = pa.table({"_rowaddr": pa.array([0, 2], pa.uint64()), "b": ["new", "v2"]})
+    updated, fields = fragment.update_columns(source, left_on="_rowaddr", right_on="_rowaddr")
+    operation = lance.LanceOperation.Update(
+        updated_fragments=[updated], fields_modified=fields, update_mode="rewrite_columns"
+    )
+    lance.LanceDataset.commit(uri, operation, read_version=2)
+    assert sorted(lance.dataset(uri).to_table()["b"].to_pylist()) == ["new", "v2", "v3", "v4", "v5"]
+    expected = [(3, "update_postimage", 0, "new"), (3, "update_preimage", 0, "v0")]
+    assert told(feed(uri, 3), "a", "b") == expected
+
+
 def test_a_restore_gives_the_difference(uri: str, stable: bool) -> None:
     lance_spark.open(uri).delete("a = 1")
     lance_spark.write(rows(7), uri, mode="append").restore(1)
