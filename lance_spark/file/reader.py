@@ -23,6 +23,7 @@ from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import project
 from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.cache import has_free_stamps, kept_by_name
 
 TAIL_BYTES = 64 * 1024
 """How much of the end of a file is read at first."""
@@ -67,7 +68,12 @@ class FileReader:
         with _located(path):
             file_size = store.size(path) if size is None else size
             length = min(file_size, TAIL_BYTES)
-            tail = store.read_range(path, ByteRange(file_size - length, length))
+
+            def read() -> tuple[pa.Buffer, int]:
+                return store.read_range(path, ByteRange(file_size - length, length)), length
+
+            # Where the file system keeps pages in memory already, keeping them twice gains nothing.
+            tail = read()[0] if has_free_stamps(store) else kept_by_name(store, "end of file", path, file_size, read)
             footer = Footer.parse(tail, file_size)
             field_reader(footer.version)
             return cls(store, path, footer, tail)

@@ -9,8 +9,8 @@ Commits need exactly one strong operation, `put_if_absent`; see ``docs/design/``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -43,11 +43,12 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object of a listing. `path` is relative to the store's root."""
+    """One object of a listing. `path` is relative to the store's root; `stamp` as in `cache.Identified`."""
 
     path: str
     size: int
     modified: datetime | None = None
+    stamp: Hashable | None = field(default=None, compare=False)
 
 
 @runtime_checkable

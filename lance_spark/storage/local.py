@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any
@@ -37,6 +37,9 @@ _COPIED_BYTES = 1 << 20
 """Objects up to this size are copied when they are read whole."""
 
 _MAX_MAPS = 64
+
+_COARSE_SECONDS = 0.2
+"""More than a step of the clock from which a file system takes the times of its files."""
 
 _Identity = tuple[int, int, int, int]
 
@@ -79,11 +82,7 @@ class LocalStore:
             return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
 
     def size(self, path: str) -> int:
-        with self._reading(path):
-            status = os.stat(self._file(path))
-        if not stat.S_ISREG(status.st_mode):
-            raise NotFoundError(f"{path!r} in {self._uri} is not a file")
-        return status.st_size
+        return self._status(path).st_size
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
         output = self.open_output(path)
@@ -122,7 +121,8 @@ class LocalStore:
                 status = entry.stat()
             except FileNotFoundError:
                 continue
-            yield ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc))
+            modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
+            yield ObjectInfo(path, status.st_size, modified, _stamp(status))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         folder = folder_path(prefix)
@@ -164,6 +164,24 @@ class LocalStore:
     def forget(self, path: str) -> None:
         """Drops what is kept of an object that is about to be replaced."""
         self._maps.pop(path, None)
+
+    # What `cache` asks.
+
+    stamps_are_free = True
+
+    @property
+    def identity(self) -> Hashable:
+        return LocalStore, self._directory
+
+    def stamp(self, path: str) -> Hashable | None:
+        return _stamp(self._status(path))
+
+    def _status(self, path: str) -> os.stat_result:
+        with self._reading(path):
+            status = os.stat(self._file(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise NotFoundError(f"{path!r} in {self._uri} is not a file")
+        return status
 
     def _file(self, path: str) -> str:
         return os.path.join(self._directory, object_path(path))
@@ -235,6 +253,13 @@ class LocalStore:
         if error.errno == errno.ENAMETOOLONG:
             return InvalidInputError(f"the name {path!r} is too long for {self._uri}")
         return StorageError(f"{path!r} in {self._uri}: {error.strerror or error}")
+
+
+def _stamp(status: os.stat_result) -> Hashable | None:
+    """None for a file that is so young that another one could be written with equal times."""
+    if abs(time.time() - status.st_mtime) < _COARSE_SECONDS:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class _LocalOutput:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lance_spark.storage.paths import Root, folder_path, is_listed, object_path
 class _Object:
     data: pa.Buffer
     modified: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    number: int = field(default_factory=count().__next__)
 
 
 _objects: dict[str, _Object] = {}
@@ -74,7 +76,7 @@ class MemoryStore:
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
         for path, below, found in self._below(prefix):
             if (recursive or "/" not in below) and is_listed(path):
-                yield ObjectInfo(path, found.data.size, found.modified)
+                yield ObjectInfo(path, found.data.size, found.modified, found.number)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         seen = None
@@ -86,6 +88,17 @@ class MemoryStore:
 
     def delete(self, path: str) -> None:
         _objects.pop(self._key(path), None)
+
+    # What `cache` asks.
+
+    stamps_are_free = True
+
+    @property
+    def identity(self) -> Hashable:
+        return MemoryStore, self._root.location
+
+    def stamp(self, path: str) -> Hashable | None:
+        return self._get(path).number
 
     def _key(self, path: str) -> str:
         return f"{self._root.location}/{object_path(path)}"

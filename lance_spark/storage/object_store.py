@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
@@ -97,6 +97,11 @@ class FsspecStore(RemoteStore):
             raise FileNotFoundError(key)
         return int(found["size"])
 
+    def _stamp(self, key: str) -> Hashable | None:
+        filesystem = self._filesystem.get()
+        filesystem.invalidate_cache()
+        return _stamp(filesystem.info(key))
+
     def _write(self, key: str, body: bytes) -> None:
         self._prepare_folder(key)
         self._filesystem.get().pipe_file(key, body)
@@ -131,7 +136,7 @@ class FsspecStore(RemoteStore):
         found = (self._find(folder) if recursive else self._ls(folder)).items()
         for key, info in sorted(found):
             if info.get("type") != "directory":
-                yield Listed(key, int(info.get("size") or 0), _modified(info))
+                yield Listed(key, int(info.get("size") or 0), _modified(info), _stamp(info))
 
     def _subfolders(self, folder: str) -> Iterator[str]:
         yield from sorted(
@@ -196,6 +201,15 @@ def _typed(text: str) -> Any:
         except json.JSONDecodeError:
             return text
     return text
+
+
+def _stamp(info: Mapping[str, Any]) -> Hashable | None:
+    """The mark of the content, wherever the client puts it; a generation is never given twice, an ETag not either."""
+    for name in ("generation", "ETag", "etag"):
+        value = info.get(name)
+        if isinstance(value, (str, int)):
+            return name, value
+    return None
 
 
 def _modified(info: Mapping[str, Any]) -> datetime | None:

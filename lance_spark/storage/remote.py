@@ -40,6 +40,7 @@ class Listed:
     key: str
     size: int
     modified: datetime | None
+    stamp: Hashable | None = None
 
 
 class RemoteStore(ABC):
@@ -119,7 +120,7 @@ class RemoteStore(ABC):
             path = entry.key.removeprefix(self._prefix)
             # What is not listed may also be the mark of a folder that some tools make: an empty object "folder/".
             if entry.key.startswith(folder) and is_listed(path):
-                yield ObjectInfo(path, entry.size, entry.modified)
+                yield ObjectInfo(path, entry.size, entry.modified, entry.stamp)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         found = self._subfolders(self._folder_key(prefix))
@@ -134,6 +135,19 @@ class RemoteStore(ABC):
         key = self._key(path)
         with self._translated(path), suppress(FileNotFoundError):
             self._remove(key)
+
+    # What `cache` asks.
+
+    stamps_are_free = False
+
+    @property
+    def identity(self) -> Hashable:
+        return self.service, self._root.location
+
+    def stamp(self, path: str) -> Hashable | None:
+        key = self._key(path)
+        with self._translated(path):
+            return self._stamp(key)
 
     # What `exclusive_create` needs for its trial, on paths below the root.
 
@@ -161,6 +175,10 @@ class RemoteStore(ABC):
     @abstractmethod
     def _head(self, key: str) -> int:
         """Size of the object; FileNotFoundError if it is not there."""
+
+    @abstractmethod
+    def _stamp(self, key: str) -> Hashable | None:
+        """What tells the object from others of its name, None if the service does not say."""
 
     @abstractmethod
     def _write(self, key: str, body: bytes) -> None: ...

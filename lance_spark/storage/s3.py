@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lance_spark.errors import InvalidInputError
@@ -62,6 +62,10 @@ class S3Store(RemoteStore):
     def _head(self, key: str) -> int:
         return int(self._client.call("head_object", Bucket=self._bucket, Key=key)["ContentLength"])
 
+    def _stamp(self, key: str) -> Hashable | None:
+        tag: str | None = self._client.call("head_object", Bucket=self._bucket, Key=key).get("ETag")
+        return tag
+
     def _write(self, key: str, body: bytes) -> None:
         self._bulk.forget(key)
         self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body)
@@ -75,7 +79,9 @@ class S3Store(RemoteStore):
 
     def _entries(self, folder: str, *, recursive: bool) -> Iterator[Listed]:
         pages = self._pages(folder, "Contents", "" if recursive else "/")
-        found = (Listed(entry["Key"], int(entry["Size"]), entry.get("LastModified")) for entry in pages)
+        found = (
+            Listed(entry["Key"], int(entry["Size"]), entry.get("LastModified"), entry.get("ETag")) for entry in pages
+        )
         if self._bucket.endswith("--x-s3"):
             # Directory buckets list in no particular order.
             return iter(sorted(found, key=lambda entry: entry.key))

@@ -11,6 +11,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
+from lance_spark.storage.cache import kept_by_name
 from lance_spark.table.bases import Bases
 from lance_spark.table.deletion_vector import DeletionVector
 from lance_spark.table.fragment import DataFile, DataFragment
@@ -84,13 +85,19 @@ class FragmentReader:
         if described is None:
             return DeletionVector.empty()
         store, path = self._bases.deletion_file(self._fragment.id, described)
-        try:
-            return DeletionVector.decode(
+        num_rows = self.num_rows
+
+        def load() -> tuple[DeletionVector, int]:
+            found = DeletionVector.decode(
                 described.file_type,
                 store.read(path),
-                physical_rows=self.num_rows,
+                physical_rows=num_rows,
                 num_deleted_rows=described.num_deleted_rows,
             )
+            return found, found.offsets.nbytes
+
+        try:
+            return kept_by_name(store, "deletions", path, (num_rows, described), load)
         except CorruptFileError as error:
             raise error.at(path=path) from None
 

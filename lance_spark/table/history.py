@@ -5,13 +5,15 @@ Where manifests are is known to a `ManifestStore`; hint files can be stale and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.cache import has_free_stamps, kept_by_stamp
 from lance_spark.table.features import check_readable
+from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
 from lance_spark.table.paths import (
@@ -22,6 +24,9 @@ from lance_spark.table.paths import (
 )
 from lance_spark.table.transaction import Transaction
 
+_PARSED_FACTOR = 8
+"""Bytes that a manifest takes in memory, its fragments parsed, for each byte of its file: measured."""
+
 
 class History:
     """The versions below one root (of the main branch or of another).
@@ -29,11 +34,13 @@ class History:
     Attributes:
         store: the root.
         manifests: what knows which versions there are.
+        after_commit: is called with each version that a commit on this history has made; it must not raise.
     """
 
     def __init__(self, store: ObjectStore, manifests: ManifestStore | None = None) -> None:
         self.store = store
         self.manifests: ManifestStore = ObjectManifests(store) if manifests is None else manifests
+        self.after_commit: Callable[[Manifest], None] | None = None
 
     def locations(self) -> Iterator[ManifestLocation]:
         """All versions, in the order of the listing."""
@@ -77,7 +84,7 @@ class History:
             if location is None:
                 break
             try:
-                return self._decoded(self.manifests.read(location), location.path, location.version)
+                return self.load_at(location)
             except NotFoundError:
                 if last_try:  # The first time a clean-up or a migration may have come in between.
                     raise
@@ -103,8 +110,23 @@ class History:
         if is_detached(version):
             path = detached_manifest_path(version)
             return self._decoded(self.store.read(path), path, version)
+        if has_free_stamps(self.store):
+            return self.load_at(self.manifests.locate(version))
         data, location = self.manifests.read_version(version)
         return self._decoded(data, location.path, version)
+
+    def load_at(self, location: ManifestLocation) -> ManifestFile:
+        """The version at `location`; without a request if this process has read what a listing shows there.
+
+        Raises:
+            NotFoundError: it is not there any more.
+        """
+
+        def read() -> tuple[ManifestFile, int]:
+            data = self.manifests.read(location)
+            return self._decoded(data, location.path, location.version), data.size * _PARSED_FACTOR
+
+        return kept_by_stamp(self.store, "manifest", location.path, location.stamp, read)
 
     def manifest_size(self, version: int) -> int:
         """Bytes of the manifest file of a version that is no detached one.

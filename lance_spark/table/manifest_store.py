@@ -6,8 +6,8 @@ object only if it is absent; `external_manifests.ExternalManifests` asks another
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Protocol
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.storage.cache import free_stamp
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
 
 # V2 names sort newest first. One page of a listing is enough to see that a table has no others.
@@ -29,12 +30,14 @@ class ManifestLocation:
     Attributes:
         modified: when its manifest was written, if a listing told.
         size: bytes of the manifest, if a listing or the store told.
+        stamp: what tells the manifest from others of its name (`storage.cache`), if a listing told.
     """
 
     version: int
     naming: ManifestNaming
     modified: datetime | None = None
     size: int | None = None
+    stamp: Hashable | None = field(default=None, compare=False)
 
     @property
     def path(self) -> str:
@@ -128,15 +131,17 @@ class ObjectManifests:
             parsed = parse_manifest_name(entry.path.rpartition("/")[2])
             if parsed is not None:
                 naming, version = parsed
-                yield ManifestLocation(version, naming, entry.modified, entry.size)
+                yield ManifestLocation(version, naming, entry.modified, entry.size, entry.stamp)
 
     def locate(self, version: int) -> ManifestLocation:
         for naming in (ManifestNaming.V2, ManifestNaming.V1):
+            path = naming.path(version)
             try:
-                size = self._store.size(naming.path(version))
+                stamp = free_stamp(self._store, path)
+                size = self._store.size(path)
             except NotFoundError:
                 continue
-            return ManifestLocation(version, naming, size=size)
+            return ManifestLocation(version, naming, size=size, stamp=stamp)
         raise self._not_found(version)
 
     def read(self, location: ManifestLocation) -> pa.Buffer:

@@ -11,6 +11,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest, WriterVersion
+from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.transaction import COMMIT_MESSAGE, Transaction
 
@@ -89,11 +90,11 @@ def version_summaries(history: History) -> list[TableVersion]:
         CorruptFileError: a manifest contradicts the format.
         UnsupportedFeatureError: a version needs something that this release does not read.
     """
-    numbers = sorted(location.version for location in history.locations())
+    locations = sorted(history.locations(), key=lambda location: location.version)
     found: list[TableVersion] = []
     before: _Loaded | None = None
-    for start in range(0, len(numbers), _AT_ONCE):
-        for loaded in _load(history, numbers[start : start + _AT_ONCE]):
+    for start in range(0, len(locations), _AT_ONCE):
+        for loaded in _load(history, locations[start : start + _AT_ONCE]):
             found.append(_summary(before, loaded))
             before = loaded
     return found
@@ -105,15 +106,15 @@ class _Loaded:
     transaction: Transaction | None
 
 
-def _load(history: History, numbers: Sequence[int]) -> Iterator[_Loaded]:
-    def load(number: int) -> _Loaded | None:
+def _load(history: History, locations: Sequence[ManifestLocation]) -> Iterator[_Loaded]:
+    def load(location: ManifestLocation) -> _Loaded | None:
         try:
-            file = history.load(number)
+            file = history.load_at(location)
         except NotFoundError:
             return None  # Cleaned up since the listing.
         return _Loaded(file.manifest, history.transaction(file))
 
-    return (loaded for loaded in overlapped(load, numbers, _AT_ONCE) if loaded is not None)
+    return (loaded for loaded in overlapped(load, locations, _AT_ONCE) if loaded is not None)
 
 
 def _summary(before: _Loaded | None, loaded: _Loaded) -> TableVersion:
