@@ -8,14 +8,35 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.table.base_choice import checked_bases
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
+from lance_spark.table.paths import TREE
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CREATE, CommitOptions, save
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+
+
+def located(uri: str, storage_options: Mapping[str, str] | None = None, branch: str | None = None) -> TableLocation:
+    """The branch of the table at `uri`; the root of a branch (``<table>/tree/<branch>``) stands for the branch.
+
+    Raises:
+        NotFoundError: there is no such branch.
+        InvalidInputError: the URI makes no sense, or no branch can have this name.
+    """
+    location = TableLocation(uri, storage_options, branch=branch)
+    if branch is not None or f"/{TREE}/" not in location.uri:
+        return location
+    newest = location.latest()
+    suffix = f"/{TREE}/{None if newest is None else newest.branch}"
+    if not location.uri.endswith(suffix):
+        return location
+    try:
+        return TableLocation(location.uri.removesuffix(suffix), storage_options, branch=suffix[len(f"/{TREE}/") :])
+    except NotFoundError:
+        return location  # A folder that was copied on its own.
 
 
 def open_dataset(
@@ -43,7 +64,7 @@ def open_dataset(
     """
     if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
         raise InvalidInputError("give one of version, tag and timestamp")
-    location = TableLocation(uri, storage_options, branch=branch)
+    location = located(uri, storage_options, branch)
     if tag is not None:
         named = location.refs.tag(tag)
         if branch is not None and named.branch != location.branch:
@@ -100,7 +121,7 @@ def write_dataset(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: the table, or the columns, need something that this release does not write.
     """
-    location = TableLocation(uri, storage_options, branch=branch)
+    location = located(uri, storage_options, branch)
     options = CommitOptions(
         message=commit_message,
         properties=transaction_properties,

@@ -139,6 +139,21 @@ def test_the_description_is_that_of_the_reference(uri: str) -> None:
     assert branch.created_at is not None
 
 
+def test_the_root_of_a_branch_stands_for_it(uri: str) -> None:
+    lance.dataset(uri).create_branch("x/y")
+    root = f"{uri}/tree/x/y"
+    dataset = lance_spark.open(root)
+    assert (dataset.branch, dataset.uri) == ("x/y", uri)
+    dataset.create_tag("t")
+    assert lance_spark.write(rows(20), root, mode="append").branch == "x/y"
+    assert lance_spark.open(uri, branch="x/y").version == 3
+    assert set(lance_spark.open(root).create_branch("z").branches()) == {"x/y", "z"} == set(dataset.branches())
+    assert lance.dataset(uri).tags.list()["t"]["branch"] == "x/y"
+    nothing = f"{uri}/tree/nothing"
+    assert lance_spark.write(rows(1), nothing).branch is None
+    assert values(lance_spark.open(nothing)) == [1]
+
+
 def test_where_a_branch_begins(uri: str) -> None:
     dataset = lance_spark.open(uri)
     assert dataset.create_branch("now").version == 2
