@@ -124,7 +124,12 @@ class PartitionField:
             return evaluate_expression(self.expression, columns, self.result_type)
         assert self.transform is not None
         values = self.transform.apply(*columns)
-        return values if values.type == self.result_type else values.cast(self.result_type)
+        try:
+            return values if values.type == self.result_type else values.cast(self.result_type)
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"partition field {self.field_id!r} has a value that its type {self.result_type} does not hold: {error}"
+            ) from error
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object."""

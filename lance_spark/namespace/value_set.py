@@ -134,12 +134,18 @@ def mapped(values: ValueSet, low: Callable[[Any], Any], high: Callable[[Any], An
 
 
 def coarsened(values: ValueSet, limit: int) -> ValueSet:
-    """A set of at most `limit` intervals of numbers that holds all values of the set: the smallest gaps are filled."""
+    """A set of at most `limit` intervals that holds all values of the set.
+
+    Of numbers the smallest gaps are filled, of texts, which have no distances, those that even groups leave.
+    """
     intervals = values.intervals
     if len(intervals) <= limit:
         return values
-    gaps = sorted(range(1, len(intervals)), key=lambda at: intervals[at][0] - intervals[at - 1][1], reverse=True)
-    starts = [0, *sorted(gaps[: limit - 1])]
+    if isinstance(intervals[1][0], int):
+        gaps = sorted(range(1, len(intervals)), key=lambda at: intervals[at][0] - intervals[at - 1][1], reverse=True)
+        starts = [0, *sorted(gaps[: limit - 1])]
+    else:
+        starts = [group * len(intervals) // limit for group in range(limit)]
     ends = [*(start - 1 for start in starts[1:]), len(intervals) - 1]
     merged = ((intervals[start][0], intervals[end][1]) for start, end in zip(starts, ends, strict=True))
     return of_intervals(merged, has_null=values.has_null)

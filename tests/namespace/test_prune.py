@@ -176,7 +176,7 @@ def bucket(value: object, count: int = 16, *more: object) -> int:
         (NAMES, "substring(name, 1, 2) = 'ab'", "n = 'ab'"),
         (COUNTRY, "country = 'US'", "c = 'US'"),
         (COUNTRY, "COUNTRY IN ('US', 'DE')", "c IN ('DE', 'US')"),
-        (COUNTRY, "country <> 'US'", "c < 'US' OR c >= 'US\\u0000'"),
+        (COUNTRY, "country <> 'US'", "NOT c = 'US'"),
         (COUNTRY, "upper(country) LIKE '%S'", "upper(c) LIKE '%S'"),
         (COUNTRY, "length(country) > 2 OR country IS NULL", "c IS NULL OR length(c) > 2"),
         (COUNTRY, "country NOT IN ('US', NULL)", "FALSE"),
@@ -202,7 +202,7 @@ def bucket(value: object, count: int = 16, *more: object) -> int:
         (
             MIXED,
             "NOT (country = 'US' OR ts >= TIMESTAMP '2020-01-01')",
-            "y <= 2019 AND (c < 'US' OR c >= 'US\\u0000')",
+            "y <= 2019 AND (NOT c = 'US')",
         ),
         (MIXED, "TRUE", None),
         (MIXED, "FALSE", "FALSE"),
@@ -306,6 +306,19 @@ def test_long_lists_are_one_look_up() -> None:
     assert ids is not None
     assert ids.count(",") == 15
     assert shown(IDS, f"id IN ({', '.join(map(str, range(0, 31000, 3)))})") == "b IS NOT NULL"
+
+
+def test_long_lists_of_what_is_not_wanted_stay_short() -> None:
+    names = ", ".join(f"'{number:05}'" for number in range(1000))
+    condition = shown(COUNTRY, f"country NOT IN ({names})")
+    assert condition is not None
+    assert condition.startswith("NOT c IN ('00000', '00001'")
+    ranges = " OR ".join(f"country BETWEEN '{number}' AND '{number}5'" for number in range(100, 999))
+    condition = shown(COUNTRY, ranges)
+    assert condition is not None
+    assert condition.count(">=") == 64
+    values = pa.RecordBatch.from_pydict({"c": ["100", "1005", "0", "9985", "999"]})
+    assert evaluate_filter(parse(condition), values).to_pylist() == [True, True, False, True, False]
 
 
 def test_100_000_partitions_prune_in_well_under_a_second() -> None:

@@ -12,12 +12,20 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal, literal
-from lance_spark.expr.nodes import Column, ComparisonOp, Expr
-from lance_spark.expr.values import Family, family_of
+from lance_spark.expr.nodes import Column, ComparisonOp, Expr, Not
 from lance_spark.namespace.conditions import all_of, any_of, compared, is_in
 from lance_spark.namespace.key_space import KeySpace, plain_type_of, space_of
 from lance_spark.namespace.transforms.base import Source, Transform
-from lance_spark.namespace.value_set import ALL_VALUES, ONLY_NULL, ValueSet, between, coarsened
+from lance_spark.namespace.value_set import (
+    ALL_VALUES,
+    ONLY_NULL,
+    Interval,
+    ValueSet,
+    between,
+    coarsened,
+    complement,
+    without_null,
+)
 
 MAX_RANGES = 64
 """Ranges in one condition; closer ones are joined."""
@@ -92,14 +100,13 @@ def one_zero_one_nan(values: pa.Array) -> pa.Array:
 
 def in_value_set(partition: Expr, space: KeySpace, values: ValueSet) -> Expr | None:
     """Where a column of the type of `space` has a value of the set (NULL aside)."""
-    points: list[pa.Scalar] = []
-    ranges: list[tuple[Any, Any]] = []
-    for low, high in values.intervals:
-        if low is not None and high is not None and high == space.successor(low):
-            points.append(space.scalar(low))
-        else:
-            ranges.append((low, high))
-    if len(ranges) > MAX_RANGES and family_of(space.type) not in (Family.STRING, Family.BINARY):
+    points, ranges = _points_and_ranges(space, values)
+    if len(ranges) > 1:
+        # All values but some: they are shorter to say.
+        missing, others = _points_and_ranges(space, without_null(complement(values)))
+        if missing and not others:
+            return _not_in(partition, missing)
+    if len(ranges) > MAX_RANGES:
         ranges = list(coarsened(ValueSet(tuple(ranges), False), MAX_RANGES).intervals)
     conditions = [
         all_of([_bound(partition, ComparisonOp.GE, space, low), _bound(partition, ComparisonOp.LT, space, high)])
@@ -107,6 +114,25 @@ def in_value_set(partition: Expr, space: KeySpace, values: ValueSet) -> Expr | N
     ]
     try:
         return any_of([is_in(partition, points), *conditions])
+    except InvalidInputError:
+        # A timestamp that no literal can hold.
+        return None
+
+
+def _points_and_ranges(space: KeySpace, values: ValueSet) -> tuple[list[pa.Scalar], list[Interval]]:
+    points: list[pa.Scalar] = []
+    ranges: list[Interval] = []
+    for low, high in values.intervals:
+        if low is not None and high is not None and high == space.successor(low):
+            points.append(space.scalar(low))
+        else:
+            ranges.append((low, high))
+    return points, ranges
+
+
+def _not_in(partition: Expr, points: Sequence[pa.Scalar]) -> Expr | None:
+    try:
+        return Not(is_in(partition, points))
     except InvalidInputError:
         # A timestamp that no literal can hold.
         return None
