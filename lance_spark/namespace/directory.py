@@ -392,6 +392,8 @@ class DirectoryNamespace:
         found = self._find(self._load(), old)
         if found is None:
             raise no_table(old)
+        if new == old:
+            raise exists(new)
         own_directory = len(new) == 1 and found.location == listed_directory(new[0])
 
         def edit(rows: CatalogRows) -> CatalogRows:

@@ -346,6 +346,8 @@ def test_directories_are_tables_of_the_root(namespace: DirectoryNamespace, root:
     namespace.register_table(("z",), "no-table")
     with pytest.raises(AlreadyExistsError):
         namespace.rename_table(("z",), ("a",))
+    with pytest.raises(AlreadyExistsError):
+        namespace.rename_table(("a",), ("a",))
     namespace.deregister_table(("a",))
     namespace.rename_table(("b",), ("x",))
     assert namespace.list_tables() == ["c", "x", "z"]

@@ -115,7 +115,7 @@ def children(paths: Any, parent: Path_) -> list[str]:
     return sorted(path[-1] for path in paths if path[:-1] == parent)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
 @given(st.lists(CHANGES, min_size=4, max_size=14))
 def test_random_changes(changes: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as root:
