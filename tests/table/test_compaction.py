@@ -263,6 +263,24 @@ def test_a_hundred_thousand_fragments_are_planned_at_once() -> None:
     assert len(bins(sizes, CompactionOptions(20))) == 50_000
 
 
+def test_lineage_that_lies_in_data_files(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(0, 300), uri, enable_stable_row_ids=True)
+    lance.dataset(uri).update_config({"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"})
+    for number in range(3):
+        lance.dataset(uri).update({"s": f"'turn {number}'"}, where=f"a % {number + 3} = 1")
+    lance.dataset(uri).optimize.compact_files(materialize_deletions_threshold=0.0)
+    assert lance_spark.open(uri).fragments.messages[0].HasField("column_row_ids")
+    lance_spark.write(rows(300, 310), uri, mode="append")
+    lance.dataset(uri).delete("a % 5 = 2")
+    before = lance_spark.open(uri).to_table([*LINEAGE, "s"])
+    compacted = lance_spark.open(uri).compact()
+    assert len(compacted.fragments) == 1
+    assert compacted.fragments[0].row_ids is not None
+    assert compacted.to_table([*LINEAGE, "s"]) == before == lance.dataset(uri).to_table([*LINEAGE, "s"])
+    lance.dataset(uri).validate()
+
+
 def test_files_of_limited_size(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = pa.table({"a": np.random.default_rng(1).integers(0, 1 << 62, 3_000_000)})

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError
-from lance_spark.schema.field import FieldId
+from lance_spark.schema.field import ROW_ID_FIELD, FieldId
 from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.index_section import rewritten
 from lance_spark.table.manifest import Manifest
@@ -139,7 +139,10 @@ class Rewrite(CommittableOperation):
                 current = previous.fragments[present[fragment.id]]
                 if (current.files, current.deletion_file) != (fragment.files, fragment.deletion_file):
                     raise InvalidInputError(f"fragment {fragment.id} is not the one that was rewritten")
-            if previous.has_stable_row_ids and any(fragment.row_ids is None for fragment in group.new_fragments):
+            if previous.has_stable_row_ids and any(
+                fragment.row_ids is None and ROW_ID_FIELD not in fragment.lineage_fields
+                for fragment in group.new_fragments
+            ):
                 raise InvalidInputError("a rewritten fragment lacks the stable ids of its rows")
 
     def _numbered(self, largest_id: int) -> tuple[dict[FragmentId, tuple[DataFragment, ...]], int]:
