@@ -11,6 +11,8 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark._proto import table_pb2, transaction_pb2
@@ -416,3 +418,42 @@ def test_branches_of_a_table_whose_versions_are_in_dynamodb(s3_bucket: S3Bucket)
     dataset.delete_branch("b")
     assert dataset.branches() == {}
     assert values(dataset.create_branch("b", 1)) == [1, 2, 3]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["branch", "append", "delete", "compact"]), st.booleans(), st.integers(0, 30)),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(stable=st.booleans(), steps=STEPS)
+def test_branches_of_branches_written_by_both(
+    tmp_path_factory: pytest.TempPathFactory, stable: bool, steps: list[tuple[str, bool, int]]
+) -> None:
+    uri = str(tmp_path_factory.mktemp("branches") / "t")
+    lance_spark.write(rows(*range(8)), uri, max_rows_per_file=3, enable_stable_row_ids=stable)
+    expected: dict[str, list[int]] = {"main": list(range(8))}
+    for what, by_us, number in steps:
+        name = sorted(expected)[number % len(expected)]
+        ours, theirs = lance_spark.open(uri, branch=name), reference(uri, name)
+        if what == "branch":
+            new = f"b{len(expected)}"
+            ours.create_branch(new) if by_us else theirs.create_branch(new, (name, None))
+            expected[new] = list(expected[name])
+        elif what == "append":
+            expected[name].append(100 + number)
+            table = rows(100 + number)
+            if by_us:
+                lance_spark.write(table, uri, mode="append", branch=name)
+            else:
+                lance.write_dataset(table, theirs, mode="append")
+        elif what == "delete":
+            expected[name] = [value for value in expected[name] if value % 5 != number % 5]
+            (ours if by_us else theirs).delete(f"a % 5 = {number % 5}")
+        else:
+            ours.compact() if by_us else theirs.optimize.compact_files()
+    for name, content in expected.items():
+        assert values(lance_spark.open(uri, branch=name)) == values(reference(uri, name)) == sorted(content)
+    assert set(lance_spark.open(uri).branches()) == expected.keys() - {"main"}
