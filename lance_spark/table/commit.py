@@ -124,13 +124,16 @@ class Commit:
         if with_file:
             self._store.put(path, self._transaction.to_bytes())
         try:
-            return self._commit(self._transaction.file_name if with_file else "")
+            made = self._commit(self._transaction.file_name if with_file else "")
         except CommitStateUnknownError:
             raise
         except LanceError:
             if with_file:
                 delete_quietly(self._store, path)
             raise
+        if self._history.after_commit is not None:
+            self._history.after_commit(made)
+        return made
 
     def _commit(self, transaction_file: str) -> Manifest:
         for attempt in range(self._policy.max_attempts):
