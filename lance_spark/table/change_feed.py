@@ -37,10 +37,10 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.successor import data_format
-from lance_spark.table.paths import is_detached
 from lance_spark.table.scan import Scan
 from lance_spark.table.value_equality import BoolArray, equal_values
 from lance_spark.table.version_diff import NEW_MEANING, RowPairs, RowSet, Version, diff_versions, same_field_ids
+from lance_spark.table.version_range import VersionRange
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 
@@ -62,29 +62,6 @@ class ChangeType(str, Enum):
     DELETE = "delete"
     UPDATE_PREIMAGE = "update_preimage"
     UPDATE_POSTIMAGE = "update_postimage"
-
-
-@dataclass(frozen=True, slots=True)
-class VersionRange:
-    """The versions whose changes are asked for: `first` to `last`, both included; none if `last` is below `first`."""
-
-    first: int
-    last: int
-
-    @classmethod
-    def of(cls, start: int, end: int, *, from_inclusive: bool = True, to_inclusive: bool = True) -> VersionRange:
-        """The versions from `start` to `end`.
-
-        Raises:
-            InvalidInputError: no version has such a number, or the range ends before it begins.
-        """
-        for number in (start, end):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 0 or is_detached(number):
-                raise InvalidInputError(f"{number!r} is no version of a table's history")
-        found = cls(start if from_inclusive else start + 1, end if to_inclusive else end - 1)
-        if end < start or found.first < 1:
-            raise InvalidInputError(f"there are no versions from {start} to {end}; versions are counted from 1")
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,9 +367,9 @@ def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: p
             arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidInputError(
-                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and "
-                f"{wanted.type} in the last version of the range: {error}. Leave the column out, or ask for the ranges on both sides of "
-                "the change of type"
+                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and {wanted.type} "
+                f"in the last version of the range: {error}. Leave the column out, or ask for the ranges on both sides "
+                "of the change of type"
             ) from error
     micros = commit.timestamp_nanos // 1000
     values = (change_type.value, commit.version, micros)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,13 +11,14 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.bases import BasePath
 from lance_spark.table.branching import create_branch, delete_branch
-from lance_spark.table.change_feed import ChangeFeed, VersionRange, plan_changes
+from lance_spark.table.change_feed import ChangeFeed, plan_changes
 from lance_spark.table.changes import add_bases
 from lance_spark.table.clone import shallow_clone
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.refs import Branch, Tag
 from lance_spark.table.tagging import create_tag, delete_tag, update_tag
+from lance_spark.table.version_range import VersionRange
 from lance_spark.table.version_summary import TableVersion, version_summaries
 
 if TYPE_CHECKING:
@@ -44,8 +46,8 @@ class VersionVerbs:
 
     def changes(
         self,
-        from_version: int,
-        to_version: int | None = None,
+        from_version: int | datetime,
+        to_version: int | datetime | None = None,
         columns: Sequence[str] | None = None,
         *,
         from_inclusive: bool = True,
@@ -64,8 +66,8 @@ class VersionVerbs:
 
     def plan_changes(
         self,
-        from_version: int,
-        to_version: int | None = None,
+        from_version: int | datetime,
+        to_version: int | datetime | None = None,
         columns: Sequence[str] | None = None,
         *,
         from_inclusive: bool = True,
@@ -74,8 +76,10 @@ class VersionVerbs:
         """`changes` as tasks that can be pickled and run anywhere.
 
         Args:
-            from_version: the first version whose changes are reported; compared with the version before it.
-            to_version: the last one; None is this dataset's version.
+            from_version: the first version whose changes are reported, by its number, or by a time: the first one that
+                was committed then or later. It is compared with the version before it.
+            to_version: the last one, by its number or by a time: the last one that was committed then or before; None
+                is this dataset's version.
             columns: names and dotted paths, ``_rowid`` and ``_rowaddr``; None for all columns.
             from_inclusive, to_inclusive: False leaves out the changes of the first or the last version.
 
@@ -86,7 +90,11 @@ class VersionVerbs:
             UnsupportedFeatureError: a version needs something that this release does not read.
         """
         versions = VersionRange.of(
-            from_version, self._or_own_version(to_version), from_inclusive=from_inclusive, to_inclusive=to_inclusive
+            self.location,
+            from_version,
+            self.manifest.version if to_version is None else to_version,
+            from_inclusive=from_inclusive,
+            to_inclusive=to_inclusive,
         )
         return plan_changes(self.location, versions, columns)
 

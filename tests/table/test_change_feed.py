@@ -6,7 +6,7 @@ import pickle
 import struct
 from collections import Counter
 from collections.abc import Callable
-from datetime import timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,11 @@ from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.table.change_feed import CHANGE_FIELDS
+from lance_spark.table.change_feed import CHANGE_FIELDS, plan_changes
+from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.version_range import VersionRange
+from tests.support.counting_store import CountingStore
 
 SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 SYSTEM = [field.name for field in CHANGE_FIELDS]
@@ -258,6 +261,42 @@ def test_ranges(uri: str) -> None:
             dataset.plan_changes(start, end)
     with pytest.raises(NotFoundError, match="version 5"):
         dataset.plan_changes(2, 5)
+
+
+def test_ranges_by_time(uri: str) -> None:
+    for value in (6, 7):
+        lance_spark.write(rows(value), uri, mode="append")
+    times = [entry.timestamp for entry in lance_spark.open(uri).versions()]
+    dataset, moment = lance_spark.open(uri), timedelta(microseconds=1)
+
+    def values(start: datetime | int, end: datetime | int | None = None, **options: bool) -> list[int]:
+        plan = dataset.plan_changes(start, end, **options)
+        return pa.Table.from_batches(plan.batches(), plan.schema)["a"].to_pylist()  # type: ignore[no-any-return]
+
+    assert values(times[1], times[2]) == [6, 7]
+    assert values(times[1], times[2], from_inclusive=False) == [7]
+    assert values(times[1], times[2], to_inclusive=False) == [6]
+    assert values(times[1] + moment, 3) == [7]
+    assert values(2, times[2] - moment) == [6]
+    assert values(datetime(2001, 1, 1)) == [*range(6), 6, 7]
+    assert values(times[2] + moment) == []
+    assert values(times[2] + moment, datetime.now()) == []
+    assert values(times[1] - moment, times[1] - moment) == []
+    with pytest.raises(InvalidInputError, match="no versions"):
+        values(times[2], times[1])
+    with pytest.raises(NotFoundError, match="or before"):
+        values(1, datetime(2001, 1, 1))
+
+
+def test_planning_reads_no_rows(uri: str) -> None:
+    for value in (6, 7, 8):
+        lance_spark.write(rows(value), uri, mode="append")
+    location = TableLocation(uri)
+    store = CountingStore(location.store)
+    location.store, location.history = store, History(store)
+    plan = plan_changes(location, VersionRange(3, 4))
+    assert store.counts.read_requests == 3
+    assert [task.num_rows for task in plan.tasks] == [1, 1]
 
 
 def test_versions_that_are_gone(uri: str) -> None:

@@ -1,0 +1,71 @@
+"""Ranges of versions: by number or by time of commit, with or without their ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.table.location import TableLocation
+from lance_spark.table.paths import is_detached
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The versions whose changes are asked for: `first` to `last`, both included; none if `last` is below `first`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(
+        cls,
+        table: TableLocation,
+        start: int | datetime,
+        end: int | datetime,
+        *,
+        from_inclusive: bool = True,
+        to_inclusive: bool = True,
+    ) -> VersionRange:
+        """The versions of the branch `table` from `start` to `end`: versions, or times at which they were committed.
+
+        Raises:
+            InvalidInputError: no version has such a number, or the range ends before it begins.
+            NotFoundError: the table began after the time `end`.
+        """
+        first = _first_after(table, start, from_inclusive) if isinstance(start, datetime) else _number(start)
+        last = _last_before(table, end, to_inclusive) if isinstance(end, datetime) else _number(end)
+        if isinstance(start, datetime) and isinstance(end, datetime):
+            if start.astimezone(timezone.utc) > end.astimezone(timezone.utc):
+                raise InvalidInputError(f"there are no versions from {start} to {end}")
+        elif not isinstance(start, datetime) and not isinstance(end, datetime) and last < first:
+            raise InvalidInputError(f"there are no versions from {start} to {end}")
+        if not isinstance(start, datetime) and not from_inclusive:
+            first += 1
+        if not isinstance(end, datetime) and not to_inclusive:
+            last -= 1
+        if first < 1:
+            raise InvalidInputError(f"{start} is no version; versions are counted from 1")
+        return cls(first, max(last, first - 1))
+
+
+def _number(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or is_detached(value):
+        raise InvalidInputError(f"{value!r} is no version of a table's history")
+    return value
+
+
+def _first_after(table: TableLocation, moment: datetime, inclusive: bool) -> int:
+    """The first version that was committed after `moment`, or at it; the number of the next one if none was."""
+    try:
+        found = table.as_of(moment).manifest
+    except NotFoundError:
+        return min((location.version for location in table.history.locations()), default=1)
+    at_it = found.timestamp == moment.astimezone(timezone.utc)
+    return found.version if at_it and inclusive else found.version + 1
+
+
+def _last_before(table: TableLocation, moment: datetime, inclusive: bool) -> int:
+    found = table.as_of(moment).manifest
+    at_it = found.timestamp == moment.astimezone(timezone.utc)
+    return found.version - 1 if at_it and not inclusive else found.version
