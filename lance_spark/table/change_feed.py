@@ -367,9 +367,9 @@ def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: p
             arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidInputError(
-                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and {wanted.type} "
-                f"in the last version of the range: {error}. Leave the column out, or ask for the ranges on both sides "
-                "of the change of type"
+                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and "
+                f"{wanted.type} in the last version of the range: {error}. Leave the column out, or ask for the ranges "
+                "on both sides of the change of type"
             ) from error
     micros = commit.timestamp_nanos // 1000
     values = (change_type.value, commit.version, micros)
