@@ -23,6 +23,7 @@ from lance_spark.table.row_ids import (
     U64Segment,
     decode_array,
     encode_array,
+    segments_of,
 )
 from lance_spark.table.row_versions import RowDatasetVersionSequence
 
@@ -102,6 +103,51 @@ def test_another_length_than_the_fragment_is_corrupt() -> None:
 @settings(max_examples=50, deadline=None)
 def test_arrays_of_every_width(values: list[int]) -> None:
     assert decode_array(encode_array(uint64(*values))).tolist() == values
+
+
+CHOICES: list[tuple[list[int], tuple[U64Segment, ...]]] = [
+    ([], ()),
+    ([7], (Range(7, 8),)),
+    ([5, 6, 7, 8], (Range(5, 9),)),
+    # As the reference library writes them: rows 2, 5 and 12 after an update, and what its costs say of larger ones.
+    ([2, 5, 12], (RangeWithBitmap(2, 13, b"\x09\x04"),)),
+    ([*range(50), *range(51, 100)], (RangeWithHoles(0, 100, uint64(50)),)),
+    ([0, 1 << 20, 1 << 40], (SortedArray(uint64(0, 1 << 20, 1 << 40)),)),
+    ([9, 2, 4, 1], (Array(uint64(9, 2, 4, 1)),)),
+    ([*range(50, 80), *range(30)], (Range(50, 80), Range(0, 30))),
+    ([3, 3], (Array(uint64(3, 3)),)),
+]
+
+
+@pytest.mark.parametrize(("ids", "segments"), CHOICES, ids=lambda value: str(value)[:20])
+def test_the_cheapest_form_of_ids(ids: list[int], segments: tuple[U64Segment, ...]) -> None:
+    # Segments with arrays in them cannot be compared.
+    assert str(segments_of(uint64(*ids))) == str(segments)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 300) | st.integers(0, (1 << 64) - 2), max_size=40, unique=True), max_size=4),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_ids_of_moved_rows(stretches: list[list[int]], ascending: bool) -> None:
+    ids = [number for stretch in stretches for number in (sorted(stretch) if ascending else stretch)]
+    sequence = RowIdSequence.from_bytes(RowIdSequence.of_ids(uint64(*ids)).to_bytes(), len(ids))
+    assert sequence.at(np.arange(len(ids), dtype=np.int64)).tolist() == ids
+    assert sequence.largest == max(ids, default=-1)
+    longer = sequence.followed_by(1000, 3)
+    assert longer.at(np.arange(len(ids) + 3, dtype=np.int64)).tolist() == [*ids, 1000, 1001, 1002]
+    assert sequence.followed_by(1000, 0) == sequence
+
+
+@given(st.lists(st.integers(1, 3), max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_versions_of_moved_rows(versions: list[int]) -> None:
+    sequence = RowDatasetVersionSequence.of_versions(uint64(*versions))
+    assert sequence.at(np.arange(len(versions), dtype=np.int64)).tolist() == versions
+    again = RowDatasetVersionSequence.from_bytes(sequence.followed_by(2, 9).to_bytes(), len(versions) + 2)
+    assert again.at(np.arange(len(versions) + 2, dtype=np.int64)).tolist() == [*versions, 9, 9]
+    assert len(sequence.runs) <= len(versions)
 
 
 def test_versions() -> None:
