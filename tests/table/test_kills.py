@@ -30,7 +30,7 @@ from lance_spark.table.refs import Refs
 from lance_spark.table.transaction import Transaction
 from tests.support.forked import Report, fork, kill_self
 from tests.support.moto import S3Bucket
-from tests.support.table_steps import BEGIN, STEPS, Content, Step, append, make_table
+from tests.support.table_steps import BEGIN, STEPS, Content, Step, append, copy_table, make_table
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes"),
@@ -69,16 +69,19 @@ def calls_of(step: Step, uri: str) -> list[tuple[str, int]]:
     def note(name: str) -> Callable[[], None]:
         return lambda: made.append((name, 1 + sum(known == name for known, _ in made)))
 
-    make_table(TableLocation(uri))
-    step.do(location_with(uri, *[Fault(name, Harm.NONE, times=MANY, run=note(name)) for name in OPERATIONS]))
+    copy = f"{uri}-calls"
+    copy_table(uri, copy)
+    step.do(location_with(copy, *[Fault(name, Harm.NONE, times=MANY, run=note(name)) for name in OPERATIONS]))
     return made
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])
 def test_a_writer_killed_before_each_of_its_calls(step: Step, tmp_path: Path) -> None:
-    for number, (name, nth) in enumerate(calls_of(step, str(tmp_path / "whole"))):
+    whole = f"memory://kills-{uuid.uuid4().hex}"
+    make_table(TableLocation(whole))
+    for number, (name, nth) in enumerate(calls_of(step, whole)):
         uri = str(tmp_path / str(number))
-        make_table(TableLocation(uri))
+        copy_table(whole, uri)
         fatal = Fault(name, Harm.NONE, nth=nth, run=kill_self)
         assert fork(lambda report, uri=uri, fatal=fatal: step.do(location_with(uri, fatal)) and None).join() == -9
         told = f"{name} {nth}"

@@ -90,7 +90,7 @@ def is_slow(place: Place) -> bool:
 def test_one_of_32_creations_wins(place: Place) -> None:
     entries = open_manifest_table(place.uri, place.options)
     store = open_store(place.uri, place.options)
-    for version in range(1, 1 + ROUNDS * (2 if is_slow(place) else 20)):
+    for version in range(1, 1 + ROUNDS * (2 if is_slow(place) else 8)):
         path = f"_versions/{version}.manifest"
 
         def create(writer: int, version: int = version, path: str = path) -> PutResult:
