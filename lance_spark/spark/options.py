@@ -70,6 +70,7 @@ class WriteOptions:
     file_format_version: str | None = None
     enable_stable_row_ids: bool = False
     commit_message: str | None = None
+    merge_schema: bool = False
     column_properties: Properties = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -261,6 +262,7 @@ _WRITE = _COMMON | {
     "data_storage_version": _Option("file_format_version", _file_version),
     "enable_stable_row_ids": _Option("enable_stable_row_ids", _boolean),
     "commit_message": _Option("commit_message", _text),
+    "mergeschema": _Option("merge_schema", _boolean),
     "partitionoverwritemode": _Option(None, _text),
 }
 _CATALOG = {
@@ -282,7 +284,6 @@ _NOT_YET = frozenset(
         "topn_push_down",
         "use_scalar_index",
         "max_batch_bytes",
-        "mergeschema",
         "distribution",
         "startingversion",
         "maxversionspertrigger",

@@ -67,12 +67,16 @@ class LanceInputPartition(InputPartition):
         self.slices = slices
 
 
-def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> list[LanceInputPartition]:
-    """Partitions of about `target_bytes` that hold every physical row of `fragments` once, in order."""
+def plan_partitions(
+    fragments: Iterable[SizedFragment], target_bytes: int, first_row: int = 0
+) -> list[LanceInputPartition]:
+    """Partitions of about `target_bytes` that hold every physical row of `fragments` from `first_row` of the first of
+    them on once, in order.
+    """
     partitions: list[LanceInputPartition] = []
     pending: list[FragmentSlice] = []
     pending_bytes = 0
-    for piece, size in _pieces(fragments, target_bytes):
+    for piece, size in _pieces(fragments, target_bytes, first_row):
         if pending and pending_bytes + size > target_bytes:
             partitions.append(LanceInputPartition(tuple(pending)))
             pending, pending_bytes = [], 0
@@ -83,11 +87,15 @@ def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> li
     return partitions
 
 
-def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[tuple[FragmentSlice, int]]:
+def _pieces(
+    fragments: Iterable[SizedFragment], target_bytes: int, first_row: int
+) -> Iterator[tuple[FragmentSlice, int]]:
     for fragment in fragments:
         rows = fragment.physical_rows
         size = fragment.size_bytes if fragment.size_bytes is not None else rows * UNKNOWN_BYTES_PER_ROW
         count = max(1, min(rows, round(size / target_bytes)))
         bounds = [rows * index // count for index in range(count + 1)]
         for start, stop in pairwise(bounds):
-            yield FragmentSlice(fragment.fragment, start, stop), size // count
+            if stop > first_row or not first_row:
+                yield FragmentSlice(fragment.fragment, max(start, first_row), stop), size // count
+        first_row = 0

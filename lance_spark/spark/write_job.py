@@ -15,13 +15,17 @@ from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CommitStateUnknownError, LanceError
+from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.table.delete import matching_rows
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
+from lance_spark.table.moved_rows import NewFragment
 from lance_spark.table.paths import new_job
+from lance_spark.table.row_changes import commit_row_changes, run_on_newest
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import (
     APPEND,
@@ -37,6 +41,9 @@ from lance_spark.table.write import FileLimits, remove_job_files, write_fragment
 TRUNCATE = "truncate"
 """An overwrite that leaves the table its columns; an OVERWRITE gives it those of the new rows."""
 
+REPLACE_WHERE = "replace_where"
+"""The new rows come instead of those for which a filter is true."""
+
 _ABORT_LOOKS = 6
 _ABORT_WAIT = 0.5
 
@@ -47,11 +54,12 @@ class WriteJob:
 
     Attributes:
         location: the branch to write to.
-        mode: CREATE, APPEND, OVERWRITE or TRUNCATE.
+        mode: CREATE, APPEND, OVERWRITE, TRUNCATE or REPLACE_WHERE.
         plan: how rows become files; its base is left out.
         base_version: the version that the job builds on, None if there was no table.
         table_types: the columns of the rows, in the types in which they are written.
         job: names the files.
+        replaced: which rows go, with REPLACE_WHERE.
     """
 
     location: TableLocation
@@ -62,6 +70,7 @@ class WriteJob:
     limits: FileLimits
     commit_options: CommitOptions
     job: str
+    replaced: Expr | None = None
 
     @classmethod
     def of(
@@ -71,12 +80,15 @@ class WriteJob:
         columns: StructType,
         mode: str,
         options: WriteOptions,
+        *,
         config: Mapping[str, str] | None = None,
+        replaced: Expr | None = None,
     ) -> WriteJob:
         """The job that writes rows with `columns` into the table whose version is `base`.
 
         Args:
             config: entries that the table's config gets with the commit, if it replaces the rows.
+            replaced: which rows go, with REPLACE_WHERE.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
@@ -86,8 +98,15 @@ class WriteJob:
         types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), known, options.column_properties)
         source = RowSource(types, iter(()))
         # What goes into the table's own columns is planned as an append.
-        planned = APPEND if mode == TRUNCATE else mode
-        plan = plan_write(base, source, mode=planned, file_format_version=options.file_format_version)
+        planned = APPEND if mode in (TRUNCATE, REPLACE_WHERE) else mode
+        evolves = options.merge_schema and mode == APPEND and base is not None
+        plan = plan_write(
+            base,
+            source,
+            mode=planned,
+            file_format_version=options.file_format_version,
+            merge_schema=location.history if evolves else None,
+        )
         return cls(
             location=location,
             mode=mode,
@@ -99,6 +118,7 @@ class WriteJob:
                 message=options.commit_message, stable_row_ids=options.enable_stable_row_ids, config=config
             ),
             job=new_job(),
+            replaced=replaced,
         )
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFragment]:
@@ -126,6 +146,8 @@ class WriteJob:
         """
         base = None if self.base_version is None else self.location.at(self.base_version).manifest
         made = None if self._changes_nothing(base, fragments) else self._commit(base, fragments)
+        if made is not None and base is not None and made.version == base.version:
+            made = None
         if repeated:
             remove_job_files(self.location.store, self.job, keep=fragments)
         return made
@@ -133,7 +155,9 @@ class WriteJob:
     def _changes_nothing(self, base: Manifest | None, fragments: Sequence[DataFragment]) -> bool:
         if base is None or fragments:
             return False
-        return self.mode == APPEND or (self.mode == TRUNCATE and not len(base.fragments))
+        return (self.mode == APPEND and self.plan.evolved is None) or (
+            self.mode == TRUNCATE and not len(base.fragments)
+        )
 
     def _commit(self, base: Manifest | None, fragments: Sequence[DataFragment]) -> Manifest:
         plan = replace(self.plan, base=base)
@@ -142,12 +166,23 @@ class WriteJob:
                 return commit_overwrite(
                     self.location, base, fragments, base.schema, plan.file_version, self.commit_options
                 )
+            if self.replaced is not None and base is not None:
+                return self._replace_rows(base, self.replaced, fragments)
             return commit_planned(self.location, plan, fragments, self.mode, self.commit_options)
         except CommitStateUnknownError:
             raise  # The version may be there, and then it needs the files.
         except LanceError:
             remove_job_files(self.location.store, self.job)
             raise
+
+    def _replace_rows(self, base: Manifest, replaced: Expr, fragments: Sequence[DataFragment]) -> Manifest:
+        new = [NewFragment(fragment) for fragment in fragments]
+
+        def once(version: Manifest) -> Manifest:
+            gone = matching_rows(self.location, version, replaced)
+            return commit_row_changes(self.location, version, gone, new, self.commit_options, predicate=str(replaced))
+
+        return run_on_newest(self.location, base, self.commit_options.policy, once)
 
     def abort(self, *, all_tasks_told: bool) -> None:
         """Removes what the tasks have written.

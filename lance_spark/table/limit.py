@@ -49,6 +49,11 @@ def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | No
         remaining = None if remaining is None else remaining - rows
 
 
+def physical_offset(scan: Scan, fragment: DataFragment, skip: int) -> int:
+    """The offset in a fragment of its live row number `skip`, which it has."""
+    return _physical(scan, fragment, skip, 1)[0]
+
+
 def _physical(scan: Scan, fragment: DataFragment, skip: int, rows: int) -> tuple[int, int]:
     """The range that holds the live rows number `skip` to `skip + rows` of a fragment, `rows` > 0."""
     if fragment.deletion_file is None:

@@ -20,6 +20,7 @@ from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, p
 from lance_spark.spark.projection import narrow
 from lance_spark.table.blob_columns import shown
 from lance_spark.table.fragment import DataFragment
+from lance_spark.table.limit import physical_offset
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.scan import Scan
@@ -63,6 +64,34 @@ class PushAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate function: "count_star", "count", or one that is not answered here."""
+
+    kind: str
+    column: tuple[str, ...] = ()
+    distinct: bool = False
+
+    def counts_one_of(self, columns: set[str]) -> bool:
+        """Whether it counts the values of one of `columns`."""
+        return self.kind == "count" and not self.distinct and len(self.column) == 1 and self.column[0] in columns
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateRequest:
+    """Aggregates over all rows of a scan."""
+
+    scan: ScanRequest
+    aggregates: tuple[Aggregate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateReply:
+    """The values as text, None if the rows have to be read."""
+
+    values: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """Whether the scan takes it."""
 
@@ -85,14 +114,36 @@ def push(request: ScanRequest, _call: Call) -> PushAnswer:
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         return PushAnswer(tuple(NO for _ in request.predicates))
     _, manifest = request.handle.open()
-    names = _filterable(manifest)
+    names = filterable(manifest)
     return PushAnswer(tuple(NO if to_filter(item, names) is None else EXACT for item in request.predicates))
 
 
 @operation("scan.offset")
 def take_offset(request: ScanRequest, _call: Call) -> Taken:
-    """Whether the scan leaves out the first rows by itself."""
-    return Taken(False)
+    """Whether the scan leaves out the first rows by itself: where they can be told without reading."""
+    return Taken(request.limit is None and _known_counts(request) is not None)
+
+
+@operation("scan.aggregate")
+def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
+    """The row of the aggregates, where metadata has it exactly."""
+    counts = _known_counts(request.scan)
+    if counts is None:
+        return AggregateReply(None)
+    _, manifest = request.scan.handle.open()
+    required = {field.name for field in shown(manifest.schema, data_format(manifest)).fields if not field.nullable}
+    counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
+    return AggregateReply(tuple(str(sum(counts)) for _ in counted) if all(counted) else None)
+
+
+def _known_counts(request: ScanRequest) -> list[int] | None:
+    """The rows of each fragment that a scan without filters returns; None if there is a filter, or a file to open."""
+    options = request.read_options()
+    if request.predicates or options.filter is not None or options.limit is not None:
+        return None
+    counts = request.handle.open()[1].fragments.row_counts()
+    known = [count for count in counts if count is not None]
+    return known if len(known) == len(counts) else None
 
 
 @operation("scan.plan")
@@ -112,11 +163,12 @@ class _Planner:
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
         self._limit = min(limits) if limits else None
         self._scan = self._make_scan(request.predicates, call.session.time_zone)
+        self._skip = request.offset or 0
         self._fragments = self._chosen()
 
     def _make_scan(self, predicates: Sequence[SparkExpression], time_zone: str) -> Scan:
         schema = shown(self._manifest.schema, data_format(self._manifest))
-        names = _filterable(self._manifest)
+        names = filterable(self._manifest)
         terms = [] if self._options.filter is None else [self._options.filter]
         for predicate in predicates:
             term = to_filter(predicate, names)
@@ -137,6 +189,8 @@ class _Planner:
     def _chosen(self) -> list[DataFragment]:
         """The fragments that can have rows of the answer."""
         fragments = self._manifest.fragments
+        if self._skip:
+            return self._after_offset()
         if self._limit is None or self._scan.filter is not None:
             return list(fragments)
         chosen: list[DataFragment] = []
@@ -148,11 +202,24 @@ class _Planner:
             left -= rows or 0
         return chosen
 
+    def _after_offset(self) -> list[DataFragment]:
+        """The fragments after the first rows; `_skip` becomes the rows to leave out in the first of them."""
+        fragments = self._manifest.fragments
+        for place, rows in enumerate(fragments.row_counts()):
+            assert rows is not None, "an offset is taken only where all counts are known"
+            if rows > self._skip:
+                return list(fragments[place:])
+            self._skip -= rows
+        return []
+
     def partitions(self) -> list[LanceInputPartition]:
         """The work of the tasks."""
         # Rows up to a limit of the user are counted in one place, or there would be too many.
         target = self._options.target_partition_bytes if self._options.limit is None else 1 << 62
-        return plan_partitions([sized(fragment, self._scan) for fragment in self._fragments], target)
+        start = 0
+        if self._skip and self._fragments:
+            start = physical_offset(self._scan, self._fragments[0], self._skip)
+        return plan_partitions([sized(fragment, self._scan) for fragment in self._fragments], target, start)
 
     def command(self) -> bytes:
         """The function of the tasks."""
@@ -189,7 +256,7 @@ class _Planner:
         return " ".join(parts)
 
 
-def _filterable(manifest: Manifest) -> pa.Schema:
+def filterable(manifest: Manifest) -> pa.Schema:
     """What a filter may name: the columns, and system columns that they do not hide."""
     data = to_arrow_schema(shown(manifest.schema, data_format(manifest)))
     return pa.schema([*data, *(item for name, item in SYSTEM_FIELDS.items() if name not in data.names)])

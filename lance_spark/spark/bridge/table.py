@@ -170,19 +170,17 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
 
 
 def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
+    options = WriteOptions.parse({**request.options, "path": place.uri})
     location = place.location()
     newest = location.latest()
-    if request.by_path:
-        WriteOptions.parse({**request.options, "path": place.uri})
-        replaces = "DELETE" in request.privileges
-        if newest is None:
-            return LoadReply(True, _to_be_made(place))
-        if replaces:
-            description = describe(place, location, newest, _WRITES + _ANY_SCHEMA)
-            return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     if newest is None:
-        return LoadReply(False)
-    return LoadReply(True, describe(place, location, newest, _READS + _WRITES))
+        # A path is enough for the first write; a name must have been made by CREATE TABLE.
+        return LoadReply(True, _to_be_made(place)) if request.by_path else LoadReply(False)
+    if request.by_path and "DELETE" in request.privileges:
+        description = describe(place, location, newest, _WRITES + _ANY_SCHEMA)
+        return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
+    capabilities = _READS + _WRITES + (_ANY_SCHEMA if options.merge_schema else ())
+    return LoadReply(True, describe(place, location, newest, capabilities))
 
 
 def _version(
@@ -343,7 +341,7 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
         if not request.schema:
             raise NotFoundError(f"there is no Lance table at {uri}")
         parsed = TableProperties.parse(properties, uri, {})
-        job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, parsed.config)
+        job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, config=parsed.config)
         manifest = job.commit([], repeated=False)
         assert manifest is not None, "a table that is made has a version"
     return LoadReply(True, describe(place, location, manifest, _READS + _WRITES))
@@ -385,7 +383,7 @@ def staged_job(handle: TableHandle, columns: StructType, options: Mapping[str, s
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
     base = None if handle.version is None else handle.open()[1]
     mode = CREATE if base is None else OVERWRITE
-    return WriteJob.of(handle.location(), base, columns, mode, parsed.options, parsed.config)
+    return WriteJob.of(handle.location(), base, columns, mode, parsed.options, config=parsed.config)
 
 
 def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
-from lance_spark.spark.bridge.scan import Taken
+from lance_spark.spark.bridge.scan import Taken, filterable
 from lance_spark.spark.bridge.table import commit_job, staged_job
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, WriteTask, command
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.write_job import TRUNCATE, WriteJob
+from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.table.save import APPEND, OVERWRITE
 
 _ALWAYS_TRUE = "ALWAYS_TRUE"
@@ -64,7 +65,9 @@ class AbortRequest:
 @operation("write.can_overwrite")
 def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
     """Whether exactly the rows of these filters can be replaced."""
-    return Taken(_is_everything(request))
+    if _is_everything(request):
+        return Taken(True)
+    return Taken(request.handle.version is not None and _replaced(request) is not None)
 
 
 @operation("write.plan")
@@ -95,7 +98,12 @@ def _job(request: WriteRequest) -> WriteJob:
         return staged_job(handle, request.columns, request.options)
     mode = _mode(request)
     base = None if handle.version is None else handle.open()[1]
-    return WriteJob.of(handle.location(), base, request.columns, mode, request.write_options())
+    replaced = _replaced(request) if mode == REPLACE_WHERE else None
+    if mode == REPLACE_WHERE and replaced is None:
+        raise UnsupportedFeatureError(
+            "the rows to replace cannot be told by this condition; DELETE them first", feature="overwrite by filter"
+        )
+    return WriteJob.of(handle.location(), base, request.columns, mode, request.write_options(), replaced=replaced)
 
 
 def _mode(request: WriteRequest) -> str:
@@ -106,7 +114,15 @@ def _mode(request: WriteRequest) -> str:
         return OVERWRITE if request.handle.replaces_schema or request.handle.version is None else TRUNCATE
     if request.mode != "overwrite":
         raise InvalidInputError(f"unknown mode {request.mode!r} of a write")
-    raise UnsupportedFeatureError("only all rows of a table can be replaced", feature="overwrite by filter")
+    return REPLACE_WHERE
+
+
+def _replaced(request: WriteRequest) -> Expr | None:
+    """The filter of the rows that go; None if Spark's has no exact counterpart."""
+    names = filterable(request.handle.open()[1])
+    terms = [to_filter(predicate, names) for predicate in request.predicates]
+    known = tuple(term for term in terms if term is not None)
+    return conjunction(known) if len(known) == len(terms) else None
 
 
 def _is_everything(request: WriteRequest) -> bool:

@@ -42,10 +42,10 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
     return name;
   }
 
-  /** Options of a query that choose the version that is read. */
+  /** Options of a query that choose the version that is read, or say what a write may do to the columns. */
   @Override
   public Set<String> tableStateOptionKeys() {
-    return Set.of("version", "tag", "branch", "timestamp");
+    return Set.of("version", "tag", "branch", "timestamp", "mergeSchema");
   }
 
   @Override

@@ -1,15 +1,23 @@
 package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Count;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -18,7 +26,8 @@ final class LanceScanBuilder
     implements SupportsPushDownV2Filters,
         SupportsPushDownRequiredColumns,
         SupportsPushDownLimit,
-        SupportsPushDownOffset {
+        SupportsPushDownOffset,
+        SupportsPushDownAggregates {
   /** Answers of Python about a predicate. */
   private static final int EXACT = 2;
 
@@ -27,6 +36,7 @@ final class LanceScanBuilder
   private final ObjectNode request = Json.object();
   private StructType columns;
   private Predicate[] pushed = new Predicate[0];
+  private LanceAggregateScan answer;
 
   LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
     this.columns = schema;
@@ -90,7 +100,50 @@ final class LanceScanBuilder
   }
 
   @Override
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    answer = answer(aggregation);
+    return answer != null;
+  }
+
+  @Override
+  public boolean pushAggregation(Aggregation aggregation) {
+    if (answer == null) {
+      answer = answer(aggregation);
+    }
+    return answer != null;
+  }
+
+  private LanceAggregateScan answer(Aggregation aggregation) {
+    AggregateFunc[] functions = aggregation.aggregateExpressions();
+    if (aggregation.groupByExpressions().length > 0) {
+      return null;
+    }
+    ObjectNode asked = Json.object();
+    asked.set("scan", request);
+    ArrayNode described = asked.putArray("aggregates");
+    StructType schema = new StructType();
+    for (AggregateFunc function : functions) {
+      ObjectNode node = described.addObject();
+      if (function instanceof CountStar) {
+        node.put("kind", "count_star");
+      } else if (function instanceof Count count && count.column() instanceof NamedReference reference) {
+        node.put("kind", "count");
+        node.set("column", Json.strings(reference.fieldNames()));
+        node.put("distinct", count.isDistinct());
+      } else {
+        return null;
+      }
+      schema = schema.add(function.describe(), DataTypes.LongType);
+    }
+    JsonNode values = LancePy.call("scan.aggregate", asked).body().get("values");
+    return values.isNull() ? null : new LanceAggregateScan(request.get("handle"), schema, values);
+  }
+
+  @Override
   public Scan build() {
+    if (answer != null) {
+      return answer;
+    }
     return new LanceScan(request.deepCopy(), columns);
   }
 }
