@@ -271,6 +271,21 @@ def test_detached_versions_keep_their_files(tmp_path: Path) -> None:
     assert lance.dataset(uri, version=detached.version).to_table() == pa.concat_tables([rows(0), rows(1)])
 
 
+def test_blobs_go_with_their_data_file(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    schema = pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
+    for turn, mode in enumerate(("create", "overwrite")):
+        values = [bytes([turn]) * 200_000, bytes([turn]) * 5_000_000]
+        lance.write_dataset(pa.table({"b": values}, schema=schema), uri, mode=mode, data_storage_version="2.2")
+    blobs = {name for name in files(uri) if name.endswith(".blob")}
+    assert len(blobs) >= 4
+    age(uri, 30)
+    stats = lance_spark.open(uri).cleanup(older_than=NOW)
+    left = {name for name in files(uri) if name.endswith(".blob")}
+    assert (stats.data_files, len(left)) == (1 + len(blobs) // 2, len(blobs) // 2)
+    assert [blob.readall() for blob in lance.dataset(uri).take_blobs("b", indices=[0, 1])] == values
+
+
 def test_old_names_of_manifests(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0), uri, enable_v2_manifest_paths=False)
