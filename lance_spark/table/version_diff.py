@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lance_spark._proto import table_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -145,7 +146,7 @@ class _Comparison:
             known = places.pop(message.id, None)
             if known is None:
                 new.append(after[place])
-            elif before.messages[known] != message or not self._fields.same_ids:
+            elif before.messages[known] != message or self._fields.has_moved(message):
                 old = before[known]
                 if self._same_rows(old, after[place]):
                     kept.append((old, after[place]))
@@ -212,11 +213,15 @@ class _FieldPairs:
             else (new.name, [(old.id, new.id)])
             for old, new in zip(there.fields, after.fields, strict=True)
         ]
-        self.same_ids = all(one == other for _, ids in self._tops for one, other in ids)
+        self._moved = {field_id for _, ids in self._tops for pair in ids if pair[0] != pair[1] for field_id in pair}
+
+    def has_moved(self, message: table_pb2.DataFragment) -> bool:
+        """Whether a file of the fragment, which is as it was, holds a field that stands for another column now."""
+        return bool(self._moved) and any(not self._moved.isdisjoint(file.fields) for file in message.files)
 
     def rewritten(self, before: DataFragment, after: DataFragment) -> tuple[str, ...]:
         """Names of the columns of which another file, or another column of it, holds the values now."""
-        if self.same_ids and before.files == after.files:
+        if not self._moved and before.files == after.files:
             return ()
         was, now = _holders(before), _holders(after)
         return tuple(name for name, ids in self._tops if any(was.get(one) != now.get(other) for one, other in ids))
