@@ -174,7 +174,7 @@ def _evolution(table: TableLocation, base: Manifest, new: ColumnSource, batch_si
     fields = arrow_fields(base.schema, new.fields)
     addition = with_added(base.schema, fields, next_field_id(table.history, base))
     wanted = None if new.read_columns is None else [*new.read_columns, *around(base.schema, addition.added)]
-    by_place = isinstance(new, KeyedColumns) and _is_by_place(new.lookup.names, base)
+    by_place = isinstance(new, KeyedColumns) and _is_by_place([key.name for key in new.keys], base)
     return Evolution(
         addition.schema,
         _Computed(base, new, wanted, addition.added, batch_size),
@@ -197,10 +197,11 @@ class _Computed:
 
     def _batches(self, fragment: DataFragment, bases: Bases) -> Iterator[PlacedBatch]:
         assemble = Assembler(self.base.schema, self.added)
-        scan = scan_of(bases, self.base, self.wanted, self.batch_size)
+        scan = scan_of(bases, self.base, self.wanted, self.batch_size or self.source.batch_rows)
         for batch in scan.read_fragment(fragment):
-            offsets = split_addresses(batch.column(ROW_ADDRESS).to_numpy())[1]
-            yield PlacedBatch(offsets, assemble(batch, self.source.values(batch)))
+            for piece, values in self.source.pieces(batch):
+                offsets = split_addresses(piece.column(ROW_ADDRESS).to_numpy())[1]
+                yield PlacedBatch(offsets, assemble(piece, values))
 
 
 def readable(base: Manifest) -> pa.Schema:

@@ -48,6 +48,8 @@ class KeyIndex:
         for name, column in zip(names, columns, strict=True):
             values = _comparable(column, name)
             known_values = pc.unique(values.drop_null())
+            if _is_whole(known_values.type):
+                known_values = known_values.take(pc.sort_indices(known_values))
             self.keys = self._combined(self.keys, _numbers(values, known_values, name), len(known_values))
             known = distinct(self.keys[self.keys != _NONE])
             self._values.append(known_values)
@@ -99,13 +101,28 @@ def _comparable(column: pa.Array, name: str) -> pa.Array:
 
 
 def _numbers(values: pa.Array, known_values: pa.Array, name: str) -> Int64Array:
-    """int64[n]: the place of each value among `known_values`, -1 for none and for null."""
+    """int64[n]: the place of each value among `known_values`, -1 for none and for null.
+
+    Whole numbers, which are in order, are looked up; for others Arrow makes a hash table of all known values each time.
+    """
+    if _is_whole(values.type):
+        found = _renumbered(_whole(values.fill_null(0)), _whole(known_values))
+        return np.where(values.is_valid().to_numpy(zero_copy_only=False), found, _NONE)
     try:
         found = pc.index_in(values, value_set=known_values)
     except pa.ArrowException as error:
         raise InvalidInputError(f"column {name!r} of type {values.type} cannot be a key: {error}") from error
     numbers: npt.NDArray[np.int32] = pc.fill_null(found, _NONE).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)
+
+
+def _is_whole(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(dtype))
+
+
+def _whole(values: pa.Array) -> Int64Array:
+    numbers: Int64Array = values.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _renumbered(keys: Int64Array, known: Int64Array) -> Int64Array:

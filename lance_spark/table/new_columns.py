@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import evaluate
@@ -19,7 +20,11 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.evolution import as_nested
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import parse_path
-from lance_spark.table.key_lookup import KeyLookup
+from lance_spark.table.key_index import KeyIndex
+from lance_spark.table.scan import DEFAULT_BATCH_ROWS
+
+# Keys are looked up for many rows at a time, as each time costs.
+_MANY_ROWS = 1 << 20
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -38,8 +43,12 @@ class ColumnSource(Protocol):
     @property
     def read_columns(self) -> Sequence[str] | None: ...
 
-    def values(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        """The values of each new field for the rows of `batch`, which has the columns asked for."""
+    @property
+    def batch_rows(self) -> int | None:
+        """How many rows to hand over at a time; None for what the user asked for."""
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
+        """`batch`, which has the columns asked for, in pieces, each with the values of each new field for its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +79,12 @@ class SqlColumns:
                 read[".".join(quote_name(name) for name in resolve_names(known, names))] = None
         return cls(fields, list(read), expressions)
 
-    def values(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        return {path: evaluate(expression, batch) for path, expression in self.expressions.items()}
+    @property
+    def batch_rows(self) -> None:
+        return None
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
+        yield batch, {path: evaluate(expression, batch) for path, expression in self.expressions.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +96,17 @@ class FunctionColumns:
     function: BatchFunction
     given: tuple[str, ...]
 
-    def values(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
+    @property
+    def batch_rows(self) -> None:
+        return None
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
         result = called(self.function, batch.select(list(self.given)))
         if set(result.schema.names) != set(self.fields):
             raise InvalidInputError(
                 f"the function gave the columns {result.schema.names}, and {list(self.fields)} are to be added"
             )
-        return dict(zip(result.schema.names, result.columns, strict=True))
+        yield batch, dict(zip(result.schema.names, result.columns, strict=True))
 
 
 def called(function: BatchFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -115,7 +132,9 @@ class KeyedColumns:
 
     fields: Mapping[str, pa.Field]
     read_columns: Sequence[str]
-    lookup: KeyLookup
+    keys: tuple[pa.Field, ...]
+    index: KeyIndex
+    places: Int64Array
     rows: pa.Table
 
     @classmethod
@@ -124,7 +143,7 @@ class KeyedColumns:
 
         Raises:
             NotFoundError: a key that the table does not have.
-            InvalidInputError: a key that `rows` lack, or that stands in them twice.
+            InvalidInputError: a key that `rows` lack, that stands in them twice, or that is of another type.
         """
         missing = [name for name in on if name not in rows.column_names]
         if missing or not on or len(set(rows.column_names)) != rows.num_columns:
@@ -132,21 +151,43 @@ class KeyedColumns:
         for name in on:
             resolve_names(known, (name,))
         names = [name for name in rows.column_names if name not in on]
-        lookup = KeyLookup.of([rows.column(name) for name in on], [known.field(name).type for name in on], on)
+        keys = tuple(known.field(name) for name in on)
+        columns = [_fitting(rows.column(key.name), key, key.name) for key in keys]
+        index = KeyIndex(columns, list(on))
+        twice = np.flatnonzero(index.counts() > 1)
+        if len(twice):
+            row = {
+                name: column[int(index.first_rows()[twice[0]])].as_py()
+                for name, column in zip(on, columns, strict=True)
+            }
+            raise InvalidInputError(f"more than one row has the key {row}")
         fields = {name: rows.schema.field(name) for name in names}
-        return cls(fields, [quote_name(name) for name in on], lookup, rows.select(names))
+        read = [quote_name(name) for name in on]
+        return cls(fields, read, keys, index, index.first_rows(), rows.select(names))
 
-    def values(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        places = self.lookup.find([batch.column(name) for name in self.lookup.names])
-        found = np.where(places < 0, self.rows.num_rows, places)
-        return {
-            name: _one(take_chunked(pa.chunked_array([*column.chunks, pa.nulls(1, column.type)]), found))
+    @property
+    def batch_rows(self) -> int:
+        return _MANY_ROWS
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
+        numbers = self.index.find([batch.column(key.name) for key in self.keys])
+        found = np.full(len(numbers), self.rows.num_rows, np.int64)
+        found[numbers >= 0] = self.places[numbers[numbers >= 0]]
+        columns = {
+            name: pa.chunked_array([*column.chunks, pa.nulls(1, column.type)], column.type)
             for name, column in zip(self.rows.column_names, self.rows.columns, strict=True)
         }
+        # Values can be much wider than keys.
+        for start in range(0, len(found), DEFAULT_BATCH_ROWS):
+            part = found[start : start + DEFAULT_BATCH_ROWS]
+            yield (
+                batch.slice(start, len(part)),
+                {name: _one(take_chunked(column, part)) for name, column in columns.items()},
+            )
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)])
 
 
 def arrow_fields(schema: LanceSchema, fields: Mapping[str, pa.Field]) -> pa.Schema:
@@ -227,9 +268,9 @@ class Assembler:
         )
 
 
-def _fitting(array: pa.Array, field: pa.Field, path: str) -> pa.Array:
+def _fitting(array: pa.Array | pa.ChunkedArray, field: pa.Field, path: str) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = _one(array)
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     if array.type == field.type:

@@ -8,11 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lance
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark.errors import (
@@ -28,7 +25,6 @@ from lance_spark.errors import (
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.add_columns import add_columns
 from lance_spark.table.features import FeatureFlag
-from lance_spark.table.key_lookup import KeyLookup
 from lance_spark.table.operations import Merge
 from tests.support.column_tables import (
     KINDS,
@@ -398,29 +394,3 @@ def test_threads_add_columns_and_rows(memory: str) -> None:
         # Rows that were appended after the column was there are null in it.
         assert all(value in (None, values[row] * number) for row, value in enumerate(column))
     assert set(files(memory)) == named_files(memory)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, float("nan")])), max_size=8),
-    st.lists(st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, float("nan")])), max_size=8, unique_by=repr),
-    st.lists(st.sampled_from(["p", "q", None]), min_size=8, max_size=8),
-)
-def test_keys_are_found_as_a_dictionary_finds_them(
-    wanted: list[float | None], known: list[float | None], words: list[str | None]
-) -> None:
-    def bits(value: float | None) -> object:
-        return None if value is None else np.float64(value).tobytes()
-
-    columns = [
-        pa.chunked_array([pa.array(known, pa.float64())]),
-        pa.chunked_array([pa.array(words[: len(known)], pa.string())]),
-    ]
-    lookup = KeyLookup.of(columns, [pa.float64(), pa.string()], ["f", "w"])
-    places = {
-        (bits(value), word): place
-        for place, (value, word) in enumerate(zip(known, words, strict=False))
-        if value is not None and word is not None
-    }
-    found = lookup.find([pa.array(wanted, pa.float64()), pa.array(words[: len(wanted)], pa.string())])
-    assert found.tolist() == [places.get((bits(value), word), -1) for value, word in zip(wanted, words, strict=False)]
