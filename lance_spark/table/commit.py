@@ -238,12 +238,14 @@ class Commit:
 
     def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
         """True if the version is ours, False if it is another writer's."""
-        in_doubt = False
+        in_doubt = was_lost = False
         trouble: LanceError | None = None
         for attempt in range(self._policy.max_attempts):
             try:
-                if self._history.manifests.publish(location, payload) is PutResult.CREATED:
+                result = self._history.manifests.publish(location, payload)
+                if result is PutResult.CREATED:
                     return True
+                was_lost = was_lost or result is PutResult.UNKNOWN
             except LanceError as error:
                 if in_doubt:
                     raise self._unknown(location.version) from error
@@ -260,8 +262,18 @@ class Commit:
                 raise self._unknown(location.version) from error
             if owner is not None:
                 return owner == self._transaction.uuid
+            if not was_lost and self._is_passed(location):
+                return False
             self._policy.wait(attempt)
         raise self._unknown(location.version) from trouble
+
+    def _is_passed(self, location: ManifestLocation) -> bool:
+        """Whether newer versions exist: then one that is taken and cannot be read was cleaned up."""
+        try:
+            newest = self._history.manifests.newest()
+        except LanceError:
+            return False
+        return newest is not None and newest.version > location.version
 
     def _has_landed(self, location: ManifestLocation) -> bool:
         """Whether a version is ours although the store has refused it, which it must not have done then.

@@ -121,12 +121,19 @@ class ExternalManifests:
                 return PutResult.UNKNOWN
             if entry.path == staged.path:
                 return PutResult.CREATED
-            ours = bytes(self._read(entry)) == payload
+            ours = self._holds(entry, payload)
         except LanceError as error:
             _log.warning("cannot tell whose version %d of %s is: %s", staged.version, self._store.uri, error)
             return PutResult.UNKNOWN
         delete_quietly(self._store, staged.path)
         return PutResult.CREATED if ours else result
+
+    def _holds(self, entry: ManifestEntry, payload: bytes) -> bool:
+        """Whether the manifest that an entry names is `payload`; not if it was cleaned up."""
+        try:
+            return bytes(self._read(entry)) == payload
+        except NotFoundError:
+            return False
 
     def _finish_or_leave(self, entry: ManifestEntry, location: ManifestLocation, payload: bytes) -> None:
         """Steps 3 to 5 for a version of our own. It is committed already, so trouble is left to the next reader."""

@@ -17,6 +17,7 @@ from lance_spark.errors import (
     CorruptFileError,
     LanceError,
     NotFoundError,
+    RetryableConflictError,
     StorageError,
 )
 from lance_spark.storage.faults import Fault, FaultStore, Harm
@@ -355,6 +356,50 @@ def test_a_table_dropped_while_a_version_is_finished(shared: Shared) -> None:
     location = shared.location(table_faults=[TableFault("replace", None, run=shared.table.entries.clear)])
     assert shared.append(1, at=location) == 2
     assert shared.names() == [ManifestNaming.V2.path(1)], "the dropped table must not come back by its last manifest"
+
+
+def clean_up(shared: Shared) -> None:
+    """Removes all versions but the newest, as a clean-up does: the entries stay."""
+    location = shared.location()
+    newest = location.latest()
+    assert newest is not None
+    for version in range(1, newest.version):
+        location.store.delete(ManifestNaming.V2.path(version))
+
+
+@pytest.mark.parametrize("harm", [None, TableHarm.SENT_TWICE])
+def test_a_writer_that_wakes_up_after_a_clean_up(shared: Shared, harm: TableHarm | None) -> None:
+    def meanwhile() -> None:
+        shared.append(7)
+        shared.append(8)
+        clean_up(shared)
+
+    location = shared.location(table_faults=[TableFault(CREATE, harm, run=meanwhile)])
+    with pytest.raises(RetryableConflictError, match="cleaned up"):
+        shared.append(1, at=location)
+    assert shared.values() == [0, 7, 8]
+    assert shared.names() == [ManifestNaming.V2.path(3)]
+    assert shared.append(1) == 4
+    assert shared.values() == [0, 1, 7, 8]
+
+
+def test_a_version_that_was_cleaned_up_is_not_found(shared: Shared) -> None:
+    shared.append(1)
+    clean_up(shared)
+    with pytest.raises(NotFoundError, match="cleaned up"):
+        shared.location().at(1)
+    assert [entry.version for entry in shared.location().history.locations()] == [2]
+
+
+def test_our_own_version_that_was_followed_and_cleaned_up(shared: Shared) -> None:
+    def meanwhile() -> None:
+        shared.append(7)
+        clean_up(shared)
+
+    # The entry is created, its answer lost; before the writer looks, others go on and clean up.
+    faults = [TableFault(CREATE, TableHarm.SENT_TWICE), TableFault("get", None, run=meanwhile)]
+    assert shared.append(1, at=shared.location(table_faults=faults)) == 3
+    assert shared.values() == [0, 1, 7]
 
 
 def test_writers_race(shared: Shared) -> None:
