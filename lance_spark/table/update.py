@@ -15,6 +15,7 @@ from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.table.assignments import Assignments
 from lance_spark.table.delete import address_scan
+from lance_spark.table.features import check_writable
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.moved_row_writer import MovedRowWriter, kept_if_committed, origins_of
@@ -85,8 +86,9 @@ def version_to_write(base: Manifest) -> FileVersion:
     """The version of data files whose rows come from other files of the table.
 
     Raises:
-        UnsupportedFeatureError: this release does not write files of the table's version, or not of its columns.
+        UnsupportedFeatureError: this release does not write to the table, or not files of its version or columns.
     """
+    check_writable(base.writer_flags, f"version {base.version} of the table")
     version = data_format(base) or DEFAULT_FILE_VERSION
     require_writable(base.schema, version)
     return version
