@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import lance
@@ -393,6 +394,34 @@ def test_the_whole_call_starts_over(tmp_path: Path) -> None:
     assert (manifest.version, [message.physical_rows for message in manifest.fragments.messages]) == (3, [6])
     assert lance.dataset(uri).to_table()["a"].to_pylist() == [1, 2, 3, 5, 6, 7]
     assert data_files(uri) == used_files(uri)
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+@pytest.mark.parametrize("what", ["delete", "update", "append", "index", "compact", "add column", "merge"])
+def test_the_reference_follows_from_an_older_version(tmp_path: Path, what: str, stable: bool) -> None:
+    uri = str(tmp_path / "t")
+    written(uri, stable=stable)
+    stale = lance.dataset(uri)
+    lance_spark.open(uri).compact(target_rows_per_fragment=10)
+    acts: dict[str, Callable[[], object]] = {
+        "delete": lambda: stale.delete("a = 3"),
+        "update": lambda: stale.update({"s": "'u'"}, where="a = 3"),
+        "append": lambda: lance.write_dataset(rows(41, 42), stale, mode="append"),
+        "index": lambda: stale.create_scalar_index("a", "BTREE"),
+        "compact": lambda: stale.optimize.compact_files(),
+        "add column": lambda: stale.add_columns({"c": "a + 1"}),
+        "merge": lambda: stale.merge_insert("a").when_matched_update_all().execute(rows(3, 4)),
+    }
+    # Some are refused, for the caller to run again; none may harm a row.
+    with suppress(OSError):
+        acts[what]()
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    expected = set(range(40)) ^ {"append": {41}, "delete": {3}}.get(what, set())
+    values = dataset.to_table()["a"].to_pylist()
+    assert sorted(values) == sorted(expected)
+    for number in (2, 3, 39):
+        assert dataset.count_rows(f"a = {number}") == (number in expected)
 
 
 def with_faults(uri: str, *faults: Fault) -> TableLocation:
