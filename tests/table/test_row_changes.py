@@ -285,3 +285,26 @@ def test_row_ids_of_old_tables_without_versions(tmp_path: Path) -> None:
     old = Dataset(dataset.location, replace(dataset.manifest, fragments=FragmentList(messages)))
     change(old, changed=[2])
     assert {row["a"]: tuple(row[name] for name in LINEAGE[:2]) for row in content(uri, LINEAGE[:2])}[2] == (2, 1)
+
+
+def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    texts = [bytes(row).hex() for row in np.random.default_rng(0).integers(0, 256, (20000, 25), np.uint8)]
+    lance.write_dataset(pa.table({"a": range(20000), "b": texts, "c": texts[::-1]}), uri, max_rows_per_file=5000)
+    dataset = lance_spark.open(uri)
+    store = CountingStore(dataset.location.store)
+    dataset.location.store = store
+    dataset.location.history = History(store)
+    source = pa.table({"a": [19999], "b": ["new"]})
+    keys_and_tails = 4 * (5000 * 2 + (64 << 10))  # Of 2 MB; keys are bit-packed into less than two bytes.
+    for work in (
+        lambda: dataset.merge(source, "a", when_matched=None),
+        lambda: dataset.update({"b": "'x'"}, "a > 100000"),
+        lambda: dataset.delete("a > 100000"),
+    ):
+        store.reset()
+        assert work().version == 1
+        assert store.counts.bytes_read < keys_and_tails
+    store.reset()
+    assert dataset.merge(source, "a").version == 2
+    assert store.counts.bytes_read < keys_and_tails + 200_000, "and a page of the column that the source has not"
