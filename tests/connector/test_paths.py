@@ -59,7 +59,7 @@ def test_columns_and_filters_are_pushed(spark: SparkSession, uri: str) -> None:
     frame = read(spark, uri).where("id >= 95 AND name LIKE 'n9%' AND point.x < 98").select("point.y")
     assert sorted(row.y for row in frame.collect()) == [190, 192, 194]
     text = plan(frame)
-    assert "columns=[point]" in text
+    assert "columns=[point<y>]" in text
     assert "point.x < 98" in text
     assert "Filter" not in text.replace("RuntimeFilters", "")
     assert frame.schema.simpleString() == "struct<y:bigint>"

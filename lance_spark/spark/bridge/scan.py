@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from lance_spark.expr.nodes import conjunction
+from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.bridge import partitioned
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
 from lance_spark.spark.bridge.tasks import ReadTask, command, slices_to_bytes
+from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, projected_bytes, sized
 from lance_spark.spark.projection import narrow
@@ -23,14 +27,23 @@ from lance_spark.table.fragment import DataFragment
 from lance_spark.table.limit import physical_offset
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
+from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.scan import Scan
-from lance_spark.table.system_columns import SYSTEM_FIELDS
+from lance_spark.table.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
 
 EXACT, NO = 2, 0
 """Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""
 
 _BYTES_PER_ROW = 8
 """Counted for a row of which no column is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopN:
+    """ORDER BY with LIMIT."""
+
+    orders: tuple[SortOrder, ...]
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,8 @@ class ScanRequest:
         columns: what it returns.
         limit: how many rows are enough.
         offset: how many rows to leave out before that.
+        top_n: the order in which so many first rows are enough.
+        runtime_predicates: filters that Spark knows only when the query runs. It checks them itself.
     """
 
     handle: TableHandle
@@ -50,6 +65,8 @@ class ScanRequest:
     columns: StructType | None = None
     limit: int | None = None
     offset: int | None = None
+    top_n: TopN | None = None
+    runtime_predicates: tuple[SparkExpression, ...] = ()
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""
@@ -99,12 +116,22 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """One column of the keys of partitions, for joins without a shuffle."""
+
+    transform: SparkTransform
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
 class ScanPlan:
     """What Spark's planner is told; the tasks are in the attachments."""
 
     description: str
     num_rows: int | None
     size_bytes: int | None
+    keys: tuple[Key, ...] = ()
+    key_values: tuple[tuple[str | None, ...], ...] = ()
 
 
 @operation("scan.push")
@@ -113,15 +140,23 @@ def push(request: ScanRequest, _call: Call) -> PushAnswer:
     if request.read_options().limit is not None:
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         return PushAnswer(tuple(NO for _ in request.predicates))
-    _, manifest = request.handle.open()
-    names = filterable(manifest)
+    names = _filterable_of(request.handle)
     return PushAnswer(tuple(NO if to_filter(item, names) is None else EXACT for item in request.predicates))
 
 
 @operation("scan.offset")
 def take_offset(request: ScanRequest, _call: Call) -> Taken:
     """Whether the scan leaves out the first rows by itself: where they can be told without reading."""
-    return Taken(request.limit is None and _known_counts(request) is not None)
+    is_plain = request.limit is None and not request.handle.partitioned
+    return Taken(is_plain and _known_counts(request) is not None)
+
+
+@operation("scan.top_n")
+def take_top_n(request: ScanRequest, _call: Call) -> Taken:
+    """Whether the tasks return the first rows in the order of `request.top_n` alone."""
+    if request.top_n is None or request.limit is not None or request.read_options().limit is not None:
+        return Taken(False)
+    return Taken(_sort_keys(request.top_n, request.handle.open()[1]) is not None)
 
 
 @operation("scan.aggregate")
@@ -130,8 +165,7 @@ def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
     counts = _known_counts(request.scan)
     if counts is None:
         return AggregateReply(None)
-    _, manifest = request.scan.handle.open()
-    required = {field.name for field in shown(manifest.schema, data_format(manifest)).fields if not field.nullable}
+    required = {column.name for column in _filterable_of(request.scan.handle) if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
     return AggregateReply(tuple(str(sum(counts)) for _ in counted) if all(counted) else None)
 
@@ -141,6 +175,8 @@ def _known_counts(request: ScanRequest) -> list[int] | None:
     options = request.read_options()
     if request.predicates or options.filter is not None or options.limit is not None:
         return None
+    if request.handle.partitioned:
+        return partitioned.known_counts(request.handle.open_partitioned())
     counts = request.handle.open()[1].fragments.row_counts()
     known = [count for count in counts if count is not None]
     return known if len(known) == len(counts) else None
@@ -149,9 +185,37 @@ def _known_counts(request: ScanRequest) -> list[int] | None:
 @operation("scan.plan")
 def plan(request: ScanRequest, call: Call) -> Reply:
     """The plan, with the function of the tasks and the work of each."""
+    if request.handle.partitioned:
+        return _partitioned_plan(request, call)
     planner = _Planner(request, call)
     work = [slices_to_bytes(part.slices) for part in planner.partitions()]
     return Reply(planner.summary(), (planner.command(), *work))
+
+
+def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
+    assert request.columns is not None, "a plan is asked for with its columns"
+    options = request.read_options()
+    limits = [limit for limit in (request.limit, options.limit) if limit is not None]
+    table = request.handle.open_partitioned()
+    limit = min(limits, default=None)
+    planner = partitioned.PartitionedPlanner(
+        table, options, request.columns, request.predicates, limit, call.session.time_zone
+    )
+    planned = planner.plan()
+    summary = ScanPlan(
+        planned.description,
+        planned.num_rows,
+        planned.size_bytes,
+        tuple(Key(key.transform, key.type) for key in planned.keys),
+        planned.key_values,
+    )
+    return Reply(summary, (command(*planned.command), *planned.work))
+
+
+def _filterable_of(handle: TableHandle) -> pa.Schema:
+    if handle.partitioned:
+        return partitioned.filterable(handle.open_partitioned())
+    return filterable(handle.open()[1])
 
 
 class _Planner:
@@ -162,18 +226,21 @@ class _Planner:
         self._columns = request.columns
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
         self._limit = min(limits) if limits else None
-        self._scan = self._make_scan(request.predicates, call.session.time_zone)
+        self._top_n = request.top_n
+        self._scan = self._make_scan(request, call.session.time_zone)
         self._skip = request.offset or 0
         self._fragments = self._chosen()
 
-    def _make_scan(self, predicates: Sequence[SparkExpression], time_zone: str) -> Scan:
+    def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
         schema = shown(self._manifest.schema, data_format(self._manifest))
         names = filterable(self._manifest)
         terms = [] if self._options.filter is None else [self._options.filter]
-        for predicate in predicates:
+        for predicate in request.predicates:
             term = to_filter(predicate, names)
             assert term is not None, "the scan took this filter before"
             terms.append(term)
+        late = [to_filter(predicate, names) for predicate in request.runtime_predicates]
+        terms += [term for term in late if term is not None]
         scan = Scan.of(
             schema,
             self._location.bases(self._manifest),
@@ -191,7 +258,9 @@ class _Planner:
         fragments = self._manifest.fragments
         if self._skip:
             return self._after_offset()
-        if self._limit is None or self._scan.filter is not None:
+        if self._scan.filter is not None:
+            return [fragment for fragment in fragments if self._may_match(fragment)]
+        if self._limit is None:
             return list(fragments)
         chosen: list[DataFragment] = []
         left = self._limit
@@ -201,6 +270,15 @@ class _Planner:
             chosen.append(fragments[place])
             left -= rows or 0
         return chosen
+
+    def _may_match(self, fragment: DataFragment) -> bool:
+        """Whether the filter can be true in a fragment, by what its place tells."""
+        assert self._scan.filter is not None
+        hidden = self._scan.schema.names()
+        places: dict[tuple[str, ...], ColumnStatistics] = {
+            (name,): statistics for name, statistics in _place_statistics(fragment).items() if name not in hidden
+        }
+        return may_match(self._scan.filter, places, time_zone=self._scan.time_zone)
 
     def _after_offset(self) -> list[DataFragment]:
         """The fragments after the first rows; `_skip` becomes the rows to leave out in the first of them."""
@@ -224,6 +302,10 @@ class _Planner:
     def command(self) -> bytes:
         """The function of the tasks."""
         target = spark_to_arrow_schema(self._columns, timezone="UTC")
+        if self._top_n is not None:
+            keys = _sort_keys(self._top_n, self._manifest)
+            assert keys is not None, "the scan took this order before"
+            return command(TopNTask(self._scan, keys, self._top_n.limit, target), self._columns)
         return command(ReadTask(self._scan, target, self._limit), self._columns)
 
     def summary(self) -> ScanPlan:
@@ -246,14 +328,41 @@ class _Planner:
         files = sum(len(fragment.files) for fragment in self._fragments)
         parts = [
             f"lance {self._location.uri}@v{self._manifest.version}",
-            f"columns=[{', '.join(self._scan.output)}]",
+            f"columns=[{', '.join(_column_names(self._columns))}]",
             f"filters=[{'' if self._scan.filter is None else self._scan.filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
+            *([] if self._top_n is None else [f"top={self._top_n.limit}"]),
             f"fragments={len(self._fragments)}/{len(self._manifest.fragments)}",
             f"files={files}",
             f"bytes={'unknown' if size is None else size}",
         ]
         return " ".join(parts)
+
+
+def _sort_keys(top_n: TopN, manifest: Manifest) -> tuple[SortKey, ...] | None:
+    schema = to_arrow_schema(shown(manifest.schema, data_format(manifest)))
+    return sort_keys(top_n.orders, top_n.limit, schema)
+
+
+def _column_names(columns: StructType) -> list[str]:
+    """The columns as EXPLAIN shows them: of a struct that is read in part, its fields."""
+    return [
+        f"{field.name}<{', '.join(_column_names(field.dataType))}>"
+        if isinstance(field.dataType, StructType)
+        else field.name
+        for field in columns.fields
+    ]
+
+
+def _place_statistics(fragment: DataFragment) -> dict[str, ColumnStatistics]:
+    """The bounds of the system columns that a fragment's id decides."""
+    number = pa.scalar(fragment.id, pa.uint64())
+    first = fragment.id << OFFSET_BITS
+    last = first + (fragment.physical_rows or MAX_ROWS_PER_FRAGMENT) - 1
+    return {
+        FRAGMENT_ID: ColumnStatistics(number, number, null_count=0),
+        ROW_ADDRESS: ColumnStatistics(pa.scalar(first, pa.uint64()), pa.scalar(last, pa.uint64()), null_count=0),
+    }
 
 
 def filterable(manifest: Manifest) -> pa.Schema:

@@ -6,6 +6,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
@@ -16,6 +19,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -27,6 +31,7 @@ final class LanceScanBuilder
         SupportsPushDownRequiredColumns,
         SupportsPushDownLimit,
         SupportsPushDownOffset,
+        SupportsPushDownTopN,
         SupportsPushDownAggregates {
   /** Answers of Python about a predicate. */
   private static final int EXACT = 2;
@@ -96,6 +101,25 @@ final class LanceScanBuilder
       return false;
     }
     request.put("offset", offset);
+    return true;
+  }
+
+  @Override
+  public boolean pushTopN(SortOrder[] orders, int limit) {
+    ObjectNode asked = request.deepCopy();
+    ObjectNode topN = asked.putObject("top_n");
+    topN.put("limit", limit);
+    ArrayNode keys = topN.putArray("orders");
+    for (SortOrder order : orders) {
+      ObjectNode key = keys.addObject();
+      key.set("expression", Json.expression(order.expression()));
+      key.put("descending", order.direction() == SortDirection.DESCENDING);
+      key.put("nulls_first", order.nullOrdering() == NullOrdering.NULLS_FIRST);
+    }
+    if (!LancePy.call("scan.top_n", asked).body().get("taken").asBoolean()) {
+      return false;
+    }
+    request.set("top_n", topN);
     return true;
   }
 

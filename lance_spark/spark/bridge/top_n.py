@@ -1,0 +1,176 @@
+"""ORDER BY with LIMIT inside of a scan: each task returns its first rows, Spark puts them together.
+
+A task reads the columns of the order with the address of each row, keeps the best addresses, and reads the other
+columns for these alone.
+
+Spark's order, which Arrow's differs from: nulls are first or last per key, and NaN is greater than every number. So a
+key becomes up to three columns: whether it is null, whether it is NaN, and the value.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.expr.columns import column_values, resolve_names
+from lance_spark.schema.projection import project
+from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.partitions import FragmentSlice
+from lance_spark.spark.types import is_lossless, to_spark_batch
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment_reader import FragmentReader
+from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.scan import Scan
+from lance_spark.table.system_columns import ROW_ADDRESS
+
+MAX_ROWS = 10_000
+"""A larger limit is left to Spark: its rows would be looked up one by one."""
+
+_KEPT_AT_LEAST = 1 << 16
+_KEY_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SortOrder:
+    """One key of ORDER BY."""
+
+    expression: SparkExpression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column to order by, spelled as in the table."""
+
+    path: tuple[str, ...]
+    descending: bool
+    nulls_first: bool
+
+
+def sort_keys(orders: tuple[SortOrder, ...], limit: int, schema: pa.Schema) -> tuple[SortKey, ...] | None:
+    """The keys, if the first `limit` rows in this order can be told exactly as Spark does; else None.
+
+    Args:
+        schema: the columns of the table.
+    """
+    if limit > MAX_ROWS or ROW_ADDRESS in schema.names or not orders:
+        return None
+    keys = []
+    for order in orders:
+        path = order.expression.column
+        if path is None or path[0] not in schema.names:
+            return None
+        path = resolve_names(schema, path)
+        if not _is_sortable(_type_at(schema, path)):
+            return None
+        keys.append(SortKey(path, order.descending, order.nulls_first))
+    return tuple(keys)
+
+
+def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
+    dtype = schema.field(path[0]).type
+    for name in path[1:]:
+        dtype = dtype.field(name).type
+    return dtype
+
+
+def _is_sortable(dtype: pa.DataType) -> bool:
+    ordered = (
+        pt.is_integer(dtype)
+        or pt.is_float32(dtype)
+        or pt.is_float64(dtype)
+        or pt.is_decimal(dtype)
+        or pt.is_string(dtype)
+        or pt.is_large_string(dtype)
+        or pt.is_date32(dtype)
+        or pt.is_timestamp(dtype)
+    )
+    return ordered and is_lossless(dtype)
+
+
+@dataclass(frozen=True)
+class TopNTask:
+    """Reads the first rows, in the order of the keys, of the slices that its only input row names.
+
+    Attributes:
+        scan: what to read, filter included.
+        keys: the order.
+        limit: how many rows.
+        target: the columns in the Arrow types that Spark expects.
+    """
+
+    scan: Scan
+    keys: tuple[SortKey, ...]
+    limit: int
+    target: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Pickled by the driver of this very query.
+        slices = [piece for batch in batches for work in batch.column(0) for piece in pickle.loads(work.as_py())]
+        fragments = {fragment.id: fragment for fragment in (DataFragment.from_bytes(item.fragment) for item in slices)}
+        owners, offsets = split_addresses(self._best(slices))
+        for fragment_id in np.unique(owners).tolist():
+            rows = np.sort(offsets[owners == fragment_id])
+            yield from self._rows(fragments[fragment_id], rows)
+
+    def _best(self, slices: list[FragmentSlice]) -> UInt64Array:
+        scan = self._key_scan()
+        kept: list[pa.RecordBatch] = []
+        num_rows = 0
+        for piece in slices:
+            fragment = DataFragment.from_bytes(piece.fragment)
+            for batch in scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
+                kept.append(self._sortable(batch))
+                num_rows += batch.num_rows
+                if num_rows > max(_KEPT_AT_LEAST, 4 * self.limit):
+                    kept = self._first(kept).to_batches()
+                    num_rows = self.limit
+        if not kept:
+            return np.zeros(0, np.uint64)
+        found: UInt64Array = self._first(kept)[ROW_ADDRESS].to_numpy()
+        return found
+
+    def _key_scan(self) -> Scan:
+        paths = [key.path for key in self.keys]
+        projection = project(self.scan.schema, paths)
+        output = (*(field.name for field in projection.fields), ROW_ADDRESS)
+        return replace(self.scan, projection=projection, output=output, batch_rows=_KEY_BATCH_ROWS)
+
+    def _sortable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns: dict[str, pa.Array] = {}
+        for index, key in enumerate(self.keys):
+            values = column_values(batch, key.path)
+            null = values.is_null()
+            columns[f"null{index}"] = null.cast(pa.int8())
+            if pt.is_floating(values.type):
+                nan = pc.fill_null(pc.is_nan(values), False)
+                columns[f"nan{index}"] = nan.cast(pa.int8())
+                values = pc.if_else(nan, None, values)
+            columns[f"value{index}"] = values
+        columns[ROW_ADDRESS] = batch.column(batch.num_columns - 1)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _first(self, kept: list[pa.RecordBatch]) -> pa.Table:
+        table = pa.Table.from_batches(kept)
+        order = []
+        for index, key in enumerate(self.keys):
+            direction = "descending" if key.descending else "ascending"
+            order.append((f"null{index}", "descending" if key.nulls_first else "ascending"))
+            if f"nan{index}" in table.column_names:
+                order.append((f"nan{index}", direction))
+            order.append((f"value{index}", direction))
+        return table.take(pc.sort_indices(table, sort_keys=order)[: self.limit])
+
+    def _rows(self, fragment: DataFragment, offsets: Int64Array) -> Iterator[pa.RecordBatch]:
+        deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
+        positions = offsets - np.searchsorted(deleted, offsets)
+        for batch in self.scan.read_rows(fragment, positions).to_batches():
+            yield to_spark_batch(batch, self.target)
