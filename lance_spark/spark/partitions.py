@@ -67,6 +67,12 @@ class LanceInputPartition(InputPartition):
         self.slices = slices
 
 
+def estimated_bytes(fragment: SizedFragment) -> int:
+    """What a read of the fragment touches, about."""
+    known = fragment.size_bytes
+    return known if known is not None else fragment.physical_rows * UNKNOWN_BYTES_PER_ROW
+
+
 def plan_partitions(
     fragments: Iterable[SizedFragment], target_bytes: int, first_row: int = 0
 ) -> list[LanceInputPartition]:
@@ -92,7 +98,7 @@ def _pieces(
 ) -> Iterator[tuple[FragmentSlice, int]]:
     for fragment in fragments:
         rows = fragment.physical_rows
-        size = fragment.size_bytes if fragment.size_bytes is not None else rows * UNKNOWN_BYTES_PER_ROW
+        size = estimated_bytes(fragment)
         count = max(1, min(rows, round(size / target_bytes)))
         bounds = [rows * index // count for index in range(count + 1)]
         for start, stop in pairwise(bounds):

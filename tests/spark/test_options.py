@@ -120,7 +120,7 @@ def test_reads_not_supported_yet(name: str) -> None:
     assert caught.value.feature == name
 
 
-@pytest.mark.parametrize("name", ["mergeSchema", "distribution"])
+@pytest.mark.parametrize("name", ["distribution"])
 def test_writes_not_supported_yet(name: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here yet"):
         write(**{name: "hash"})

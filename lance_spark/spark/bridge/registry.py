@@ -28,10 +28,15 @@ _MODULES = ("catalog", "scan", "table", "write")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Settings of the Spark session that asks."""
+    """Settings of the Spark session that asks.
+
+    Attributes:
+        parallelism: tasks that the cluster runs at a time.
+    """
 
     time_zone: str = "UTC"
     case_sensitive: bool = False
+    parallelism: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,15 @@ from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
 from lance_spark.spark.bridge.tasks import ReadTask, command, slices_to_bytes
 from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
-from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, projected_bytes, sized
+from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
+from lance_spark.spark.partitions import (
+    LanceInputPartition,
+    SizedFragment,
+    estimated_bytes,
+    plan_partitions,
+    projected_bytes,
+    sized,
+)
 from lance_spark.spark.projection import narrow
 from lance_spark.table.blob_columns import shown
 from lance_spark.table.fragment import DataFragment
@@ -33,6 +40,9 @@ from lance_spark.table.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FI
 
 EXACT, NO = 2, 0
 """Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""
+
+_SMALLEST_TASK_BYTES = 4 << 20
+"""A task for less than this costs more than it saves."""
 
 _BYTES_PER_ROW = 8
 """Counted for a row of which no column is read."""
@@ -227,6 +237,7 @@ class _Planner:
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
         self._limit = min(limits) if limits else None
         self._top_n = request.top_n
+        self._parallelism = call.session.parallelism
         self._scan = self._make_scan(request, call.session.time_zone)
         self._skip = request.offset or 0
         self._fragments = self._chosen()
@@ -292,12 +303,22 @@ class _Planner:
 
     def partitions(self) -> list[LanceInputPartition]:
         """The work of the tasks."""
-        # Rows up to a limit of the user are counted in one place, or there would be too many.
-        target = self._options.target_partition_bytes if self._options.limit is None else 1 << 62
         start = 0
         if self._skip and self._fragments:
             start = physical_offset(self._scan, self._fragments[0], self._skip)
-        return plan_partitions([sized(fragment, self._scan) for fragment in self._fragments], target, start)
+        pieces = [sized(fragment, self._scan) for fragment in self._fragments]
+        return plan_partitions(pieces, self._target_bytes(pieces), start)
+
+    def _target_bytes(self, pieces: list[SizedFragment]) -> int:
+        """How much a task reads: as the user says, else no more than gives every core something to do."""
+        if self._options.limit is not None:
+            # Rows up to a limit of the user are counted in one place, or there would be too many.
+            return 1 << 62
+        asked = self._options.target_partition_bytes
+        if asked != DEFAULT_PARTITION_BYTES:
+            return asked
+        total = sum(estimated_bytes(piece) for piece in pieces)
+        return min(asked, max(_SMALLEST_TASK_BYTES, -(-total // max(1, self._parallelism))))
 
     def command(self) -> bytes:
         """The function of the tasks."""

@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import net.razorvine.pickle.Pickler;
+import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.sql.execution.python.PythonPlannerRunner;
@@ -67,6 +68,7 @@ final class LancePy {
     ObjectNode session = Json.object();
     session.put("time_zone", conf.sessionLocalTimeZone());
     session.put("case_sensitive", conf.caseSensitiveAnalysis());
+    session.put("parallelism", SparkContext.getOrCreate().defaultParallelism());
     return session;
   }
 
