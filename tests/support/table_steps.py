@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage import open_store
+from lance_spark.table.add_columns import add_columns
+from lance_spark.table.alter_column import Alteration, alter_column
 from lance_spark.table.changes import restore, update_config
 from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
@@ -27,11 +29,12 @@ OPTIONS = CommitOptions(policy=NO_WAIT)
 
 @dataclass(frozen=True)
 class Content:
-    """What a table holds: its rows in any order, its config, and the versions that its tags name."""
+    """What a table holds: its rows in any order, its config, the versions that its tags name, and its columns."""
 
     rows: tuple[int, ...]
     config: tuple[tuple[str, str], ...] = ()
     tags: tuple[tuple[str, int], ...] = ()
+    columns: tuple[str, ...] = ("a",)
 
     @classmethod
     def of(cls, location: TableLocation) -> Content:
@@ -41,6 +44,7 @@ class Content:
             tuple(sorted(dataset.to_table()["a"].to_pylist())),
             tuple(sorted(dataset.config.items())),
             tuple(sorted((name, tag.version) for name, tag in location.refs.tags().items())),
+            tuple(dataset.schema.names),
         )
 
     def with_rows(self, *values: int) -> Content:
@@ -132,6 +136,16 @@ STEPS = (
         lambda was: was.without_rows(0, 1).with_rows(100, 101),
     ),
     Step("merge", _merge, lambda was: was.with_rows(60)),
+    Step(
+        "add columns",
+        lambda at: add_columns(at, newest(at), {"twice": "a * 2"}, options=OPTIONS),
+        lambda was: replace(was, columns=("a", "twice")),
+    ),
+    Step(
+        "forbid nulls",
+        lambda at: alter_column(at, newest(at), Alteration("a", nullable=False), OPTIONS),
+        lambda was: was,
+    ),
     Step("overwrite", _overwrite, lambda was: replace(was, rows=(50, 51))),
     Step("restore", lambda at: restore(at, 1, NO_WAIT), lambda was: replace(was, rows=FIRST, config=())),
     Step("config", lambda at: update_config(at, newest(at), {"c": "1"}, NO_WAIT), lambda was: was.with_config(c="1")),
