@@ -41,6 +41,7 @@ _ACCEPTED: dict[FunctionName, tuple[Family, ...]] = {
     FunctionName.LOWER: _TEXT,
     FunctionName.UPPER: _TEXT,
     FunctionName.TRIM: _TEXT,
+    FunctionName.CONCAT: _TEXT,
     FunctionName.LENGTH: (Family.STRING, Family.BINARY),
     FunctionName.SUBSTRING: (Family.STRING, Family.BINARY),
     FunctionName.ABS: (Family.INTEGER, Family.DECIMAL, Family.FLOAT),
@@ -71,6 +72,15 @@ def _case(ascii_case: Callable[[Operand], Operand], unicode_case: Callable[[str]
 def _trim(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
     # Spark trims blanks only, no tabs or line ends.
     return pc.utf8_trim(arguments[0], characters=" ")
+
+
+def _concat(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
+    # Null as soon as one part is null. Numbers and dates need a CAST, because Spark and Arrow write them differently.
+    for argument in arguments:
+        if family_of(argument.type) is not Family.STRING:
+            raise InvalidInputError(f"concat takes strings, got {argument.type}; CAST it")
+    text = pa.large_string() if any(pa.types.is_large_string(part.type) for part in arguments) else pa.string()
+    return pc.binary_join_element_wise(*(part.cast(text) for part in arguments), pa.scalar("", text))
 
 
 def _length(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
@@ -129,6 +139,7 @@ _BODIES: dict[FunctionName, FunctionBody] = {
     FunctionName.LOWER: _case(pc.ascii_lower, str.lower),
     FunctionName.UPPER: _case(pc.ascii_upper, str.upper),
     FunctionName.TRIM: _trim,
+    FunctionName.CONCAT: _concat,
     FunctionName.LENGTH: _length,
     FunctionName.SUBSTRING: _substring,
     FunctionName.ABS: _absolute,

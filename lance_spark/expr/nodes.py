@@ -94,6 +94,7 @@ class FunctionName(str, Enum):
     LENGTH = "length"
     SUBSTRING = "substring"
     TRIM = "trim"
+    CONCAT = "concat"
     COALESCE = "coalesce"
     ABS = "abs"
     YEAR = "year"
@@ -456,6 +457,7 @@ class Function(Expr):
 FUNCTION_ARITIES: dict[FunctionName, tuple[int, int | None]] = dict.fromkeys(FunctionName, (1, 1)) | {
     FunctionName.SUBSTRING: (2, 3),
     FunctionName.COALESCE: (1, None),
+    FunctionName.CONCAT: (1, None),
 }
 """Least and largest number of arguments; None for no limit."""
 

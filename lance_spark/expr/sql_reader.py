@@ -43,7 +43,7 @@ from lance_spark.expr.sql_literals import (
 # Tokens
 
 _WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NULL", "TRUE", "FALSE")
-_SIGNS = ("==", "<>", "!=", "<=", ">=", "<=>", "::")
+_SIGNS = ("==", "<>", "!=", "<=", ">=", "<=>", "::", "||")
 _KEYWORDS = {word: Spark.Tokenizer.KEYWORDS[word] for word in (*_WORDS, *_SIGNS)} | {
     # `::` is told from CAST by another node that sqlglot's Spark has no use for.
     "::": TokenType.DOTCOLON
@@ -397,6 +397,10 @@ def _calculate(op: ArithmeticOp, level: int, token: str) -> _Rule:
     return _Rule(level, token, "this expression safe", read)
 
 
+def _concatenate(reader: Reader, node: exp.DPipe) -> Expr:
+    return nodes.Function(FunctionName.CONCAT, (reader.expr(node.this, _SUM), reader.expr(node.expression, _PRODUCT)))
+
+
 def _signed(reader: Reader, node: exp.Neg) -> Expr:
     number = node.this
     while isinstance(number, exp.JSONCast):
@@ -519,6 +523,7 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Mul: _calculate(ArithmeticOp.MULTIPLY, _PRODUCT, "STAR"),
     exp.Div: _calculate(ArithmeticOp.DIVIDE, _PRODUCT, "SLASH"),
     exp.Mod: _calculate(ArithmeticOp.REMAINDER, _PRODUCT, "MOD"),
+    exp.DPipe: _Rule(_SUM, "DPIPE", "this expression safe", _concatenate),
     exp.Neg: _Rule(_SIGNED, "DASH", "this", _signed),
     exp.Paren: _Rule(_TERM, "L_PAREN R_PAREN", "this", lambda reader, node: reader.expr(node.this)),
     exp.Null: _Rule(_TERM, "", "", _constant),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.evaluate import evaluate_filter
+from lance_spark.expr.evaluate import evaluate, evaluate_filter
 from lance_spark.expr.literals import NULL, TRUE, Literal, literal
 from lance_spark.expr.nodes import (
     And,
@@ -88,6 +88,8 @@ def eq(left: Expr, right: Expr) -> Comparison:
         ("try_cast(a as decimal(5,2)) = 1", eq(Cast(A, pa.decimal128(5, 2), is_try=True), literal(1))),
         ("a::bigint = 1", eq(Cast(A, pa.int64()), literal(1))),
         ("substring(a from 2 for 3) = 'x'", eq(Function(FunctionName.SUBSTRING, (A, literal(2), literal(3))), literal("x"))),
+        ("concat(a, 'x', b) = x", eq(Function(FunctionName.CONCAT, (A, literal("x"), B)), X)),
+        ("a || 'x' || b = x", eq(Function(FunctionName.CONCAT, (Function(FunctionName.CONCAT, (A, literal("x"))), B)), X)),
         ("a /* c */ = -- d\n 1", eq(A, literal(1))),
         ("a = b = x", eq(eq(A, B), X)),
     ],
@@ -123,7 +125,7 @@ def test_timestamp_without_zone_is_in_the_sessions_zone() -> None:
         ("count(*) > 1", "function count is not supported"),
         ("lower(distinct a) = 'x'", "unexpected 'a' at line 1, column 16"),
         ("a rlike 'x'", "operator RLIKE is not supported in a filter at line 1, column 3"),
-        ("a || b", "operator | is not supported"),
+        ("a | b", "operator | is not supported"),
         ("a div 2", "operator DIV is not supported"),
         ("a & 1 = 1", "operator & is not supported"),
         ("a[0] = 1", "element of an array"),
@@ -302,3 +304,20 @@ def test_nan_and_signed_zero_literals_are_told_apart() -> None:
     assert literal(math.nan) == literal(math.nan)
     assert literal(0.0) != literal(-0.0)
     assert literal(1) != literal(1.0) != literal(True)
+
+
+def test_joined_texts() -> None:
+    large = pa.array(["1", "2", None, ""], pa.large_string())
+    batch = pa.record_batch({"a": pa.array(["x", None, "z", "ä"]), "b": large, "n": [1, 2, 3, 4]})
+
+    def values(sql: str) -> list[str | None]:
+        found: list[str | None] = evaluate(parse(sql), batch).to_pylist()
+        return found
+
+    assert values("a || '-' || b") == ["x-1", None, None, "ä-"]
+    assert values("concat(a, cast(n + 1 as string))") == ["x2", None, "z4", "ä5"]
+    assert values("concat('p', 'q')") == ["pq"] * 4
+    assert values("concat(a, null)") == [None] * 4
+    for sql in ("a || n", "concat(n, a)", "concat()", "a || 'x' + 1"):
+        with pytest.raises(InvalidInputError):
+            values(sql)
