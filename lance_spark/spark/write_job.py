@@ -19,6 +19,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.storage.base import ObjectStore
 from lance_spark.table.delete import matching_rows
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
@@ -191,9 +192,13 @@ class WriteJob:
             all_tasks_told: whether every task had come to its end. Then Spark aborts after a commit that failed, and
                 whether the files may go was decided by that commit, which alone knows if its version could be there.
         """
-        if all_tasks_told:
-            return
-        for _ in range(_ABORT_LOOKS):
-            # Tasks that Spark is still killing can finish a file after the first look.
-            remove_job_files(self.location.store, self.job)
-            time.sleep(_ABORT_WAIT)
+        if not all_tasks_told:
+            abandon(self.location.store, self.job)
+
+
+def abandon(store: ObjectStore, job: str) -> None:
+    """Removes the data files of a job some of whose tasks may still run; takes some seconds."""
+    for _ in range(_ABORT_LOOKS):
+        # Tasks that Spark is still killing can finish a file after the first look.
+        remove_job_files(store, job)
+        time.sleep(_ABORT_WAIT)

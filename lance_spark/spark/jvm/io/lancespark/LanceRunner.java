@@ -14,6 +14,7 @@ import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.SparkException;
 import org.apache.spark.TaskContext;
+import org.apache.spark.TaskContext$;
 import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.api.python.PythonUtils;
@@ -21,6 +22,8 @@ import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric$;
@@ -131,6 +134,46 @@ final class LanceRunner implements Serializable {
     return error;
   }
 
+  /** A thread that runs {@code work} as a part of the task of this one, which has to wait for its end. */
+  static Thread inTask(String name, Runnable work) {
+    TaskContext task = TaskContext.get();
+    Thread thread =
+        new Thread(
+            () -> {
+              TaskContext$.MODULE$.setTaskContext(task);
+              work.run();
+            },
+            name + " of task " + task.taskAttemptId());
+    thread.setDaemon(true);
+    thread.start();
+    return thread;
+  }
+
+  /** A row that is none of Spark's own and tells its size. */
+  interface Sized {
+    long sizeInBytes();
+  }
+
+  /** Copies rows that Spark will use again for the next ones. */
+  static final class Copier {
+    private final UnsafeProjection projection;
+
+    Copier(StructType schema) {
+      this.projection = UnsafeProjection$.MODULE$.create(schema);
+    }
+
+    UnsafeRow copy(InternalRow row) {
+      return projection.apply(row).copy();
+    }
+  }
+
+  private static long size(InternalRow row) {
+    if (row instanceof UnsafeRow unsafe) {
+      return unsafe.getSizeInBytes();
+    }
+    return row instanceof Sized sized ? sized.sizeInBytes() : 0;
+  }
+
   /** Rows in groups that become one Arrow batch each, every row wrapped: the function takes one struct. */
   private static final class Groups implements Iterator<scala.collection.Iterator<InternalRow>> {
     private final Iterator<InternalRow> rows;
@@ -166,7 +209,7 @@ final class LanceRunner implements Serializable {
       public InternalRow next() {
         InternalRow row = rows.next();
         count++;
-        bytes += row instanceof UnsafeRow unsafe ? unsafe.getSizeInBytes() : 0;
+        bytes += size(row);
         return new GenericInternalRow(new Object[] {row});
       }
     }

@@ -7,14 +7,18 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
@@ -22,7 +26,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A pinned version of a table, as Python describes it. */
-class LanceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
+class LanceTable
+    implements SupportsRead,
+        SupportsWrite,
+        SupportsMetadataColumns,
+        SupportsDeleteV2,
+        SupportsRowLevelOperations {
   private final JsonNode description;
   private final StructType schema;
 
@@ -111,6 +120,28 @@ class LanceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns
     request.set("handle", handle());
     LancePy.call("table.truncate", request);
     return true;
+  }
+
+  @Override
+  public boolean canDeleteWhere(Predicate[] predicates) {
+    return LancePy.call("row_level.can_delete", delete(predicates)).body().get("taken").asBoolean();
+  }
+
+  @Override
+  public void deleteWhere(Predicate[] predicates) {
+    LancePy.call("row_level.delete", delete(predicates));
+  }
+
+  private ObjectNode delete(Predicate[] predicates) {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    request.set("predicates", Json.expressions(predicates));
+    return request;
+  }
+
+  @Override
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    return new LanceRowLevelOperation(handle(), schema, info);
   }
 
   private record SystemColumn(JsonNode column) implements MetadataColumn {

@@ -1,0 +1,97 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.write.DeleteSummary;
+import org.apache.spark.sql.connector.write.DeltaBatchWrite;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.DeltaWriterFactory;
+import org.apache.spark.sql.connector.write.MergeSummary;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.UpdateSummary;
+import org.apache.spark.sql.connector.write.WriteSummary;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
+
+/** The rows of one statement that go and come: files by the tasks, one commit by the driver. */
+final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
+  private final String description;
+  private final byte[] function;
+  private final byte[] job;
+  private final StructType ids;
+  private final StructType rows;
+
+  LanceDeltaWrite(LancePy.Reply plan, StructType ids, StructType rows) {
+    this.description = plan.body().get("description").asText();
+    this.function = plan.attachments().get(0);
+    this.job = plan.attachments().get(1);
+    this.ids = ids;
+    this.rows = rows;
+  }
+
+  @Override
+  public String description() {
+    return description;
+  }
+
+  @Override
+  public DeltaBatchWrite toBatch() {
+    return this;
+  }
+
+  @Override
+  public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    return new LanceDeltaWriterFactory(new LanceRunner(function, LanceDeltaRow.schema(ids, rows)), ids, rows);
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    commit(messages, null);
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages, WriteSummary summary) {
+    ObjectNode request = Json.object();
+    request.set("counts", counts(summary));
+    LancePy.call("row_level.commit", request, attachments(messages));
+  }
+
+  @Override
+  public void abort(WriterCommitMessage[] messages) {
+    ObjectNode request = Json.object();
+    request.put("all_tasks_told", attachments(messages).size() == messages.length + 1);
+    LancePy.call("row_level.abort", request, List.of(job));
+  }
+
+  /** What Spark has counted, by the names that Spark gives the counters. */
+  private static ObjectNode counts(WriteSummary summary) {
+    ObjectNode counts = Json.object();
+    if (summary instanceof MergeSummary merge) {
+      counts.put("numTargetRowsInserted", merge.numTargetRowsInserted());
+      counts.put("numTargetRowsUpdated", merge.numTargetRowsUpdated());
+      counts.put("numTargetRowsDeleted", merge.numTargetRowsDeleted());
+      counts.put("numTargetRowsMatchedUpdated", merge.numTargetRowsMatchedUpdated());
+      counts.put("numTargetRowsMatchedDeleted", merge.numTargetRowsMatchedDeleted());
+      counts.put("numTargetRowsNotMatchedBySourceUpdated", merge.numTargetRowsNotMatchedBySourceUpdated());
+      counts.put("numTargetRowsNotMatchedBySourceDeleted", merge.numTargetRowsNotMatchedBySourceDeleted());
+    } else if (summary instanceof UpdateSummary update) {
+      counts.put("numUpdatedRows", update.numUpdatedRows());
+    } else if (summary instanceof DeleteSummary delete) {
+      counts.put("numDeletedRows", delete.numDeletedRows());
+    }
+    return counts;
+  }
+
+  /** The job, then what the tasks told, those that did aside. */
+  private List<byte[]> attachments(WriterCommitMessage[] messages) {
+    List<byte[]> attachments = new ArrayList<>();
+    attachments.add(job);
+    for (WriterCommitMessage message : messages) {
+      if (message != null) {
+        attachments.add(LanceRunner.message(message));
+      }
+    }
+    return attachments;
+  }
+}

@@ -1,0 +1,25 @@
+package io.lancespark;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DeltaWriter;
+import org.apache.spark.sql.connector.write.DeltaWriterFactory;
+import org.apache.spark.sql.types.StructType;
+
+/** Makes the writers of the tasks. */
+final class LanceDeltaWriterFactory implements DeltaWriterFactory {
+  private static final long serialVersionUID = 1L;
+  private final LanceRunner runner;
+  private final StructType ids;
+  private final StructType rows;
+
+  LanceDeltaWriterFactory(LanceRunner runner, StructType ids, StructType rows) {
+    this.runner = runner;
+    this.ids = ids;
+    this.rows = rows;
+  }
+
+  @Override
+  public DeltaWriter<InternalRow> createWriter(int partitionId, long taskId) {
+    return new LanceDeltaWriter(runner, ids, rows);
+  }
+}
