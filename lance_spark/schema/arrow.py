@@ -229,16 +229,22 @@ def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int
 
 
 def with_metadata(field: Field, metadata: Mapping[str, bytes]) -> Field:
-    """`field` with other metadata, and with what follows from it."""
-    position = _position(metadata, _PRIMARY_KEY_POSITION)
-    return replace(
-        field,
-        metadata=metadata,
-        extension_name=metadata.get(EXTENSION_NAME, b"").decode("utf-8", "replace"),
-        unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
-        unenforced_primary_key_position=position or 0,
-        unenforced_clustering_key_position=_position(metadata, _CLUSTERING_KEY_POSITION) or 0,
-    )
+    """`field` with other metadata, and with what follows from the entries that changed."""
+    changed = {key for key in field.metadata.keys() | metadata.keys() if field.metadata.get(key) != metadata.get(key)}
+    field = replace(field, metadata=metadata)
+    if EXTENSION_NAME in changed:
+        field = replace(field, extension_name=metadata.get(EXTENSION_NAME, b"").decode("utf-8", "replace"))
+    if changed & {_PRIMARY_KEY, _PRIMARY_KEY_POSITION}:
+        position = _position(metadata, _PRIMARY_KEY_POSITION)
+        field = replace(
+            field,
+            unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
+            unenforced_primary_key_position=position or 0,
+        )
+    if _CLUSTERING_KEY_POSITION in changed:
+        position = _position(metadata, _CLUSTERING_KEY_POSITION)
+        field = replace(field, unenforced_clustering_key_position=position or 0)
+    return field
 
 
 def _position(metadata: Mapping[str, bytes], key: str) -> int | None:
