@@ -27,4 +27,6 @@ class JarHook(BuildHookInterface):  # type: ignore[type-arg]
         try:
             builder["build"]()
         except builder["JarBuildError"] as error:
+            # One of older sources would speak another language than the Python package.
+            builder["JAR"].unlink(missing_ok=True)
             self.app.display_warning(f"the wheel has no jar, and so no connector: {error}")

@@ -1,0 +1,79 @@
+"""What `configure` and `install` set, and the jar that they hand to Spark."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lance_spark
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.spark import session
+from lance_spark.spark.jvm import build
+
+
+def options(builder: SparkSession.Builder) -> dict[str, str]:
+    return dict(builder._options)
+
+
+def test_configure_can_be_called_for_several_catalogs(jar: Path) -> None:
+    builder = SparkSession.builder.config("spark.jars", "/other.jar")
+    lance_spark.configure(builder, root="/a")
+    lance_spark.configure(builder, "second", root="s3://b/c", **{"storage.aws_region": "eu-west-1"})
+    made = options(builder)
+    assert made["spark.jars"] == f"/other.jar,{jar}"
+    assert made["spark.sql.catalog.lance"] == made["spark.sql.catalog.second"] == "io.lancespark.LanceCatalog"
+    assert made["spark.sql.catalog.lance.root"] == "/a"
+    assert made["spark.sql.catalog.second.root"] == "s3://b/c"
+    assert made["spark.sql.catalog.second.storage.aws_region"] == "eu-west-1"
+    assert made["spark.sql.requireAllClusterKeysForCoPartition"] == "false"
+
+
+def test_a_name_that_no_catalog_can_have(jar: Path) -> None:
+    with pytest.raises(InvalidInputError, match="no name of a catalog"):
+        lance_spark.configure(SparkSession.builder, "a.b")
+
+
+def test_without_a_jar_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(session, "JAR", tmp_path / "none.jar")
+    with pytest.raises(NotFoundError, match="make jar"):
+        lance_spark.configure(SparkSession.builder)
+
+
+def test_the_same_sources_give_the_same_jar(jar: Path, tmp_path: Path) -> None:
+    again = build.build(tmp_path / "again.jar")
+    assert again.read_bytes() == jar.read_bytes()
+    with zipfile.ZipFile(again) as archive:
+        assert "io/lancespark/LanceCatalog.class" in archive.namelist()
+        services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+        assert archive.read(services) == b"io.lancespark.LanceSource\n"
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(build.JarBuildError, match="javac"):
+        build.build(tmp_path / "x.jar")
+
+
+def test_internals_of_spark_stay_in_two_classes() -> None:
+    internal = ("org.apache.spark.api.python", "org.apache.spark.sql.execution", "org.apache.spark.sql.internal.")
+    allowed = {"LancePy", "LanceRunner"}
+    users = {
+        path.stem
+        for path in build.sources()
+        for line in path.read_text().splitlines()
+        if line.startswith("import ") and any(name in line for name in internal) and "SQLConf" not in line
+    }
+    assert users <= allowed | {"LanceParser", "LanceExtensions"}
+
+
+def test_the_session_says_what_is_wrong_with_a_catalog(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.catalog.rootless", session.CATALOG_CLASS)
+    with pytest.raises(Exception, match=r"set spark\.sql\.catalog\.rootless\.root"):
+        spark.sql("SHOW TABLES IN rootless.db").collect()
+    spark.conf.set("spark.sql.catalog.misspelt", session.CATALOG_CLASS)
+    spark.conf.set("spark.sql.catalog.misspelt.rooot", "/x")
+    with pytest.raises(Exception, match="did you mean root"):
+        spark.sql("SHOW TABLES IN misspelt.db").collect()
