@@ -6,14 +6,18 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import NotFoundError
+from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 
 _CACHED = 32
+
+Version = TypeVar("Version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class TableHandle:
         storage_options: how to reach the store.
         staged: for a table that a statement is about to make.
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
+        partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
     """
 
     uri: str
@@ -63,6 +68,20 @@ class TableHandle:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     staged: Staged | None = None
     replaces_schema: bool = False
+    partitioned: bool = False
+
+    def open_partitioned(self) -> PartitionedTable:
+        """The version of a partitioned table.
+
+        Raises:
+            NotFoundError: it has been cleaned up.
+        """
+        key = (self.uri, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
+        table = _partitioned.get(key)
+        if table is None:
+            table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
+            _partitioned.put(key, table)
+        return table
 
     def location(self) -> TableLocation:
         """The branch of the table."""
@@ -87,25 +106,26 @@ class TableHandle:
         return location, manifest
 
 
-class _Manifests:
-    """The manifests that were asked for last. They never change, so they are only ever dropped."""
+class _Recent(Generic[Version]):
+    """The versions that were asked for last. They never change, so they are only ever dropped."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[object, Manifest] = OrderedDict()
+        self._entries: OrderedDict[object, Version] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: object) -> Manifest | None:
+    def get(self, key: object) -> Version | None:
         with self._lock:
             found = self._entries.get(key)
             if found is not None:
                 self._entries.move_to_end(key)
             return found
 
-    def put(self, key: object, manifest: Manifest) -> None:
+    def put(self, key: object, version: Version) -> None:
         with self._lock:
-            self._entries[key] = manifest
+            self._entries[key] = version
             while len(self._entries) > _CACHED:
                 self._entries.popitem(last=False)
 
 
-_manifests = _Manifests()
+_manifests: _Recent[Manifest] = _Recent()
+_partitioned: _Recent[PartitionedTable] = _Recent()

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
+from lance_spark.spark.bridge.partition_keys import SparkTransform, shown_transforms
+from lance_spark.spark.bridge.partitioned import PARTITION_COLUMN
 from lance_spark.spark.bridge.places import Place, TableName, directory, find
 from lance_spark.spark.bridge.registry import Call, Done, operation
 from lance_spark.spark.bridge.tasks import TaskOutput
@@ -71,7 +74,7 @@ class MetadataColumn:
     """A column that SELECT * leaves out."""
 
     name: str
-    type: LongType
+    type: DataType
     nullable: bool
     comment: str
 
@@ -87,6 +90,7 @@ class TableDescription:
     properties: Mapping[str, str]
     capabilities: tuple[str, ...]
     metadata_columns: tuple[MetadataColumn, ...]
+    partitioning: tuple[SparkTransform, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,10 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
         return _load_to_write(request, place)
     state = StateOptions.pick(request.options)
     location = place.location()
+    if location.branch is None and location.history.latest_location() is None:
+        whole = open_whole(place, state, request.time_travel)
+        if whole is not None:
+            return LoadReply(True, describe_whole(place, whole))
     manifest = _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:
@@ -183,9 +191,8 @@ def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
     return LoadReply(True, describe(place, location, newest, capabilities))
 
 
-def _version(
-    location: TableLocation, state: StateOptions, travel: TimeTravel | None
-) -> Manifest | tuple[TableLocation, Manifest] | None:
+def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
+    """Number, tag and moment of the version that is asked for; all None for the newest."""
     version, tag, moment = state.version, state.tag, state.timestamp
     if travel is not None:
         if version is not None or tag is not None or moment is not None:
@@ -195,6 +202,13 @@ def _version(
             version, tag = (int(text), None) if text.isascii() and text.isdigit() else (None, text)
         elif travel.timestamp_micros is not None:
             moment = _EPOCH + timedelta(microseconds=travel.timestamp_micros)
+    return version, tag, moment
+
+
+def _version(
+    location: TableLocation, state: StateOptions, travel: TimeTravel | None
+) -> Manifest | tuple[TableLocation, Manifest] | None:
+    version, tag, moment = _asked_version(state, travel)
     if tag is not None:
         named = location.refs.tag(tag)
         location = location.on_branch(named.branch)
@@ -233,6 +247,46 @@ def describe(
         properties={**manifest.config, "provider": "lance", "location": location.uri},
         capabilities=capabilities,
         metadata_columns=_metadata_columns(manifest, set(columns.fieldNames()) | set(schema.names())),
+    )
+
+
+def describe_newest(place: Place, location: TableLocation, manifest: Manifest) -> TableDescription:
+    """The newest version, to be read and written."""
+    return describe(place, location, manifest, _READS + _WRITES)
+
+
+def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = None) -> PartitionedTable | None:
+    """The version of the partitioned table at a place that has no plain one; None if there is none either."""
+    if not is_partitioned_table(place.uri, place.storage_options):
+        return None
+    version, tag, moment = _asked_version(state, travel)
+    return open_partitioned(
+        place.uri, version=version, tag=tag, timestamp=moment, storage_options=place.storage_options
+    )
+
+
+def describe_whole(place: Place, whole: PartitionedTable) -> TableDescription:
+    """A version of a partitioned table as Spark sees it."""
+    schema = whole.schema
+    system = [name for name in (ROW_ID, ROW_ADDRESS, "_fragid") if name not in schema.names]
+    columns = [MetadataColumn(name, LongType(), False, _COMMENTS.get(name, "")) for name in system]
+    if PARTITION_COLUMN not in schema.names:
+        columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
+    current = whole.specs.current
+    return TableDescription(
+        handle=TableHandle(
+            uri=place.uri,
+            version=whole.version,
+            storage_options=place.storage_options,
+            partitioned=True,
+        ),
+        name=place.uri,
+        schema=to_spark_schema(schema),
+        version=str(whole.version),
+        properties={"provider": "lance", "location": place.uri},
+        capabilities=_READS,
+        metadata_columns=tuple(columns),
+        partitioning=tuple(shown_transforms(current, whole.lance_schema)),
     )
 
 

@@ -6,7 +6,7 @@ The functions are instances of classes of this module, so that a pickle holds th
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -72,7 +72,7 @@ class WriteTask:
         yield pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(output)], pa.binary())})
 
 
-def command(function: ReadTask | WriteTask, returns: StructType) -> bytes:
+def command(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], returns: StructType) -> bytes:
     """`function` as Spark's Python workers read it."""
     return pickle.dumps((function, returns))
 

@@ -7,11 +7,14 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.math.BigDecimal;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -120,6 +123,35 @@ final class Json {
       node.set("children", array());
     }
     return node;
+  }
+
+  /** A transform as Python describes it. */
+  static Transform transform(JsonNode described) {
+    String name = described.get("name").asText();
+    JsonNode paths = described.get("columns");
+    NamedReference[] columns = new NamedReference[paths.size()];
+    for (int index = 0; index < columns.length; index++) {
+      List<String> parts = new ArrayList<>();
+      paths.get(index).forEach(part -> parts.add(part.asText()));
+      columns[index] = Expressions.column(String.join(".", parts.stream().map(Json::quoted).toList()));
+    }
+    if (name.equals("identity")) {
+      return Expressions.identity(columns[0].describe());
+    }
+    JsonNode number = described.get("number");
+    if (name.equals("bucket")) {
+      return Expressions.bucket(number.asInt(), columns[0].describe());
+    }
+    List<Expression> arguments = new ArrayList<>();
+    if (!number.isNull()) {
+      arguments.add(Expressions.literal(number.asInt()));
+    }
+    arguments.addAll(List.of(columns));
+    return Expressions.apply(name, arguments.toArray(new Expression[0]));
+  }
+
+  private static String quoted(String part) {
+    return "`" + part.replace("`", "``") + "`";
   }
 
   private static String literal(Object value) {

@@ -150,7 +150,13 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
 
   @Override
   public Table alterTable(Identifier identifier, TableChange... changes) throws NoSuchTableException {
-    throw new UnsupportedOperationException("ALTER TABLE " + identifier);
+    ObjectNode request = tables.request(identifier);
+    request.set("changes", LanceTableChanges.describe(changes));
+    JsonNode reply = LancePy.call("table.alter", request).body();
+    if (!reply.get("found").asBoolean()) {
+      throw new NoSuchTableException(identifier);
+    }
+    return new LanceTable(reply.get("table"));
   }
 
   @Override
@@ -257,11 +263,21 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
 
   @Override
   public Identifier[] listFunctions(String[] namespace) {
-    return new Identifier[0];
+    String[] names = namespace.length == 0 ? LanceFunctions.names() : new String[0];
+    Identifier[] found = new Identifier[names.length];
+    for (int index = 0; index < found.length; index++) {
+      found[index] = Identifier.of(namespace, names[index]);
+    }
+    return found;
   }
 
   @Override
   public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
-    throw new NoSuchFunctionException(identifier);
+    boolean isOurs = identifier.namespace().length == 0;
+    UnboundFunction found = isOurs ? LanceFunctions.find(identifier.name()) : null;
+    if (found == null) {
+      throw new NoSuchFunctionException(identifier);
+    }
+    return found;
   }
 }

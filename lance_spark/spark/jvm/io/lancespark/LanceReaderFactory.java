@@ -4,6 +4,7 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -30,7 +31,7 @@ final class LanceReaderFactory implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    byte[] work = ((LanceInputPartition) partition).work();
+    byte[] work = ((LanceWork) partition).work();
     List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {work}));
     return new Reader(runner.run(rows.iterator()));
   }
@@ -38,6 +39,8 @@ final class LanceReaderFactory implements PartitionReaderFactory {
   private static final class Reader implements PartitionReader<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
     private ColumnarBatch current;
+    private long rowsRead;
+    private long batchesRead;
 
     Reader(Iterator<ColumnarBatch> batches) {
       this.batches = batches;
@@ -49,12 +52,21 @@ final class LanceReaderFactory implements PartitionReaderFactory {
         return false;
       }
       current = batches.next();
+      rowsRead += current.numRows();
+      batchesRead++;
       return true;
     }
 
     @Override
     public ColumnarBatch get() {
       return current;
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return new CustomTaskMetric[] {
+        new LanceMetrics.Value("rows_read", rowsRead), new LanceMetrics.Value("batches_read", batchesRead)
+      };
     }
 
     @Override

@@ -77,7 +77,12 @@ class LanceTable
 
   @Override
   public Transform[] partitioning() {
-    return new Transform[0];
+    JsonNode described = description.path("partitioning");
+    Transform[] transforms = new Transform[described.size()];
+    for (int index = 0; index < transforms.length; index++) {
+      transforms[index] = Json.transform(described.get(index));
+    }
+    return transforms;
   }
 
   @Override

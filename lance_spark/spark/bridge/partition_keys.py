@@ -1,0 +1,169 @@
+"""How a partitioned table is told to Spark's planner: what it can join and cluster by, and the keys of partitions.
+
+Year, month, day and hour of one column are one ordered key, `years(c)` to `hours(c)`. Spark joins on functions of one
+column alone, so a truncation has its width in its name, and `multi_bucket` is no key. Keys of floats are left out:
+there NaN and zero have several forms. What is left out makes keys coarser, never wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql.types import DataType, IntegerType
+
+from lance_spark.namespace.partition_field import PartitionField
+from lance_spark.namespace.partition_index import Partition
+from lance_spark.namespace.partition_spec import PartitionSpec
+from lance_spark.namespace.transforms.bucket import Bucket
+from lance_spark.namespace.transforms.date_part import DatePart
+from lance_spark.namespace.transforms.hierarchy import ordinals
+from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.namespace.transforms.multi_bucket import MultiBucket
+from lance_spark.namespace.transforms.truncate import Truncate
+from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.types import is_lossless, to_spark_schema
+
+_PERIODS = ("years", "months", "days", "hours")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTransform:
+    """A transform of Spark.
+
+    Attributes:
+        name: "identity", "bucket", or a function of the catalog.
+        columns: paths of the columns.
+        number: the first argument, if there is one.
+    """
+
+    name: str
+    columns: tuple[tuple[str, ...], ...]
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One column of the keys of partitions.
+
+    Attributes:
+        transform: what Spark computes it by.
+        type: of the values.
+        fields: the partition fields that it stands for.
+    """
+
+    transform: SparkTransform
+    type: DataType
+    fields: tuple[PartitionField, ...]
+
+    def values(self, partitions: Sequence[Partition]) -> list[str | None]:
+        """The value of each partition as text that the JVM reads back; None for NULL."""
+        columns = [
+            pa.concat_arrays([partition.values.column(field.column_name) for partition in partitions])
+            for field in self.fields
+        ]
+        if isinstance(self.fields[0].transform, DatePart) and self.transform.name in _PERIODS:
+            return _texts(ordinals(columns))
+        return _texts(columns[0])
+
+
+def key_columns(spec: PartitionSpec, schema: LanceSchema) -> list[KeyColumn]:
+    """The keys that partitions of `spec` have, in the order of its fields."""
+    found: list[KeyColumn] = []
+    pending = list(spec.fields)
+    while pending:
+        field = pending.pop(0)
+        (path, *others) = field.source_columns(schema)
+        if path is None or others:
+            continue
+        if isinstance(field.transform, DatePart) and field.transform.level == 0:
+            hierarchy = [field]
+            while pending and _continues(hierarchy, pending[0]):
+                hierarchy.append(pending.pop(0))
+            name = _PERIODS[len(hierarchy) - 1]
+            found.append(KeyColumn(SparkTransform(name, (path,)), IntegerType(), tuple(hierarchy)))
+        else:
+            transform = _key_transform(field, path)
+            if transform is not None:
+                (spark,) = to_spark_schema(pa.schema([field.arrow_field])).fields
+                found.append(KeyColumn(transform, spark.dataType, (field,)))
+    return found
+
+
+def _continues(hierarchy: list[PartitionField], field: PartitionField) -> bool:
+    return (
+        isinstance(field.transform, DatePart)
+        and field.source_ids == hierarchy[0].source_ids
+        and field.transform.level == len(hierarchy)
+    )
+
+
+def _key_transform(field: PartitionField, path: tuple[str, ...]) -> SparkTransform | None:
+    if pt.is_floating(field.result_type) or not is_lossless(field.result_type):
+        return None
+    if isinstance(field.transform, Identity):
+        return SparkTransform("identity", (path,))
+    if isinstance(field.transform, Bucket):
+        return SparkTransform("bucket", (path,), field.transform.num_buckets)
+    if isinstance(field.transform, Truncate):
+        return SparkTransform(f"truncate_{field.transform.width}", (path,))
+    if isinstance(field.transform, DatePart):
+        return SparkTransform(field.transform.name, (path,))
+    return None
+
+
+def shown_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
+    """The partitioning as DESCRIBE and SHOW CREATE TABLE show it; fields without a name in SQL are left out."""
+    found: list[SparkTransform] = []
+    for field in spec.fields:
+        paths = field.source_columns(schema)
+        columns = tuple(path for path in paths if path is not None)
+        if len(columns) < len(paths) or field.transform is None:
+            continue
+        number = None
+        if isinstance(field.transform, (Bucket, MultiBucket)):
+            number = field.transform.num_buckets
+        elif isinstance(field.transform, Truncate):
+            number = field.transform.width
+        found.append(SparkTransform(field.transform.name, columns, number))
+    return found
+
+
+def write_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
+    """What rows are clustered by before they are written; like the keys, and `multi_bucket` too."""
+    found = [column.transform for column in key_columns(spec, schema)]
+    return found + [item for item in shown_transforms(spec, schema) if item.name == MultiBucket.name]
+
+
+def common_keys(specs: Sequence[PartitionSpec], schema: LanceSchema, columns: Sequence[str]) -> list[KeyColumn]:
+    """The keys that partitions of all of `specs` have, of columns that a scan returns."""
+    if not specs:
+        return []
+    first, *others = [key_columns(spec, schema) for spec in specs]
+    shared = [{column.transform for column in keys} for keys in others]
+    return [
+        column
+        for column in first
+        if all(column.transform in keys for keys in shared)
+        and all(path[0] in columns for path in column.transform.columns)
+    ]
+
+
+def _texts(values: pa.Array) -> list[str | None]:
+    if pt.is_timestamp(values.type) or pt.is_duration(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz) if pt.is_timestamp(values.type) else pa.duration("us"))
+        values = values.cast(pa.int64())
+    elif pt.is_temporal(values.type):
+        values = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    return [None if value is None else _text(value) for value in values.to_pylist()]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,271 @@
+"""Partitioned tables: described, and read partition by partition."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.expr.sql import parse
+from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
+from lance_spark.spark.bridge.partition_keys import KeyColumn, common_keys
+from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.partitions import FragmentSlice, plan_partitions, projected_bytes, sized
+from lance_spark.spark.projection import narrow
+from lance_spark.spark.types import to_spark_batch
+from lance_spark.storage import open_store
+from lance_spark.table.bases import BasePath, Bases
+from lance_spark.table.blob_columns import shown
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.scan import Scan
+from lance_spark.table.system_columns import SYSTEM_FIELDS
+
+PARTITION_COLUMN = "_partition"
+"""The metadata column that tells the partition of a row, by its object id."""
+
+_BYTES_PER_ROW = 8
+"""Counted for a row of which no column is read."""
+
+NO_KEYS = "no partition field is a key of Spark's and has its columns in the scan"
+SEVERAL_SPECS = "partitions of several specs have no key in common"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """Fragments of one partition for one task.
+
+    Attributes:
+        uri: of the partition's table, or of its branch.
+        object_id: of the partition.
+        base_paths: of its table.
+        stable_row_ids: whether that has them.
+        slices: what to read.
+    """
+
+    uri: str
+    object_id: str
+    base_paths: tuple[BasePath, ...]
+    stable_row_ids: bool
+    slices: tuple[FragmentSlice, ...]
+
+
+@dataclass(frozen=True)
+class PartitionedReadTask:
+    """Reads the work that its only input row names.
+
+    Attributes:
+        scan: what to read of each partition; its bases are none.
+        target: the columns in the Arrow types that Spark expects.
+        storage_options: how to reach the partitions.
+        limit: rows after which a task stops.
+    """
+
+    scan: Scan
+    target: pa.Schema
+    storage_options: dict[str, str]
+    limit: int | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left = self.limit
+        for object_id, batch in self._read(_work(batches)):
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield to_spark_batch(self._with_partition(batch, object_id), self.target)
+            if left == 0:
+                return
+
+    def _read(self, work: list[PartitionWork]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for part in work:
+            bases = Bases(open_store(part.uri, self.storage_options), part.base_paths, self.storage_options)
+            scan = replace(self.scan, bases=bases, stable_row_ids=part.stable_row_ids)
+            for piece in part.slices:
+                fragment = DataFragment.from_bytes(piece.fragment)
+                for batch in scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
+                    yield part.object_id, batch
+
+    def _with_partition(self, batch: pa.RecordBatch, object_id: str) -> pa.RecordBatch:
+        place = self.target.get_field_index(PARTITION_COLUMN)
+        if place < 0 or PARTITION_COLUMN in batch.schema.names:
+            return batch
+        told = pa.repeat(pa.scalar(object_id), batch.num_rows)
+        columns = [*batch.columns[:place], told, *batch.columns[place:]]
+        names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
+        return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _work(batches: Iterable[pa.RecordBatch]) -> list[PartitionWork]:
+    """All of the input at once: a worker that leaves some of it unread cannot be used again."""
+    # Pickled by the driver of this very query; it never was in a file or with a user.
+    return [part for batch in batches for work in batch.column(0) for part in pickle.loads(work.as_py())]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedPlan:
+    """A planned scan.
+
+    Attributes:
+        description: for EXPLAIN.
+        num_rows, size_bytes: None if not known.
+        keys: the columns of the keys of `work`; none if Spark is told of no partitioning.
+        key_values: for each of `work` the values of `keys`.
+        command: the function of the tasks and what it returns.
+        work: what each task does.
+    """
+
+    description: str
+    num_rows: int | None
+    size_bytes: int | None
+    keys: tuple[KeyColumn, ...]
+    key_values: tuple[tuple[str | None, ...], ...]
+    command: tuple[PartitionedReadTask, StructType]
+    work: tuple[bytes, ...] = field(repr=False)
+
+
+def filterable(table: PartitionedTable) -> pa.Schema:
+    """What a filter may name: the columns, and system columns that they do not hide."""
+    data = to_arrow_schema(shown(table.lance_schema, table.file_version))
+    return pa.schema([*data, *(item for name, item in SYSTEM_FIELDS.items() if name not in data.names)])
+
+
+def known_counts(table: PartitionedTable) -> list[int] | None:
+    """The rows of each fragment of each partition; None if one is not known."""
+    counts = [count for item in table.open_all(table.partitions()) for count in item.manifest.fragments.row_counts()]
+    known = [count for count in counts if count is not None]
+    return known if len(known) == len(counts) else None
+
+
+class PartitionedPlanner:
+    """Plans one scan.
+
+    Args:
+        predicates: filters that the scan has taken.
+        limit: how many rows are enough.
+    """
+
+    def __init__(
+        self,
+        table: PartitionedTable,
+        options: ReadOptions,
+        columns: StructType,
+        predicates: Sequence[SparkExpression],
+        limit: int | None,
+        time_zone: str,
+    ) -> None:
+        self._table = table
+        self._options = options
+        self._columns = columns
+        self._limit = limit
+        self._filter = self._conjunction(predicates, time_zone)
+        self._partitions = table.partitions(self._filter, time_zone=time_zone)
+        self._opened = table.open_all(self._partitions)
+        self._scan = self._make_scan(time_zone)
+        specs = {partition.spec.id: partition.spec for partition in self._partitions}
+        self._keys = common_keys(list(specs.values()), table.lance_schema, columns.fieldNames())
+        self._reason = SEVERAL_SPECS if len(specs) > 1 else NO_KEYS
+
+    def _conjunction(self, predicates: Sequence[SparkExpression], time_zone: str) -> Expr | None:
+        names = filterable(self._table)
+        terms: list[Expr] = []
+        if self._options.filter is not None:
+            given = self._options.filter
+            terms.append(parse(given, time_zone=time_zone) if isinstance(given, str) else given)
+        for predicate in predicates:
+            term = to_filter(predicate, names)
+            assert term is not None, "the scan took this filter before"
+            terms.append(term)
+        return conjunction(tuple(terms))
+
+    def _make_scan(self, time_zone: str) -> Scan:
+        schema = shown(self._table.lance_schema, self._table.file_version)
+        nowhere = Bases(open_store(self._table.root, self._table.storage_options), (), None)
+        scan = Scan.of(
+            schema,
+            nowhere,
+            columns=[],
+            filter=self._filter,
+            batch_rows=self._options.batch_size,
+            time_zone=time_zone,
+        )
+        projection = narrow(schema, self._columns, [*SYSTEM_FIELDS, PARTITION_COLUMN])
+        hidden = [] if PARTITION_COLUMN in schema.names() else [PARTITION_COLUMN]
+        output = tuple(name for name in self._columns.fieldNames() if name not in hidden)
+        return replace(scan, projection=projection, output=output)
+
+    def plan(self) -> PartitionedPlan:
+        """The plan."""
+        work: list[bytes] = []
+        owners: list[int] = []
+        for number, opened in enumerate(self._opened):
+            for slices in self._slices(opened):
+                work.append(pickle.dumps([self._work_of(opened, slices)]))
+                owners.append(number)
+        columns = [key.values(self._partitions) for key in self._keys] if self._partitions else []
+        sizes = [self._size(opened) for opened in self._opened]
+        size = None if None in sizes else sum(item for item in sizes if item is not None)
+        num_rows = self._num_rows()
+        floor = None if num_rows is None else num_rows * _BYTES_PER_ROW
+        return PartitionedPlan(
+            description=self._description(size),
+            num_rows=num_rows,
+            size_bytes=max((item for item in (size, floor) if item is not None), default=None),
+            keys=tuple(self._keys),
+            key_values=tuple(tuple(column[number] for column in columns) for number in owners),
+            command=(self._task(), self._columns),
+            work=tuple(work),
+        )
+
+    def _slices(self, opened: PartitionVersion) -> list[tuple[FragmentSlice, ...]]:
+        scan = replace(self._scan, bases=opened.table.bases(opened.manifest))
+        fragments = [sized(item, scan) for item in opened.manifest.fragments]
+        return [part.slices for part in plan_partitions(fragments, self._options.target_partition_bytes)]
+
+    def _work_of(self, opened: PartitionVersion, slices: tuple[FragmentSlice, ...]) -> PartitionWork:
+        return PartitionWork(
+            opened.table.store.uri,
+            opened.partition.object_id,
+            opened.manifest.base_paths,
+            opened.manifest.has_stable_row_ids,
+            slices,
+        )
+
+    def _task(self) -> PartitionedReadTask:
+        target = spark_to_arrow_schema(self._columns, timezone="UTC")
+        return PartitionedReadTask(self._scan, target, dict(self._table.storage_options or {}), self._limit)
+
+    def _num_rows(self) -> int | None:
+        counts = [count for opened in self._opened for count in opened.manifest.fragments.row_counts()]
+        known = [count for count in counts if count is not None]
+        if len(known) < len(counts):
+            return None
+        return sum(known) if self._limit is None else min(sum(known), self._limit)
+
+    def _size(self, opened: PartitionVersion) -> int | None:
+        sizes = [projected_bytes(fragment, self._scan.projection) for fragment in opened.manifest.fragments]
+        return None if None in sizes else sum(item for item in sizes if item is not None)
+
+    def _description(self, size: int | None) -> str:
+        keys = ", ".join(f"{key.transform.name}({'.'.join(key.transform.columns[0])})" for key in self._keys)
+        parts = [
+            f"lance {self._table.root}@v{self._table.version}",
+            f"columns=[{', '.join(self._columns.fieldNames())}]",
+            f"filters=[{'' if self._filter is None else self._filter}]",
+            *([] if self._limit is None else [f"limit={self._limit}"]),
+            f"partitions={len(self._partitions)}/{len(self._table.partitions())}",
+            f"fragments={sum(len(opened.manifest.fragments) for opened in self._opened)}",
+            f"bytes={'unknown' if size is None else size}",
+            f"partitioning=[{keys}]" if self._keys else f"partitioning=none ({self._reason})",
+        ]
+        return " ".join(parts)
+
+
+def partition_column() -> StructField:
+    """The metadata column `_partition`."""
+    return StructField(PARTITION_COLUMN, StringType(), False)
