@@ -142,6 +142,7 @@ class ScanPlan:
     size_bytes: int | None
     keys: tuple[Key, ...] = ()
     key_values: tuple[tuple[str | None, ...], ...] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 @operation("scan.push")
@@ -343,6 +344,12 @@ class _Planner:
             description=self._description(size),
             num_rows=num_rows,
             size_bytes=max((item for item in (size, floor) if item is not None), default=None),
+            metrics={
+                "fragments_read": len(self._fragments),
+                "fragments_pruned": len(self._manifest.fragments) - len(self._fragments),
+                "files_read": sum(len(fragment.files) for fragment in self._fragments),
+                "bytes_planned": size or 0,
+            },
         )
 
     def _description(self, size: int | None) -> str:

@@ -15,9 +15,10 @@ from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.scan import Taken, filterable
 from lance_spark.spark.bridge.table import commit_job, staged_job
-from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, WriteTask, command
+from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
+from lance_spark.table.fragment import DataFragment
 from lance_spark.table.save import APPEND, OVERWRITE
 
 _ALWAYS_TRUE = "ALWAYS_TRUE"
@@ -56,6 +57,13 @@ class CommitRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """The numbers for Spark's UI, by the names of its metrics."""
+
+    metrics: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class AbortRequest:
     """A write that failed; the job is attached."""
 
@@ -79,9 +87,27 @@ def plan(request: WriteRequest, _call: Call) -> Reply:
 
 
 @operation("write.commit")
-def commit(_request: CommitRequest, call: Call) -> Done:
-    """Commits; false if there was nothing to change."""
-    return Done(commit_job(call.attachments) is not None)
+def commit(request: CommitRequest, call: Call) -> Written:
+    """Commits what the tasks wrote, if it changes anything."""
+    # Counted first: nothing may fail after the commit.
+    written = metrics(request, call)
+    commit_job(call.attachments)
+    return written
+
+
+@operation("write.metrics")
+def metrics(_request: CommitRequest, call: Call) -> Written:
+    """How much the tasks wrote."""
+    outputs: list[TaskOutput] = [pickle.loads(message) for message in call.attachments[1:] if message]
+    fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
+    files = [file for fragment in fragments for file in fragment.files]
+    return Written(
+        {
+            "rows_written": sum(fragment.physical_rows or 0 for fragment in fragments),
+            "files_written": len(files),
+            "bytes_written": sum(file.size_bytes or 0 for file in files),
+        }
+    )
 
 
 @operation("write.abort")

@@ -1,8 +1,11 @@
 package io.lancespark;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -17,6 +20,7 @@ final class LanceWrite implements Write, BatchWrite {
   private final byte[] job;
   private final StructType columns;
   private final LanceStagedTable staged;
+  private JsonNode written = Json.object();
 
   LanceWrite(LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
     this.description = plan.body().get("description").asText();
@@ -44,11 +48,21 @@ final class LanceWrite implements Write, BatchWrite {
   @Override
   public void commit(WriterCommitMessage[] messages) {
     List<byte[]> attachments = attachments(messages);
-    if (staged == null) {
-      LancePy.call("write.commit", Json.object(), attachments);
-    } else {
+    if (staged != null) {
       staged.written(attachments);
     }
+    String op = staged == null ? "write.commit" : "write.metrics";
+    written = LancePy.call(op, Json.object(), attachments).body().get("metrics");
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return LanceMetrics.ofWrites();
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return LanceMetrics.values(written);
   }
 
   @Override

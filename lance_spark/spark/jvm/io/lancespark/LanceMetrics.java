@@ -1,0 +1,119 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomSumMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+
+/** The numbers that Spark's UI shows at scans and writes. Classes, because the UI makes them by name. */
+public final class LanceMetrics {
+  private LanceMetrics() {}
+
+  static CustomMetric[] ofScans() {
+    return new CustomMetric[] {
+      new FragmentsRead(), new FragmentsPruned(), new FilesRead(), new BytesPlanned(), new RowsRead(), new BatchesRead()
+    };
+  }
+
+  static CustomMetric[] ofWrites() {
+    return new CustomMetric[] {new RowsWritten(), new FilesWritten(), new BytesWritten()};
+  }
+
+  /** Values that Python tells on the driver, by the names of the metrics. */
+  static CustomTaskMetric[] values(JsonNode told) {
+    List<CustomTaskMetric> values = new ArrayList<>();
+    for (Map.Entry<String, JsonNode> entry : told.properties()) {
+      values.add(new Value(entry.getKey(), entry.getValue().asLong()));
+    }
+    return values.toArray(new CustomTaskMetric[0]);
+  }
+
+  /** The value of a metric in a task, or on the driver. */
+  record Value(String name, long value) implements CustomTaskMetric {}
+
+  private abstract static class Sum extends CustomSumMetric {
+    private final String name;
+    private final String description;
+
+    Sum(String name, String description) {
+      this.name = name;
+      this.description = description;
+    }
+
+    @Override
+    public String name() {
+      return name;
+    }
+
+    @Override
+    public String description() {
+      return description;
+    }
+  }
+
+  /** Fragments that tasks read. */
+  public static final class FragmentsRead extends Sum {
+    public FragmentsRead() {
+      super("fragments_read", "fragments read");
+    }
+  }
+
+  /** Fragments that the plan left out. */
+  public static final class FragmentsPruned extends Sum {
+    public FragmentsPruned() {
+      super("fragments_pruned", "fragments pruned");
+    }
+  }
+
+  /** Data files of the fragments that tasks read. */
+  public static final class FilesRead extends Sum {
+    public FilesRead() {
+      super("files_read", "data files read");
+    }
+  }
+
+  /** Bytes of the columns that tasks read, as the files' sizes tell. */
+  public static final class BytesPlanned extends Sum {
+    public BytesPlanned() {
+      super("bytes_planned", "bytes to read");
+    }
+  }
+
+  /** Rows that left Python, after deletions, filters and limits. */
+  public static final class RowsRead extends Sum {
+    public RowsRead() {
+      super("rows_read", "rows read");
+    }
+  }
+
+  /** Batches that left Python. */
+  public static final class BatchesRead extends Sum {
+    public BatchesRead() {
+      super("batches_read", "batches read");
+    }
+  }
+
+  /** Rows in new fragments. */
+  public static final class RowsWritten extends Sum {
+    public RowsWritten() {
+      super("rows_written", "rows written");
+    }
+  }
+
+  /** New data files. */
+  public static final class FilesWritten extends Sum {
+    public FilesWritten() {
+      super("files_written", "data files written");
+    }
+  }
+
+  /** Bytes of new data files. */
+  public static final class BytesWritten extends Sum {
+    public BytesWritten() {
+      super("bytes_written", "bytes written");
+    }
+  }
+}
