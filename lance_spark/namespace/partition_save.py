@@ -235,13 +235,17 @@ def delete_rows(table: PartitionedTable, filter: Expr | str, options: CommitOpti
     condition = parse(filter) if isinstance(filter, str) else filter
 
     def once(whole: PartitionedTable) -> PartitionedTable:
-        gone = {
-            opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(whole, opened, condition)])
-            for opened in whole.open_all(whole.partitions(condition))
-        }
-        return commit_delta(whole, None, RowDelta(gone), options)
+        return commit_delta(whole, None, RowDelta(matching_rows(whole, condition)), options)
 
     return run_on_newest(table, options, once)
+
+
+def matching_rows(whole: PartitionedTable, filter: Expr) -> dict[str, UInt64Array]:
+    """The addresses of the rows for which `filter` is true, by object id of their partition."""
+    return {
+        opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(whole, opened, filter)])
+        for opened in whole.open_all(whole.partitions(filter))
+    }
 
 
 def update_rows(
