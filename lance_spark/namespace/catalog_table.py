@@ -36,6 +36,7 @@ from lance_spark.errors import (
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, StringMatch, StringMatchOp
 from lance_spark.namespace.catalog_entry import CatalogEntry
+from lance_spark.namespace.catalog_overwrite import CatalogOverwrite
 from lance_spark.namespace.catalog_rows import (
     ENTRY_COLUMNS,
     LOCATION,
@@ -45,13 +46,16 @@ from lance_spark.namespace.catalog_rows import (
     CatalogRows,
 )
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
+from lance_spark.schema.evolution import with_added
+from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import below
 from lance_spark.table.changes import update_metadata
 from lance_spark.table.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.field_ids import largest_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.operations import CommittableOperation, OperationKind, Overwrite
+from lance_spark.table.operations import CommittableOperation, OperationKind
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import OVERWRITE, plan_write
 from lance_spark.table.transaction import Transaction
@@ -197,12 +201,18 @@ class CatalogTable:
         return attempt()
 
     def replace_rows(
-        self, base: CatalogVersion, rows: pa.Table, properties: Mapping[str, str] | None = None
+        self,
+        base: CatalogVersion,
+        rows: pa.Table,
+        properties: Mapping[str, str] | None = None,
+        *,
+        changed_properties: Mapping[str, str | None] | None = None,
     ) -> Manifest:
-        """The version right after `base` that has `rows`, of the same columns, and no others.
+        """The version right after `base` that has `rows`, of the same columns and perhaps new ones, and no others.
 
         Args:
             properties: kept with the version.
+            changed_properties: of the root namespace, changed by the same version; None removes one.
 
         Raises:
             CommitConflictError: `base` is not the newest version any more. Nothing was changed.
@@ -213,10 +223,10 @@ class CatalogTable:
         plan = plan_write(before, source, mode=OVERWRITE)
         if before is not None:
             # The ids of the columns stay, so that what others keep by id still means the same column.
-            plan = replace(plan, schema=before.schema)
+            plan = replace(plan, schema=_with_new_columns(before, rows.schema))
         fragments = write_fragments(source.batches, self._table.store, plan.schema, file_version=plan.file_version)
         try:
-            operation = Overwrite(tuple(fragments), plan.schema)
+            operation = CatalogOverwrite(tuple(fragments), plan.schema, properties=changed_properties)
             transaction = Transaction.new(0 if before is None else before.version, operation, properties)
             new_table = NewTable(plan.file_version)
             return Commit(self._table.history, before, transaction, new_table, self._policy, _no_rebase).run()
@@ -225,6 +235,12 @@ class CatalogTable:
         except LanceError:
             remove_fragments(self._table.store, fragments)
             raise
+
+
+def _with_new_columns(before: Manifest, wanted: pa.Schema) -> LanceSchema:
+    known = set(before.schema.names())
+    new = pa.schema([column for column in wanted if column.name not in known])
+    return with_added(before.schema, new, largest_field_id(before) + 1).schema if len(new) else before.schema
 
 
 def equals(column: str, value: str) -> Expr:

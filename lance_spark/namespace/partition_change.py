@@ -129,15 +129,32 @@ class ChangeRows(PartitionChange):
         return commit_row_changes(table, base, self.gone, self.new, options)
 
 
+Step = Callable[[TableLocation, Manifest], Manifest]
+"""A new version of a partition's table from the one that is given; that one if nothing changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeTable(PartitionChange):
-    """Whatever `step` makes of the partition's table: compaction, other columns."""
+    """Whatever `step` makes of the partition's table. It must look for itself at what came after `base`."""
 
-    step: Callable[[TableLocation, Manifest], Manifest]
+    step: Step
 
     def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
         assert self.base is not None  # There is a table to change.
         return self.step(table, self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumns(PartitionChange):
+    """What `step` makes of whatever version readers see then; data files of a version that is given up go with it."""
+
+    step: Step
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        return self.step(table, table.history.load_latest().manifest)
+
+    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+        return replace(self, partition=other, base=base)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from lance_spark.errors import (
 from lance_spark.namespace.catalog_entry import NAMESPACE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
-from lance_spark.namespace.partition_change import DropPartition, PartitionChange
+from lance_spark.namespace.partition_change import ChangeColumns, DropPartition, PartitionChange, Step
 from lance_spark.namespace.partition_index import (
     READ_BRANCH,
     READ_TAG,
@@ -35,13 +35,14 @@ from lance_spark.namespace.partition_index import (
     PartitionPlace,
     rows_of,
 )
+from lance_spark.namespace.partition_spec import PartitionSpecs
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.conform import same_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.paths import TRANSACTIONS
+from lance_spark.table.paths import DATA, TRANSACTIONS
 from lance_spark.table.save import CommitOptions
 from lance_spark.table.tidy import delete_quietly
 
@@ -65,10 +66,19 @@ class _Done:
     table: TableLocation
     before: Manifest | None
     made: Manifest | None
+    removes_data: bool = False
+
+
+Check = Callable[[PartitionedTable], None]
+"""Looks at a version that came after the one that was read; raises a `CommitConflictError` if it stands against us."""
 
 
 def commit_changes(
-    base: PartitionedTable, changes: Sequence[PartitionChange], options: CommitOptions | None = None
+    base: PartitionedTable,
+    changes: Sequence[PartitionChange],
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
 ) -> PartitionedTable:
     """The version of the whole with all of `changes`; `base` if there are none.
 
@@ -77,6 +87,7 @@ def commit_changes(
     Args:
         base: the version that the changes were made for.
         changes: at most one for each partition.
+        check: asked for each newer version that the commit has to follow.
 
     Raises:
         CommitConflictError: what other writers have committed does not go together with a change. Nothing is visible.
@@ -85,8 +96,36 @@ def commit_changes(
     """
     if not changes:
         return base
-    options = options or CommitOptions()
-    commit = _PartitionedCommit(base, changes, options)
+    return _run(_PartitionedCommit(base, changes, options or CommitOptions(), check))
+
+
+def commit_specs(
+    base: PartitionedTable,
+    specs: PartitionSpecs,
+    options: CommitOptions | None = None,
+    *,
+    step: Step | None = None,
+    properties: Mapping[str, str | None] | None = None,
+) -> PartitionedTable:
+    """The version of the whole with other columns or another partition spec, and all of its partitions changed by it.
+
+    Partitions that other writers change meanwhile are changed anew, from what those have left.
+
+    Args:
+        base: the version that `specs` were made for.
+        step: what becomes of the table of each partition; None if nothing does.
+        properties: of the namespace, which change too.
+
+    Raises:
+        RetryableConflictError: another writer has changed columns or specs: begin again with the newest version.
+        CommitConflictError: other writers were always first. Nothing is visible.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing is visible.
+    """
+    return _run(_SpecsCommit(base, specs, step, dict(properties or {}), options or CommitOptions()))
+
+
+def _run(commit: _PartitionedCommit) -> PartitionedTable:
     try:
         return commit.run()
     except CommitStateUnknownError:
@@ -97,8 +136,15 @@ def commit_changes(
 
 
 class _PartitionedCommit:
-    def __init__(self, base: PartitionedTable, changes: Sequence[PartitionChange], options: CommitOptions) -> None:
+    def __init__(
+        self,
+        base: PartitionedTable,
+        changes: Sequence[PartitionChange],
+        options: CommitOptions,
+        check: Check | None = None,
+    ) -> None:
         self._base = base
+        self._check = check
         self._changes: dict[PartitionPlace, PartitionChange] = {change.partition.place: change for change in changes}
         if len(self._changes) < len(changes):
             raise InvalidInputError("a commit can change each partition once")
@@ -109,12 +155,18 @@ class _PartitionedCommit:
     def run(self) -> PartitionedTable:
         current = self._base
         for attempt in range(self._policy.max_attempts):
-            self._check_columns(current)
+            if attempt:
+                self._look_at(current)
+            self._choose(current)
             open_places = [place for place in self._changes if not self._is_done(place, current)]
             overlapped(lambda place, whole=current: self._do(place, whole), open_places, NUM_THREADS)  # type: ignore[misc]
-            rows = self._rows(current)
             try:
-                made = current.catalog.replace_rows(current.catalog_version, rows, self._options.all_properties())
+                made = current.catalog.replace_rows(
+                    current.catalog_version,
+                    self._rows(current),
+                    self._options.all_properties(),
+                    changed_properties=self._properties(current),
+                )
             except CommitStateUnknownError:
                 raise
             except CommitConflictError:
@@ -132,12 +184,22 @@ class _PartitionedCommit:
         for done in self._done.values():
             _withdraw(done)
 
-    def _check_columns(self, current: PartitionedTable) -> None:
+    def _choose(self, current: PartitionedTable) -> None:
+        """Decides which partitions of `current` change."""
+
+    def _properties(self, current: PartitionedTable) -> Mapping[str, str | None] | None:
+        """What becomes of the properties of the namespace."""
+        return None
+
+    def _look_at(self, current: PartitionedTable) -> None:
+        """Passes if ours may follow what others have committed."""
         if not same_columns(current.lance_schema, self._base.lance_schema):
             raise RetryableConflictError(
                 f"another writer has changed the columns of {current.root}. Read the table and run the operation again",
                 table_version=current.version,
             )
+        if self._check is not None:
+            self._check(current)
 
     def _is_done(self, place: PartitionPlace, current: PartitionedTable) -> bool:
         done = self._done.get(place)
@@ -167,7 +229,9 @@ class _PartitionedCommit:
         manifest = change.commit(whole, table, self._options)
         drops = isinstance(change, DropPartition)
         result = None if drops else _at(target, manifest, table.branch)
-        self._done[place] = _Done(seen, result, table, before, None if drops else manifest)
+        self._done[place] = _Done(
+            seen, result, table, before, None if drops else manifest, isinstance(change, ChangeColumns)
+        )
 
     def _rows(self, current: PartitionedTable) -> pa.Table:
         """All rows of `__manifest` as they are to be."""
@@ -181,6 +245,58 @@ class _PartitionedCommit:
         if changed:
             rows = _with_versions(rows, changed)
         return _with_partitions(rows, new)
+
+
+class _SpecsCommit(_PartitionedCommit):
+    """A change of columns or specs: all partitions change, those too that other writers bring in meanwhile."""
+
+    def __init__(
+        self,
+        base: PartitionedTable,
+        specs: PartitionSpecs,
+        step: Step | None,
+        properties: dict[str, str | None],
+        options: CommitOptions,
+    ) -> None:
+        super().__init__(base, [], options)
+        self._specs = specs
+        self._step = step
+        self._own_properties = properties
+
+    def _look_at(self, current: PartitionedTable) -> None:
+        if current.specs.to_metadata() != self._base.specs.to_metadata():
+            raise RetryableConflictError(
+                f"another writer has changed the columns or the partitioning of {current.root}. Read the table and run "
+                "the operation again",
+                table_version=current.version,
+            )
+
+    def _choose(self, current: PartitionedTable) -> None:
+        if self._step is None:
+            return
+        there = {partition.place: partition for partition in current.index.partitions}
+        for place in self._changes.keys() - there.keys():
+            del self._changes[place]
+            if place in self._done:
+                _withdraw(self._done.pop(place))
+        for place, partition in there.items():
+            if place not in self._changes:
+                self._changes[place] = ChangeColumns(partition, None, self._step)
+
+    def _properties(self, current: PartitionedTable) -> Mapping[str, str | None]:
+        known = current.properties
+        wanted = {**self._specs.to_metadata(), **self._own_properties}
+        return {key: value for key, value in wanted.items() if known.get(key) != value}
+
+    def _rows(self, current: PartitionedTable) -> pa.Table:
+        rows = super()._rows(current)
+        for column in self._specs.partition_columns():
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        namespace = self._specs.current.namespace
+        if self._specs.current.id != self._base.specs.current.id and namespace not in rows[OBJECT_ID].to_pylist():
+            rows = _with_rows(rows, [{OBJECT_ID: namespace, OBJECT_TYPE: NAMESPACE}])
+        return rows
 
 
 def _told(partition: Partition | None) -> tuple[object, ...] | None:
@@ -200,17 +316,32 @@ def _withdraw(done: _Done) -> None:
     """Removes a version and what only it names, but its data files, which are the caller's."""
     if done.made is None or (done.before is not None and done.made.version == done.before.version):
         return
-    manifests = done.table.history.manifests
+    history, manifests = done.table.history, done.table.history.manifests
+    files: set[str] = set()
     try:
-        manifests.withdraw(manifests.locate(done.made.version))
+        versions = [done.made.version]
+        if done.before is not None:
+            versions = list(history.versions_after(done.before.version, done.made.version))
+        for version in reversed(versions):
+            manifest = history.load(version).manifest
+            manifests.withdraw(manifests.locate(version))
+            files |= _own_files(manifest, done.removes_data)
+            if manifest.transaction_file:
+                files.add(f"{TRANSACTIONS}/{manifest.transaction_file}")
     except LanceError:
         # Nobody reads it; the clean-up of the namespace finds it again.
         return
-    kept = set() if done.before is None else _deletion_files(done.before)
-    for path in _deletion_files(done.made) - kept:
+    for path in files - (set() if done.before is None else _own_files(done.before, True)):
         delete_quietly(done.table.store, path)
-    if done.made.transaction_file:
-        delete_quietly(done.table.store, f"{TRANSACTIONS}/{done.made.transaction_file}")
+
+
+def _own_files(manifest: Manifest, with_data: bool) -> set[str]:
+    """Paths of deletion files and data files in the table's own root."""
+    found = _deletion_files(manifest)
+    if with_data:
+        for message in manifest.fragments.messages:
+            found.update(f"{DATA}/{file.path}" for file in message.files if not file.HasField("base_id"))
+    return found
 
 
 def _deletion_files(manifest: Manifest) -> set[str]:
@@ -251,9 +382,11 @@ def _with_partitions(rows: pa.Table, new: Sequence[Partition]) -> pa.Table:
         for row in rows_of(partition, known, rows.schema):
             known[str(row[OBJECT_ID])] = None
             added.append(row)
-    if not added:
-        return rows
-    columns = [pa.array([row[field.name] for row in added], field.type) for field in rows.schema]
+    return _with_rows(rows, added) if added else rows
+
+
+def _with_rows(rows: pa.Table, added: Sequence[Mapping[str, object]]) -> pa.Table:
+    columns = [pa.array([row.get(field.name) for row in added], field.type) for field in rows.schema]
     return pa.concat_tables([rows, pa.Table.from_arrays(columns, schema=rows.schema)])
 
 

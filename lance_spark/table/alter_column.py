@@ -97,32 +97,45 @@ def alter_column(
 
     def once(version: Manifest) -> Manifest:
         check_followable(version)
-        return commit_evolution(table, version, _conversion(table, version, change, dtype), options)
+        new_id = FieldId(next_field_id(table.history, version))
+        return commit_evolution(table, version, conversion(table, version, change, dtype, new_id), options)
 
     return run_on_newest(table, base, options_of(options).policy, once)
 
 
-def _conversion(table: TableLocation, base: Manifest, change: Alteration, dtype: pa.DataType) -> Evolution:
-    """The column under a new id, with its values converted."""
+def converted_schema(schema: LanceSchema, change: Alteration, dtype: pa.DataType, new_id: FieldId) -> LanceSchema:
+    """The schema with the column changed, of type `dtype` and under a new id.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: the name is taken, or the type does not hold all values.
+    """
+    old = evolution.field_at(schema, change.path)
+    check_widening(to_arrow_type(old), dtype, change.path)
+    return _with_field(change.of_schema(schema), old.id, _renumbered(dtype, new_id))
+
+
+def _renumbered(dtype: pa.DataType, new_id: FieldId) -> evolution.FieldChange:
+    model = from_arrow_field(pa.field("f", dtype), first_id=new_id)
+    return lambda field: dataclasses.replace(field, id=new_id, logical_type=model.logical_type, encoding=model.encoding)
+
+
+def conversion(
+    table: TableLocation, base: Manifest, change: Alteration, dtype: pa.DataType, new_id: FieldId
+) -> Evolution:
+    """The column under a new id, with its values converted. Raises as `alter_column`."""
     names = (change.path,) if change.path in base.schema.names() else parse_path(change.path)
     along = find(base.schema, names)
     old = along[-1]
     if any(node.logical_type == "map" for node in along[:-1]):
         raise InvalidInputError(f"{change.path!r} is in a map, whose parts cannot be converted on their own")
-    check_widening(to_arrow_type(old), dtype, change.path)
-    new_id = FieldId(next_field_id(table.history, base))
-    model = from_arrow_field(pa.field("f", dtype), first_id=new_id)
-
-    def converted(field: Field) -> Field:
-        return dataclasses.replace(field, id=new_id, logical_type=model.logical_type, encoding=model.encoding)
-
+    schema = converted_schema(base.schema, change, dtype, new_id)
     target = change.of_schema(base.schema)
     check_nulls(table, base, target)
     preserves = not forbids_more_nulls(base.schema, target)
     before = prune((along[0],), {old.id})[0]
     # Under the old name, as values are converted by name; what a file calls its columns is of no consequence.
-    after = prune(_with_field(base.schema, old.id, converted).fields, {new_id})[0]
-    schema = _with_field(target, old.id, converted)
+    after = prune(_with_field(base.schema, old.id, _renumbered(dtype, new_id)).fields, {new_id})[0]
     return Evolution(schema, _Converted(before, after), preserves_nullability=preserves)
 
 

@@ -233,7 +233,7 @@ def test_a_write_that_fails_at_the_last_step_leaves_nothing(
 ) -> None:
     before = files(root)
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StorageError("the store is down")
 
     monkeypatch.setattr(CatalogTable, "replace_rows", fails)
@@ -249,7 +249,7 @@ def test_a_delete_that_fails_at_the_last_step_leaves_nothing(
 ) -> None:
     before = files(root)
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StorageError("the store is down")
 
     monkeypatch.setattr(CatalogTable, "replace_rows", fails)
@@ -265,7 +265,7 @@ def test_a_writer_that_dies_before_the_last_step_is_not_seen(
     class Killed(BaseException):
         pass
 
-    def dies(*_: object) -> None:
+    def dies(*_: object, **__: object) -> None:
         raise Killed
 
     monkeypatch.setattr(CatalogTable, "replace_rows", dies)

@@ -1,0 +1,95 @@
+"""Another partitioning for rows to come (partitioning specification, "Partition Evolution").
+
+A new spec version, its columns in `__manifest` and its namespace ``v<N>`` come with one version of `__manifest`. Rows
+that are there stay where they are, and are read by the spec that they were written by. A write that has begun before
+may still land in the old spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.namespace.partition_commit import commit_specs
+from lance_spark.namespace.partition_field import PartitionField, partition_field
+from lance_spark.namespace.partition_save import PartitionBy, run_on_newest
+from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.table.save import CommitOptions
+
+
+def set_partitioning(
+    table: PartitionedTable, partition_by: Sequence[PartitionBy | PartitionField], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version whose new rows are partitioned by these fields; `table` if they are already.
+
+    A field that some version of the spec has had keeps the id that it had there, whatever id is given for it.
+
+    Raises:
+        InvalidInputError: a field does not fit the columns, or its id is another field's.
+        RetryableConflictError: another writer has changed columns or partitioning. Nothing was changed.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    fields = tuple(_field(table, item) for item in partition_by)
+    if fields == table.specs.current.fields:
+        return table
+    # Not run again after a lost race: what the other writer wanted may not go together with this.
+    return commit_specs(table, table.specs.with_spec(fields), options)
+
+
+def add_partition_field(
+    table: PartitionedTable, field: PartitionBy, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version whose new rows are partitioned by one field more, below the others. Raises as `set_partitioning`."""
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        known = whole.specs.current.fields
+        if _field(whole, field) in known:
+            raise InvalidInputError(f"{whole!r} is partitioned by {field.field_id!r} already")
+        return set_partitioning(whole, (*known, field), options)
+
+    return run_on_newest(table, options, once)
+
+
+def drop_partition_field(
+    table: PartitionedTable, field_id: str, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version whose new rows are not partitioned by a field any more.
+
+    Raises: NotFoundError for a field that the newest spec does not have, and as `set_partitioning`.
+    """
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        known = whole.specs.current.fields
+        place = _place(whole, field_id)
+        return set_partitioning(whole, (*known[:place], *known[place + 1 :]), options)
+
+    return run_on_newest(table, options, once)
+
+
+def replace_partition_field(
+    table: PartitionedTable, field_id: str, field: PartitionBy, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version whose new rows are partitioned by `field` where they were by another. Raises as the others."""
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        known = whole.specs.current.fields
+        place = _place(whole, field_id)
+        return set_partitioning(whole, (*known[:place], field, *known[place + 1 :]), options)
+
+    return run_on_newest(table, options, once)
+
+
+def _field(table: PartitionedTable, item: PartitionBy | PartitionField) -> PartitionField:
+    if isinstance(item, PartitionField):
+        return item
+    made = partition_field(item.field_id, table.lance_schema, item.sources, item.transform)
+    return table.specs.existing_field(made) or made
+
+
+def _place(table: PartitionedTable, field_id: str) -> int:
+    for place, field in enumerate(table.specs.current.fields):
+        if field.field_id == field_id:
+            return place
+    raise NotFoundError(f"{table!r} is not partitioned by {field_id!r}")
