@@ -101,7 +101,8 @@ def _values(rows: pa.Table, spec: PartitionSpec) -> pa.RecordBatch:
             raise CorruptFileError(f"__manifest has no column {field.column_name!r}, a field of spec {spec.id}")
         columns.append(rows[field.column_name].combine_chunks().cast(field.result_type))
     if not columns:
-        return pa.RecordBatch.from_pylist([{}] * rows.num_rows, schema=pa.schema([]))
+        # The one way to a batch of rows without columns.
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.num_rows, pa.struct([])))
     arrays = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.arrow_field for field in spec.fields]))
 
