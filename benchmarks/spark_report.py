@@ -1,0 +1,105 @@
+"""Numbers of the Spark benchmark: a table of ratios, JSON, and a plot (extra ``bench``)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One case: the seconds of every run, by format; none where the format failed."""
+
+    group: str
+    name: str
+    seconds: dict[str, list[float]]
+
+    def ratio(self, kind: str) -> float | None:
+        """How many times as fast as Spark's Parquet: medians; None where one of both failed."""
+        mine, parquet = self.seconds.get(kind), self.seconds.get("parquet")
+        return median(parquet) / median(mine) if mine and parquet else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """All timings and what they were taken under.
+
+    Attributes:
+        load: the machine's load averages before and after.
+    """
+
+    scale: str
+    rounds: int
+    load: tuple[float, float]
+    timings: list[Timing]
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Run:
+        document: dict[str, Any] = json.loads(path.read_text())
+        timings = [Timing(**timing) for timing in document.pop("timings")]
+        return cls(**{**document, "load": tuple(document["load"]), "timings": timings})
+
+
+def geometric_mean(ratios: Iterable[float | None]) -> float:
+    """Of the ratios that are there; NaN if none is."""
+    logs = [math.log(ratio) for ratio in ratios if ratio is not None]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def text(run: Run, kinds: tuple[str, ...]) -> str:
+    """The run as a table: medians in milliseconds, ratios to Parquet, geometric means of each group and of all."""
+    others = [kind for kind in kinds if kind != "parquet"]
+    head = f"{'':8}{'':24}" + "".join(f"{kind + ' ms':>17}" for kind in kinds)
+    lines = [head + "".join(f"{kind + ' x':>17}" for kind in others)]
+    for timing in run.timings:
+        taken = "".join(f"{_milliseconds(timing.seconds.get(kind)):>17}" for kind in kinds)
+        ratios = "".join(f"{_number(timing.ratio(kind)):>17}" for kind in others)
+        lines.append(f"{timing.group:8}{timing.name:24}{taken}{ratios}")
+    for group in [*dict.fromkeys(timing.group for timing in run.timings), "all"]:
+        chosen = [timing for timing in run.timings if group in ("all", timing.group)]
+        means = "".join(f"{geometric_mean(timing.ratio(kind) for timing in chosen):17.2f}" for kind in others)
+        lines.append(f"{group:8}{'geometric mean':24}{'':{17 * len(kinds)}}{means}")
+    load = f"load {run.load[0]:.1f} before, {run.load[1]:.1f} after"
+    return "\n".join([*lines, f"scale {run.scale}, median of {run.rounds} runs, x = times as fast as Parquet; {load}"])
+
+
+def plot(run: Run, kinds: tuple[str, ...], path: Path) -> None:
+    """Bars of the ratios, on a logarithmic axis; 1 is Spark's Parquet."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "lance-spark"
+    from matplotlib import pyplot
+
+    others = [kind for kind in kinds if kind != "parquet"]
+    figure, axes = pyplot.subplots(figsize=(12, 4.5), layout="constrained")
+    width = 0.8 / len(others)
+    for place, kind in enumerate(others):
+        ratios = [timing.ratio(kind) or math.nan for timing in run.timings]
+        mean = geometric_mean(timing.ratio(kind) for timing in run.timings)
+        positions = [number + place * width for number in range(len(ratios))]
+        axes.bar(positions, [ratio - 1 for ratio in ratios], width, bottom=1, label=f"{kind} (mean {mean:.2f})")
+    axes.set_yscale("log")
+    axes.axhline(1, color="black", linewidth=0.8)
+    names = [timing.name for timing in run.timings]
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
+    axes.set_ylabel("times as fast as Spark's Parquet")
+    axes.set_title(f"Scale {run.scale}, median of {run.rounds}, load {run.load[0]:.1f} to {run.load[1]:.1f}")
+    axes.legend()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _milliseconds(seconds: list[float] | None) -> str:
+    return f"{median(seconds) * 1000:.0f}" if seconds else "failed"
+
+
+def _number(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"

@@ -1,0 +1,159 @@
+"""Spark's own servers, as processes on loopback addresses: a standalone cluster, and a Connect server.
+
+All of it comes with the pip package of Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from tests.support.moto import free_port
+
+SPARK_HOME = Path(pyspark.__file__).parent
+WORKER_HOSTS = ("127.0.0.2", "127.0.0.3")
+ENVIRONMENT = {
+    **os.environ,
+    "SPARK_HOME": str(SPARK_HOME),
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+    "PYTHONPATH": str(Path(__file__).parents[1]),
+}
+_START_SECONDS = 120.0
+
+
+@contextmanager
+def standalone_cluster(folder: Path) -> Iterator[str]:
+    """URL of a master with two workers of one core each, which Spark takes for two hosts.
+
+    Speculative attempts only ever start on another host than the first one.
+    """
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    with ExitStack() as stack:
+        master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        log = stack.enter_context(_server(folder, "master", ["spark-class", *master]))
+        _wait_for(log, "I have been elected leader")
+        logs = []
+        for host in WORKER_HOSTS:
+            worker = [f"{deploy}.worker.Worker", "--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+            command = ["spark-class", *worker, "--work-dir", str(folder / f"work-{host}"), url]
+            logs.append(stack.enter_context(_server(folder, f"worker-{host}", command, SPARK_LOCAL_IP=host)))
+        for log in logs:
+            _wait_for(log, "Successfully registered with master")
+        yield url
+
+
+@contextmanager
+def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """URL of a Connect server that runs its tasks itself, started with `settings`."""
+    port = free_port()
+    own = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    options = [part for name, value in {**own, **settings}.items() for part in ("--conf", f"{name}={value}")]
+    command = ["spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += ["--master", "local[2]", *options, "spark-internal"]
+    with _server(folder, "connect", command, SPARK_LOCAL_IP="127.0.0.1") as log:
+        _wait_for(log, f":{port}", port)
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def _server(folder: Path, name: str, command: list[str], **environment: str) -> Iterator[Path]:
+    """Runs one of Spark's programs, in a process group of its own; its log."""
+    log = folder / f"{name}.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [str(SPARK_HOME / "bin" / command[0]), *command[1:]],
+            stdout=out,
+            stderr=out,
+            cwd=folder,
+            env={**ENVIRONMENT, **environment},
+            start_new_session=True,
+        )
+    try:
+        yield log
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(30)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _wait_for(log: Path, words: str, port: int | None = None) -> None:
+    """Until the log says `words`, or something listens on `port`."""
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if words in log.read_text(errors="replace") or (port is not None and _listens(port)):
+            return
+        time.sleep(0.3)
+    end = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+    raise RuntimeError(f"{log.stem} did not get ready: {end}")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def run_driver(script: str, *arguments: str, folder: Path) -> str:
+    """What a driver program prints; a Python process holds one Spark, so each runs in its own.
+
+    Raises:
+        AssertionError: it failed.
+    """
+    process = start_driver(script, *arguments, folder=folder)
+    return finish_driver(process)
+
+
+def start_driver(script: str, *arguments: str, folder: Path) -> subprocess.Popen[str]:
+    """A driver program that runs."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**ENVIRONMENT, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+
+
+def finish_driver(process: subprocess.Popen[str]) -> str:
+    """What a driver program has printed when it ends.
+
+    Raises:
+        AssertionError: it failed.
+    """
+    try:
+        printed, errors = process.communicate(timeout=400)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors[-6000:]
+    return printed
