@@ -20,8 +20,8 @@ from lance_spark.schema import logical_type as lt
 from lance_spark.schema.extension import EXTENSION_NAME, storage, text_metadata
 from lance_spark.schema.field import MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema, is_set
 
-_PRIMARY_KEY = "lance-schema:unenforced-primary-key"
-_PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 _CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
 
 _PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3  # lance.file.Encoding
@@ -208,7 +208,7 @@ def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int
     if depth > MAX_DEPTH:
         raise InvalidInputError(f"{path.partition('.')[0]!r} nests deeper than {MAX_DEPTH} fields")
     dtype, metadata = storage(field)
-    position = _position(metadata, _PRIMARY_KEY_POSITION)
+    position = _position(metadata, PRIMARY_KEY_POSITION)
     field_id = FieldId(next(ids))
     return Field(
         name=field.name,
@@ -222,7 +222,7 @@ def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int
         encoding=_wire_encoding(dtype),
         dictionary=DictionaryLocation(0, 0) if pt.is_dictionary(dtype) else None,
         extension_name=metadata.get(EXTENSION_NAME, b"").decode(),
-        unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
+        unenforced_primary_key=is_set(metadata, PRIMARY_KEY) or position is not None,
         unenforced_primary_key_position=position or 0,
         unenforced_clustering_key_position=_position(metadata, _CLUSTERING_KEY_POSITION) or 0,
     )
@@ -234,11 +234,11 @@ def with_metadata(field: Field, metadata: Mapping[str, bytes]) -> Field:
     field = replace(field, metadata=metadata)
     if EXTENSION_NAME in changed:
         field = replace(field, extension_name=metadata.get(EXTENSION_NAME, b"").decode("utf-8", "replace"))
-    if changed & {_PRIMARY_KEY, _PRIMARY_KEY_POSITION}:
-        position = _position(metadata, _PRIMARY_KEY_POSITION)
+    if changed & {PRIMARY_KEY, PRIMARY_KEY_POSITION}:
+        position = _position(metadata, PRIMARY_KEY_POSITION)
         field = replace(
             field,
-            unenforced_primary_key=is_set(metadata, _PRIMARY_KEY) or position is not None,
+            unenforced_primary_key=is_set(metadata, PRIMARY_KEY) or position is not None,
             unenforced_primary_key_position=position or 0,
         )
     if _CLUSTERING_KEY_POSITION in changed:

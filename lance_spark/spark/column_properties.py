@@ -86,6 +86,11 @@ def split_name(option: str) -> tuple[str, str] | None:
     return None
 
 
+def metadata_key(name: str) -> str | None:
+    """The entry of a field's metadata that says the property `name`; None for one that shapes the type."""
+    return _ENCODING_KEYS.get(name)
+
+
 def apply(properties: Properties, schema: pa.Schema) -> pa.Schema:
     """`schema` with its columns as `properties` ask for.
 

@@ -54,7 +54,9 @@ def to_spark_schema(schema: pa.Schema) -> st.StructType:
 
 
 def _spark_field(field: pa.Field, path: str) -> st.StructField:
-    return st.StructField(field.name, _spark_type(field.type, f"{path}{field.name}"), field.nullable)
+    comment = (field.metadata or {}).get(b"comment")
+    metadata = {} if comment is None else {"comment": comment.decode("utf-8", "replace")}
+    return st.StructField(field.name, _spark_type(field.type, f"{path}{field.name}"), field.nullable, metadata)
 
 
 def _spark_type(dtype: pa.DataType, path: str) -> st.DataType:
@@ -89,6 +91,22 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
         f"column {path} has type {dtype}, for which Spark has none; choose other columns by option 'columns'",
         feature=f"type {dtype} in Spark",
     )
+
+
+def is_same_for_spark(one: pa.DataType, other: pa.DataType) -> bool:
+    """True if Spark has the same type for both."""
+    return _spark_type(one, "").simpleString() == _spark_type(other, "").simpleString()
+
+
+def with_comments(schema: pa.Schema, columns: st.StructType) -> pa.Schema:
+    """`schema` with the comments of columns of the same names."""
+    comments = {field.name: field.metadata.get("comment") for field in columns.fields}
+    fields = []
+    for field in schema:
+        comment = comments.get(field.name)
+        entries = {**(field.metadata or {}), b"comment": comment.encode()} if comment else field.metadata
+        fields.append(field.with_metadata(entries))
+    return pa.schema(fields, metadata=schema.metadata)
 
 
 def is_lossless(dtype: pa.DataType) -> bool:

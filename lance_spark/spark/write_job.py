@@ -18,7 +18,7 @@ from lance_spark.errors import CommitStateUnknownError, LanceError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.spark.types import from_spark_batch, table_types, with_comments
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.delete import matching_rows
 from lance_spark.table.fragment import DataFragment
@@ -31,6 +31,7 @@ from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import (
     APPEND,
     CREATE,
+    OVERWRITE,
     CommitOptions,
     WritePlan,
     commit_overwrite,
@@ -97,7 +98,7 @@ class WriteJob:
         """
         known = None if base is None or mode == CREATE else to_arrow_schema(base.schema)
         types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), known, options.column_properties)
-        source = RowSource(types, iter(()))
+        source = RowSource(with_comments(types, columns) if mode in (CREATE, OVERWRITE) else types, iter(()))
         # What goes into the table's own columns is planned as an append.
         planned = APPEND if mode in (TRUNCATE, REPLACE_WHERE) else mode
         evolves = options.merge_schema and mode == APPEND and base is not None

@@ -74,6 +74,19 @@ def update_config(
     return _commit(table, base, UpdateConfig(config=_update_of(entries)), policy)
 
 
+def update_properties(
+    table: TableLocation,
+    base: Manifest,
+    config: Mapping[str, str | None],
+    fields: Mapping[FieldId, Mapping[str, str | None]],
+    policy: RetryPolicy | None = None,
+) -> Manifest:
+    """As `update_config`, together with entries of metadata of fields, by their ids."""
+    updates = {number: _update_of(entries) for number, entries in fields.items()}
+    update = UpdateConfig(config=_update_of(config) if config else None, field_metadata=MappingProxyType(updates))
+    return _commit(table, base, update, policy)
+
+
 def update_metadata(
     table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
 ) -> Manifest:

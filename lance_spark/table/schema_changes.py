@@ -50,7 +50,7 @@ def drop_columns(
         stand_ins = StandIns(version.schema, schema)
         if any(stand_ins.columns_of(message) for message in version.fragments.messages):
             return commit_evolution(table, version, Evolution(schema, stand_ins), options)
-        return _project_once(table, version, schema, options)
+        return project_once(table, version, schema, options)
 
     return run_on_newest(table, base, options.policy, once)
 
@@ -90,12 +90,13 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
         if schema == version.schema:
             return version
         check_nulls(table, version, schema)
-        return _project_once(table, version, schema, options)
+        return project_once(table, version, schema, options)
 
     return run_on_newest(table, base, options.policy, once)
 
 
-def _project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:
+def project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:
+    """The version right after `base` with `schema`, whose fields are among those of `base`. Raises as `Commit.run`."""
     operation = Project(schema.fields, not forbids_more_nulls(base.schema, schema))
     transaction = Transaction.new(base.version, operation, options.all_properties())
     new_table = NewTable(data_format(base) or FileVersion.V2_2)

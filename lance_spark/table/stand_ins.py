@@ -41,7 +41,8 @@ class StandIns:
         held = {field_id for file in message.files for field_id in file.fields if field_id >= 0}
         needed = {leaf.id for field in self._fields for leaf in _lost(field, self._known, held)}
         if not needed and not any(_holds(field, held) for field in self._fields):
-            needed = {_first_leaf(self._fields[0]).id}
+            known = next(field for field in self._fields if field.id in self._tops)
+            needed = {_first_leaf(known).id}
         return prune(self._fields, needed) if needed else ()
 
     def __call__(self, fragment: DataFragment, bases: Bases) -> NewColumns | None:
@@ -60,7 +61,7 @@ class StandIns:
 
 def _lost(field: Field, before: Mapping[FieldId, Field], held: Collection[int]) -> Iterator[Field]:
     """For each field of several parts that nothing tells of any more one of its leaves."""
-    if is_leaf(field):
+    if is_leaf(field) or field.id not in before:
         return
     if _holds(before[field.id], held) and not _holds(field, held):
         yield _first_leaf(field)

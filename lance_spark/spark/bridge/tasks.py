@@ -72,6 +72,11 @@ class WriteTask:
         yield pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(output)], pa.binary())})
 
 
+def messages(results: Iterable[bytes]) -> pa.RecordBatch:
+    """What a task tells the driver, one row a result."""
+    return pa.RecordBatch.from_pydict({"message": pa.array(list(results), pa.binary())})
+
+
 def command(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], returns: StructType) -> bytes:
     """`function` as Spark's Python workers read it."""
     return pickle.dumps((function, returns))

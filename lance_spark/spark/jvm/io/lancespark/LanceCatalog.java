@@ -3,6 +3,7 @@ package io.lancespark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -24,10 +26,11 @@ import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The catalog of Lance tables: names below a root, and tables by path. Python keeps the names. */
-public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog {
+public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog {
   private String name;
   private LanceTables tables;
 
@@ -277,6 +280,26 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
     UnboundFunction found = isOurs ? LanceFunctions.find(identifier.name()) : null;
     if (found == null) {
       throw new NoSuchFunctionException(identifier);
+    }
+    return found;
+  }
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    if (namespace.length > 1 || (namespace.length == 1 && !namespace[0].equals(LanceProcedure.NAMESPACE))) {
+      return new Identifier[0];
+    }
+    String[] system = {LanceProcedure.NAMESPACE};
+    return LanceProcedure.names().stream().map(each -> Identifier.of(system, each)).toArray(Identifier[]::new);
+  }
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier identifier) {
+    String[] namespace = identifier.namespace();
+    boolean isOurs = namespace.length == 1 && namespace[0].equalsIgnoreCase(LanceProcedure.NAMESPACE);
+    UnboundProcedure found = isOurs ? LanceProcedure.find(tables, identifier.name().toLowerCase(Locale.ROOT)) : null;
+    if (found == null) {
+      throw new IllegalArgumentException("there is no procedure " + identifier);
     }
     return found;
   }

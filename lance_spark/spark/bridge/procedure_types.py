@@ -1,0 +1,167 @@
+"""What a procedure is: its parameters, and what it may ask the JVM to run for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.partitioned_table import is_partitioned_table
+from lance_spark.schema.projection import parse_path
+from lance_spark.spark.bridge.handles import CatalogSettings, TableHandle
+from lance_spark.spark.bridge.local_rows import LocalRows
+from lance_spark.spark.bridge.places import TableName, find
+from lance_spark.table.dataset import Dataset
+
+TEXT, WHOLE, FLAG, NUMBER, TEXTS = StringType(), LongType(), BooleanType(), DoubleType(), ArrayType(StringType())
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter; one that is not required is null if it is left out."""
+
+    name: str
+    type: DataType
+    comment: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call, each as a list of texts."""
+
+    values: Mapping[str, tuple[str, ...] | None]
+
+    def text(self, name: str) -> str | None:
+        """One text, None if it was left out."""
+        given = self.values.get(name)
+        return None if given is None else given[0]
+
+    def required(self, name: str) -> str:
+        """One text.
+
+        Raises:
+            InvalidInputError: it is null or empty.
+        """
+        given = self.text(name)
+        if not given:
+            raise InvalidInputError(f"parameter {name} is empty")
+        return given
+
+    def whole(self, name: str) -> int | None:
+        """A whole number."""
+        given = self.text(name)
+        return None if given is None else int(given)
+
+    def number(self, name: str) -> float | None:
+        """A number."""
+        given = self.text(name)
+        return None if given is None else float(given)
+
+    def flag(self, name: str) -> bool | None:
+        """True or false."""
+        given = self.text(name)
+        return None if given is None else given == "true"
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts, empty if it was left out."""
+        return self.values.get(name) or ()
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One call of a procedure."""
+
+    catalog: CatalogSettings
+    arguments: Arguments
+
+    def dataset(self) -> Dataset:
+        """The newest version of the table that the parameter `table` names.
+
+        Raises:
+            NotFoundError: there is none.
+            UnsupportedFeatureError: it is a partitioned one.
+        """
+        name = self.arguments.required("table")
+        place = find(self.table_name(name))
+        newest = None if place is None else place.location().latest()
+        if place is None or newest is None:
+            if place is not None and is_partitioned_table(place.uri, place.storage_options):
+                raise UnsupportedFeatureError(
+                    f"{name} is a partitioned table, which this procedure does not take", feature="partitioned table"
+                )
+            raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
+        return Dataset(place.location(), newest)
+
+    def table_name(self, text: str) -> TableName:
+        """A name as a statement writes it, with or without the catalog; or a path."""
+        if "/" in text and "`" not in text:
+            return TableName(self.catalog, (), text)
+        parts = parse_path(text)
+        if len(parts) > 1 and parts[0] == self.catalog.name:
+            parts = parts[1:]
+        return TableName(self.catalog, parts[:-1], parts[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """A Spark job: `function` is called with each of `work`.
+
+    Attributes:
+        state: what `Procedure.finish` needs to know beside the results.
+    """
+
+    function: Callable[..., object]
+    work: Sequence[bytes]
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A Spark job over the rows of a query; its function is planned when its columns are known."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """What becomes of the rows of a query: `function` sees those of one partition."""
+
+    function: Callable[..., object]
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The query of a procedure, analysed.
+
+    Attributes:
+        columns: of its rows.
+        tables: the versions of Lance tables that it reads.
+    """
+
+    columns: StructType
+    tables: tuple[TableHandle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure. It answers at once, or by a job whose results `finish` gets, in no order.
+
+    Attributes:
+        plan: of procedures that ask for a `Query`.
+        abort: removes what tasks have left of a job that failed.
+    """
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    call: Callable[[Invocation], LocalRows | Tasks | Query]
+    plan: Callable[[Invocation, Source], QueryPlan] | None = None
+    finish: Callable[[bytes, Sequence[bytes]], LocalRows] | None = None
+    abort: Callable[[bytes], None] | None = None
+
+
+TABLE = Parameter("table", TEXT, "name of the table in this catalog, or its path", required=True)

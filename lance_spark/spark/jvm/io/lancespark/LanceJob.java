@@ -1,0 +1,90 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** A Spark job of a procedure: a Python function over pieces of work or the rows of a query, messages out. */
+final class LanceJob {
+  private LanceJob() {}
+
+  /** The messages of a task for each piece of work. */
+  static List<byte[]> run(byte[] command, List<byte[]> work) {
+    LanceRunner runner = new LanceRunner(command, LanceInputPartition.SCHEMA);
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(SparkSession.active().sparkContext());
+    return context.parallelize(work, work.size()).mapPartitions(new OverWork(runner)).collect();
+  }
+
+  /** A query whose rows a function is to get, a partition at a time. */
+  static final class Query {
+    private final Dataset<Row> rows;
+
+    @SuppressWarnings("unchecked")
+    Query(String text) {
+      this.rows = (Dataset<Row>) SparkSession.active().sql(text);
+    }
+
+    StructType schema() {
+      return rows.schema();
+    }
+
+    /** The versions of Lance tables that it reads. */
+    ArrayNode tables() {
+      ArrayNode handles = Json.array();
+      for (LogicalPlan leaf : CollectionConverters.asJava(rows.queryExecution().analyzed().collectLeaves())) {
+        if (leaf instanceof DataSourceV2Relation relation && relation.table() instanceof LanceTable table) {
+          handles.add(table.handle());
+        }
+      }
+      return handles;
+    }
+
+    /** The messages of the tasks that got rows. */
+    List<byte[]> run(byte[] command) {
+      LanceRunner runner = new LanceRunner(command, schema());
+      return rows.queryExecution().toRdd().toJavaRDD().mapPartitions(new OverRows(runner)).collect();
+    }
+  }
+
+  private record OverWork(LanceRunner runner) implements FlatMapFunction<Iterator<byte[]>, byte[]>, Serializable {
+    @Override
+    public Iterator<byte[]> call(Iterator<byte[]> work) {
+      List<InternalRow> rows = new ArrayList<>();
+      work.forEachRemaining(item -> rows.add(new GenericInternalRow(new Object[] {item})));
+      return messages(runner.run(rows.iterator()));
+    }
+  }
+
+  private record OverRows(LanceRunner runner) implements FlatMapFunction<Iterator<InternalRow>, byte[]>, Serializable {
+    @Override
+    public Iterator<byte[]> call(Iterator<InternalRow> rows) {
+      return rows.hasNext() ? messages(runner.run(rows)) : Collections.emptyIterator();
+    }
+  }
+
+  private static Iterator<byte[]> messages(Iterator<ColumnarBatch> batches) {
+    List<byte[]> messages = new ArrayList<>();
+    while (batches.hasNext()) {
+      ColumnarBatch batch = batches.next();
+      for (int row = 0; row < batch.numRows(); row++) {
+        messages.add(batch.column(0).getBinary(row));
+      }
+    }
+    return messages.iterator();
+  }
+}

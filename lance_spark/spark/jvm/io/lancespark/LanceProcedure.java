@@ -1,0 +1,155 @@
+package io.lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/** A procedure of the catalog's namespace {@code system}, as Python describes it. */
+final class LanceProcedure implements UnboundProcedure, BoundProcedure {
+  /** The namespace of all procedures. */
+  static final String NAMESPACE = "system";
+
+  private final LanceTables tables;
+  private final String name;
+  private final String description;
+  private final ProcedureParameter[] parameters;
+
+  private LanceProcedure(LanceTables tables, String name, JsonNode described) {
+    this.tables = tables;
+    this.name = name;
+    this.description = described.get("description").asText();
+    JsonNode list = described.get("parameters");
+    this.parameters = new ProcedureParameter[list.size()];
+    for (int index = 0; index < parameters.length; index++) {
+      parameters[index] = parameter(list.get(index));
+    }
+  }
+
+  /** The procedure, null if there is none. */
+  static LanceProcedure find(LanceTables tables, String name) {
+    JsonNode described = describe(name);
+    return described.get("found").asBoolean() ? new LanceProcedure(tables, name, described) : null;
+  }
+
+  static List<String> names() {
+    List<String> names = new ArrayList<>();
+    describe("").get("names").forEach(name -> names.add(name.asText()));
+    return names;
+  }
+
+  private static JsonNode describe(String name) {
+    ObjectNode request = Json.object();
+    request.put("name", name);
+    return LancePy.call("procedure.describe", request).body();
+  }
+
+  private static ProcedureParameter parameter(JsonNode described) {
+    ProcedureParameter.Builder builder =
+        ProcedureParameter.in(described.get("name").asText(), Json.type(described.get("type")));
+    builder.comment(described.get("comment").asText());
+    if (!described.get("required").asBoolean()) {
+      builder.defaultValue("NULL");
+    }
+    return builder.build();
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public String description() {
+    return description;
+  }
+
+  @Override
+  public BoundProcedure bind(StructType types) {
+    return this;
+  }
+
+  @Override
+  public ProcedureParameter[] parameters() {
+    return parameters;
+  }
+
+  @Override
+  public boolean isDeterministic() {
+    return false;
+  }
+
+  @Override
+  public Iterator<Scan> call(InternalRow arguments) {
+    ObjectNode request = tables.request();
+    request.put("name", name);
+    ObjectNode given = request.putObject("arguments");
+    for (int index = 0; index < parameters.length; index++) {
+      given.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
+    }
+    LancePy.Reply reply = LancePy.call("procedure.call", request);
+    JsonNode result =
+        switch (reply.body().get("step").asText()) {
+          case "tasks" -> afterTasks(request, reply.attachments());
+          case "query" -> afterQuery(request, reply.body().get("query").asText());
+          default -> reply.body().get("result");
+        };
+    return List.<Scan>of(new LanceLocalRows(name, result)).iterator();
+  }
+
+  private static JsonNode argument(InternalRow arguments, int index, DataType type) {
+    if (arguments.isNullAt(index)) {
+      return null;
+    }
+    ArrayNode texts = Json.array();
+    if (type instanceof ArrayType array) {
+      ArrayData items = arguments.getArray(index);
+      for (int place = 0; place < items.numElements(); place++) {
+        texts.add(items.isNullAt(place) ? null : items.get(place, array.elementType()).toString());
+      }
+    } else {
+      texts.add(arguments.get(index, type).toString());
+    }
+    return texts;
+  }
+
+  private JsonNode afterTasks(ObjectNode request, List<byte[]> job) {
+    byte[] state = job.get(1);
+    return finish(request, state, () -> LanceJob.run(job.get(0), job.subList(2, job.size())));
+  }
+
+  private JsonNode afterQuery(ObjectNode request, String text) {
+    LanceJob.Query query = new LanceJob.Query(text);
+    request.set("columns", Json.type(query.schema()));
+    request.set("tables", query.tables());
+    List<byte[]> planned = LancePy.call("procedure.plan", request).attachments();
+    return finish(request, planned.get(1), () -> query.run(planned.get(0)));
+  }
+
+  private interface Job {
+    List<byte[]> run();
+  }
+
+  private JsonNode finish(ObjectNode request, byte[] state, Job job) {
+    List<byte[]> attachments = new ArrayList<>();
+    attachments.add(state);
+    try {
+      attachments.addAll(job.run());
+    } catch (RuntimeException error) {
+      LancePy.call("procedure.abort", request, attachments);
+      throw error;
+    }
+    return LancePy.call("procedure.finish", request, attachments).body();
+  }
+}

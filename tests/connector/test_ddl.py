@@ -1,0 +1,175 @@
+"""ALTER TABLE and what shows tables: one version a statement, as the reference library sees it."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """A table of two rows; its version is 2."""
+    namespace = f"lance.ddl_{abs(hash(request.node.name)) % 10**8}"
+    spark.sql(f"CREATE NAMESPACE {namespace}")
+    name = f"{namespace}.t"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'the key', small INT, "
+        "point STRUCT<x: INT, y: INT>, items ARRAY<STRUCT<a: INT>>) USING lance COMMENT 'a table'"
+    )
+    spark.sql(
+        f"INSERT INTO {name} VALUES (1, 10, struct(1, 2), array(struct(5))), (2, NULL, NULL, array(struct(6), NULL))"
+    )
+    return name
+
+
+def location(spark: SparkSession, table: str) -> str:
+    rows = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()
+    return str(rows[0].data_type)
+
+
+def dataset(spark: SparkSession, table: str) -> lance.LanceDataset:
+    return lance.dataset(location(spark, table))
+
+
+def comments(spark: SparkSession, table: str) -> dict[str, str | None]:
+    return {row.col_name: row.comment for row in spark.sql(f"DESCRIBE {table}").collect()}
+
+
+def test_columns_that_are_added_are_null(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} ADD COLUMNS (name STRING COMMENT 'a name' FIRST, extra DOUBLE AFTER small)")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN point.z STRING AFTER x")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN items.element.b BIGINT")
+    now = dataset(spark, table)
+    assert now.version == 5
+    assert now.schema.names == ["name", "id", "small", "extra", "point", "items"]
+    assert [field.name for field in now.schema.field("point").type] == ["x", "z", "y"]
+    assert now.to_table().to_pylist() == [
+        {"name": None, "id": 1, "small": 10, "extra": None, "point": {"x": 1, "z": None, "y": 2},
+         "items": [{"a": 5, "b": None}]},
+        {"name": None, "id": 2, "small": None, "extra": None, "point": None, "items": [{"a": 6, "b": None}, None]},
+    ]  # fmt: skip
+    assert comments(spark, table)["name"] == "a name"
+    spark.sql(f"INSERT INTO {table} VALUES ('n', 3, 1, 0.5, struct(7, 'z', 8), array(struct(1, 2)))")
+    rows = [tuple(row) for row in spark.sql(f"SELECT name, extra, point.z, items FROM {table} ORDER BY id").collect()]
+    assert rows == [
+        (None, None, None, [(5, None)]),
+        (None, None, None, [(6, None), None]),
+        ("n", 0.5, "z", [(1, 2)]),
+    ]
+    with pytest.raises(AnalysisException, match=r"FIELD_ALREADY_EXISTS|FIELDS_ALREADY_EXISTS"):
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN name STRING")
+    with pytest.raises(AnalysisException, match="NOT NULL"):
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN never INT NOT NULL")
+    assert dataset(spark, table).version == 6
+
+
+def test_columns_are_dropped_and_renamed_in_place(spark: SparkSession, table: str) -> None:
+    files = [file.path for fragment in dataset(spark, table).get_fragments() for file in fragment.data_files()]
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN small TO tiny")
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN point.y TO why")
+    spark.sql(f"ALTER TABLE {table} DROP COLUMNS (point.x, items)")
+    now = dataset(spark, table)
+    assert now.version == 5
+    assert now.to_table().to_pylist() == [
+        {"id": 1, "tiny": 10, "point": {"why": 2}},
+        {"id": 2, "tiny": None, "point": None},
+    ]
+    assert [file.path for fragment in now.get_fragments() for file in fragment.data_files()] == files
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN IF EXISTS missing")
+    assert dataset(spark, table).version == 5
+    with pytest.raises(AnalysisException, match=r"FIELD_NOT_FOUND|UNRESOLVED_COLUMN"):
+        spark.sql(f"ALTER TABLE {table} DROP COLUMN missing")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN items STRING")
+    assert [row.items for row in spark.table(table).collect()] == [None, None]
+
+
+def test_a_column_gets_a_wider_type(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE BIGINT")
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN point.x TYPE BIGINT")
+    now = dataset(spark, table)
+    assert now.version == 4
+    assert now.schema.field("small").type == pa.int64()
+    assert now.to_table(columns=["small", "point"]).to_pylist() == [
+        {"small": 10, "point": {"x": 1, "y": 2}},
+        {"small": None, "point": None},
+    ]
+    assert [tuple(row) for row in spark.sql(f"SELECT small, point.x FROM {table} ORDER BY id").collect()] == [
+        (10, 1),
+        (None, None),
+    ]
+    with pytest.raises(AnalysisException, match=r"NOT_SUPPORTED_CHANGE_COLUMN|cannot"):
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE INT")
+
+
+def test_nullability_comment_and_order(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN id DROP NOT NULL")
+    assert dataset(spark, table).schema.field("id").nullable
+    with pytest.raises(AnalysisException, match="Cannot change nullable column to non-nullable"):
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN id SET NOT NULL")
+    assert comments(spark, table)["id"] == "the key"
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN id COMMENT 'another', small COMMENT 'small one'")
+    assert comments(spark, table)["id"] == "another"
+    assert dataset(spark, table).schema.field("small").metadata[b"comment"] == b"small one"
+    assert dataset(spark, table).version == 4
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN id AFTER small")
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN point.y FIRST")
+    now = dataset(spark, table)
+    assert now.schema.names == ["small", "id", "point", "items"]
+    assert now.to_table(columns=["point"]).to_pylist()[0] == {"point": {"y": 2, "x": 1}}
+    assert spark.table(table).select("point.*").first().asDict() == {"y": 2, "x": 1}
+    assert now.version == 6
+
+
+def test_properties_are_config(spark: SparkSession, table: str) -> None:
+    def shown() -> dict[str, str]:
+        return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('team' = 'blue', 'lance.auto_cleanup.interval' = '20')")
+    now = dataset(spark, table)
+    assert (now.version, now.config()["team"], shown()["team"]) == (3, "blue", "blue")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('team' = 'blue')")
+    assert dataset(spark, table).version == 3
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('team', 'lance.auto_cleanup.interval')")
+    assert dataset(spark, table).version == 4
+    assert "team" not in dataset(spark, table).config()
+    assert "team" not in shown()
+    spark.sql(f"COMMENT ON TABLE {table} IS 'better'")
+    assert dataset(spark, table).config()["comment"] == "better"
+    assert dataset(spark, table).version == 5
+
+
+def test_properties_of_columns_are_their_metadata(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('small.lance.compression' = 'zstd')")
+    now = dataset(spark, table)
+    assert now.schema.field("small").metadata == {b"lance-encoding:compression": b"zstd"}
+    assert now.version == 3
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('small.lance.compression')")
+    assert not dataset(spark, table).schema.field("small").metadata
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('vec.arrow.fixed-size-list.size' = '3')")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN vec ARRAY<FLOAT>")
+    assert dataset(spark, table).schema.field("vec").type == pa.list_(pa.float32(), 3)
+    with pytest.raises(AnalysisException, match="new columns only"):
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('vec.arrow.fixed-size-list.size' = '4')")
+
+
+def test_a_table_gets_another_name(spark: SparkSession, table: str) -> None:
+    rows = spark.table(table).orderBy("id").collect()
+    spark.sql(f"ALTER TABLE {table} RENAME TO {table.removeprefix('lance.')}_new")
+    assert spark.table(f"{table}_new").orderBy("id").collect() == rows
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table(table)
+
+
+def test_show_create_table_makes_the_same_table(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('team' = 'blue')")
+    text = spark.sql(f"SHOW CREATE TABLE {table}").first().createtab_stmt
+    assert "USING lance" in text
+    for part in ("'team' = 'blue'", "COMMENT 'a table'", "COMMENT 'the key'"):
+        assert part in text, text
+    again = "\n".join(line for line in text.splitlines() if not line.startswith("LOCATION"))
+    spark.sql(again.replace(table.removeprefix("lance."), table.removeprefix("lance.") + "_again"))
+    assert dataset(spark, f"{table}_again").schema == dataset(spark, table).schema
+    assert dataset(spark, f"{table}_again").config() == dataset(spark, table).config()

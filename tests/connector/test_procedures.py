@@ -1,0 +1,138 @@
+"""CALL lance.system.*: maintenance, versions, tags, branches, columns from views."""
+
+from __future__ import annotations
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Row, SparkSession
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """Ten rows in five fragments, version 6; its name without the catalog's."""
+    namespace = f"proc_{abs(hash(request.node.name)) % 10**8}"
+    spark.sql(f"CREATE NAMESPACE lance.{namespace}")
+    name = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE lance.{name} (id BIGINT NOT NULL, name STRING) USING lance")
+    for start in range(0, 10, 2):
+        rows = spark.range(start, start + 2, numPartitions=1).selectExpr("id", "concat('n', id) AS name")
+        rows.writeTo(f"lance.{name}").append()
+    return name
+
+
+def dataset(spark: SparkSession, table: str) -> lance.LanceDataset:
+    rows = spark.sql(f"DESCRIBE EXTENDED lance.{table}").where("col_name = 'Location'").collect()
+    return lance.dataset(rows[0].data_type)
+
+
+def call(spark: SparkSession, text: str) -> list[Row]:
+    return spark.sql(f"CALL lance.system.{text}").collect()
+
+
+def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table: str) -> None:
+    before = dataset(spark, table).to_table().to_pylist()
+    (row,) = call(spark, f"optimize(table => '{table}', target_rows_per_fragment => 4)")
+    now = dataset(spark, table)
+    assert (row.version, now.version) == (7, 7)
+    assert (row.fragments_removed, row.fragments_added, len(now.get_fragments())) == (5, 2, 2)
+    assert now.to_table().to_pylist() == before
+    (row,) = call(spark, f"optimize('{table}', 4)")
+    assert (row.version, row.fragments_removed) == (7, 0)
+    with pytest.raises(AnalysisException, match="fragments cannot have about 0 rows"):
+        call(spark, f"optimize('{table}', 0)")
+
+
+def test_vacuum_removes_old_versions_but_tagged_ones(spark: SparkSession, table: str) -> None:
+    call(spark, f"create_tag('{table}', 'keep', 3)")
+    with pytest.raises(AnalysisException, match="have tags: keep"):
+        call(spark, f"vacuum(table => '{table}', before_version => 6)")
+    arguments = f"table => '{table}', before_version => 6, error_if_tagged_old_versions => false"
+    (row,) = call(spark, f"vacuum({arguments}, dry_run => true)")
+    assert (row.versions, row.dry_run) == (4, True)
+    assert len(dataset(spark, table).versions()) == 6
+    (row,) = call(spark, f"vacuum({arguments})")
+    assert row.versions == 4
+    assert [version["version"] for version in dataset(spark, table).versions()] == [3, 6]
+    assert spark.sql(f"SELECT count(*) AS n FROM lance.{table} VERSION AS OF 'keep'").first().n == 4
+    (row,) = call(spark, f"remove_orphans('{table}')")
+    assert row.data_files == 0
+
+
+def test_restore_history_tags(spark: SparkSession, table: str) -> None:
+    call(spark, f"create_tag(table => '{table}', tag => 'two', version => 2)")
+    (row,) = call(spark, f"restore(table => '{table}', tag => 'two')")
+    assert row.version == dataset(spark, table).version == 7
+    assert spark.table(f"lance.{table}").count() == 2
+    rows = call(spark, f"history('{table}')")
+    assert [row.version for row in rows] == [7, 6, 5, 4, 3, 2, 1]
+    assert [rows[0].operation, rows[1].operation, rows[1].added_rows] == ["restore", "append", 2]
+    assert len(call(spark, f"history(table => '{table}', limit => 2)")) == 2
+    call(spark, f"update_tag('{table}', 'two', 3)")
+    assert call(spark, f"list_tags('{table}')") == [Row(tag="two", branch="main", version=3)]
+    assert dataset(spark, table).tags.list()["two"]["version"] == 3
+    assert call(spark, f"drop_tag('{table}', 'two')") == []
+    with pytest.raises(AnalysisException, match="two"):
+        call(spark, f"drop_tag('{table}', 'two')")
+    call(spark, f"drop_tag(table => '{table}', tag => 'two', if_exists => true)")
+
+
+def test_branches_are_written_by_name(spark: SparkSession, table: str) -> None:
+    (row,) = call(spark, f"create_branch(table => '{table}', branch => 'dev', version => 3)")
+    assert (row.branch, row.parent, row.parent_version) == ("dev", "main", 3)
+    assert spark.table(f"lance.{table}.branch_dev").count() == 4
+    spark.sql(f"INSERT INTO lance.{table}.branch_dev VALUES (100, 'dev')")
+    assert spark.table(f"lance.{table}.branch_dev").count() == 5
+    assert spark.table(f"lance.{table}").count() == 10
+    assert spark.read.option("branch", "dev").table(f"lance.{table}").count() == 5
+    assert dataset(spark, table).checkout_version(("dev", None)).count_rows() == 5
+    assert [row.branch for row in call(spark, f"list_branches('{table}')")] == ["main", "dev"]
+    call(spark, f"create_branch(table => '{table}', branch => 'dev', if_not_exists => true)")
+    assert [row.branch for row in call(spark, f"drop_branch('{table}', 'dev')")] == ["main"]
+
+
+def test_a_primary_key_is_set_once(spark: SparkSession, table: str) -> None:
+    with pytest.raises(AnalysisException, match="allows nulls"):
+        call(spark, f"set_primary_key('{table}', array('name'))")
+    (row,) = call(spark, f"set_primary_key('{table}', array('id'))")
+    assert (row.version, row.columns) == (7, ["id"])
+    assert dataset(spark, table).schema.field("id").metadata[b"lance-schema:unenforced-primary-key"] == b"true"
+    (row,) = call(spark, f"set_primary_key('{table}', array('id'))")
+    assert row.version == 7
+
+
+def test_columns_from_a_view(spark: SparkSession, table: str) -> None:
+    files = {file.path for part in dataset(spark, table).get_fragments() for file in part.data_files()}
+    view = f"SELECT _rowaddr, id * 2 AS twice, struct(id AS a) AS s FROM lance.{table} WHERE id <> 3"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW doubled AS {view}")
+    (row,) = call(spark, f"add_columns_from('{table}', 'doubled', array('twice', 's'))")
+    now = dataset(spark, table)
+    assert (row.version, row.fragments, now.version) == (7, 5, 7)
+    expected = [{"id": i, "twice": None if i == 3 else 2 * i, "s": None if i == 3 else {"a": i}} for i in range(10)]
+    assert now.to_table(columns=["id", "twice", "s"]).to_pylist() == expected
+    assert files < {file.path for part in now.get_fragments() for file in part.data_files()}
+    spark.sql(f"SELECT _rowaddr, -id AS twice FROM lance.{table} WHERE id < 3").createOrReplaceTempView("negated")
+    (row,) = call(spark, f"update_columns_from('{table}', 'negated', array('twice'))")
+    assert (row.version, row.fragments) == (8, 2)
+    values = dataset(spark, table).to_table(columns=["twice"])["twice"].to_pylist()
+    assert values == [0, -1, -2, None, 8, 10, 12, 14, 16, 18]
+    assert [row.twice for row in spark.table(f"lance.{table}").orderBy("id").collect()] == values
+
+
+def test_a_view_of_rows_that_have_moved_since_is_refused(spark: SparkSession, table: str) -> None:
+    spark.table(f"lance.{table}").selectExpr("_rowaddr", "id AS copy").createOrReplaceTempView("old_addresses")
+    call(spark, f"optimize('{table}')")
+    with pytest.raises(AnalysisException, match="LANCE_COMMIT_CONFLICT"):
+        call(spark, f"add_columns_from('{table}', 'old_addresses', array('copy'))")
+    assert dataset(spark, table).version == 7
+    with pytest.raises(AnalysisException, match=r"more than one row|has a column"):
+        call(spark, f"add_columns_from('{table}', 'old_addresses', array('id'))")
+
+
+def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
+    with pytest.raises(AnalysisException, match="there is no table"):
+        call(spark, "optimize('nowhere.t')")
+    with pytest.raises(PySparkException, match=r"no procedure|PROCEDURE"):
+        call(spark, f"optimise('{table}')")
+    names = [row.procedure_name for row in spark.sql("SHOW PROCEDURES IN lance.system").collect()]
+    assert {"optimize", "vacuum", "restore", "history"} <= set(names)
