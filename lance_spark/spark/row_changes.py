@@ -86,10 +86,11 @@ class RowChangeJob(ABC):
         """
 
     @abstractmethod
-    def abort(self, *, all_tasks_told: bool) -> None:
+    def abort(self, outputs: Sequence[Any], *, all_tasks_told: bool) -> None:
         """Removes what the tasks have written.
 
         Args:
+            outputs: of the tasks that came to their end.
             all_tasks_told: whether Spark aborts after a commit that failed, which has decided about the files itself.
         """
 

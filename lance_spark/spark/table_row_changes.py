@@ -12,10 +12,11 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_spark.expr.literals import Literal
-from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.original_values import OriginalValues, read_rows
 from lance_spark.spark.packed_addresses import PackedAddresses
 from lance_spark.spark.partitions import projected_bytes
 from lance_spark.spark.row_changes import ChangeKind, RowChangeJob, RowChanges
@@ -38,7 +39,9 @@ from lance_spark.table.write import FileLimits, remove_job_files
 ROW_ID = (ROW_ADDRESS,)
 """The columns that rows are known by."""
 
-_CHEAP_BYTES = 256 << 20
+CHEAP_BYTES = 256 << 20
+"""So much one process reads sooner than a job of Spark would have started its tasks."""
+
 _UNKNOWN_BYTES = 16 << 20
 """Assumed of a file whose size the manifest does not tell."""
 
@@ -65,6 +68,7 @@ class TableRowChanges(RowChangeJob):
         base_version: the version that was read.
         plan: how rows become files, its base left out; None if none come.
         table_types: the columns of the rows, in the types in which they are written.
+        originals: brings back values that Spark has rounded; None if there are no such columns.
         job: names the files.
     """
 
@@ -72,6 +76,7 @@ class TableRowChanges(RowChangeJob):
     base_version: int
     plan: WritePlan | None
     table_types: pa.Schema
+    originals: OriginalValues | None
     limits: FileLimits
     job: str
     message: str | None = None
@@ -85,7 +90,8 @@ class TableRowChanges(RowChangeJob):
             UnsupportedFeatureError: this release cannot write to the table, or not such columns.
         """
         check_changeable(location, base)
-        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), to_arrow_schema(base.schema))
+        shown = spark_to_arrow_schema(columns, timezone="UTC")
+        types = table_types(shown, to_arrow_schema(base.schema))
         plan = None
         if columns.fields:
             planned = plan_write(base, RowSource(types, iter(())), mode=APPEND)
@@ -95,6 +101,7 @@ class TableRowChanges(RowChangeJob):
             base_version=base.version,
             plan=plan,
             table_types=types,
+            originals=OriginalValues.of(shown, types),
             limits=FileLimits(options.max_rows_per_file, options.max_bytes_per_file),
             job=new_job(),
             message=options.commit_message,
@@ -118,7 +125,8 @@ class TableRowChanges(RowChangeJob):
                 deleted.append(addresses[batch.kinds == ChangeKind.DELETE])
                 if batch.rows is not None:
                     origins = np.where(batch.kinds == ChangeKind.INSERT, np.uint64(NO_ORIGIN), addresses)
-                    writer.write(self._converted(batch.rows), origins[batch.kinds != ChangeKind.DELETE])
+                    origins = origins[batch.kinds != ChangeKind.DELETE]
+                    writer.write(self._converted(batch.rows, origins), origins)
             new = writer.close()
         return TaskChanges(
             # MERGE deletes a row that matches twice, twice.
@@ -126,9 +134,15 @@ class TableRowChanges(RowChangeJob):
             tuple((item.fragment.to_bytes(), _packed_origins(item)) for item in new),
         )
 
-    def _converted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _converted(self, rows: pa.RecordBatch, origins: UInt64Array) -> pa.RecordBatch:
         assert self.plan is not None, "there are rows to write"
         batch = from_spark_batch(rows, self.table_types)
+        if self.originals is not None:
+            had_rows = origins != NO_ORIGIN
+            base = self.location.at(self.base_version).manifest
+            batch = self.originals.restored(
+                batch, had_rows, lambda names: read_rows(self.location, base, origins[had_rows], names)
+            )
         return batch if self.plan.conform is None else self.plan.conform(batch)
 
     def commit(self, outputs: Sequence[TaskChanges], properties: Mapping[str, str], *, repeated: bool) -> bool:
@@ -152,7 +166,7 @@ class TableRowChanges(RowChangeJob):
             remove_job_files(self.location.store, self.job, keep=[item.fragment for item in new])
         return made is not base
 
-    def abort(self, *, all_tasks_told: bool) -> None:
+    def abort(self, outputs: Sequence[TaskChanges], *, all_tasks_told: bool) -> None:
         if not all_tasks_told:
             abandon(self.location.store, self.job)
 
@@ -169,19 +183,15 @@ def check_changeable(location: TableLocation, base: Manifest) -> None:
         raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
 
 
-def matches_cheaply(base: Manifest, filter: Expr) -> bool:
-    """Whether one process finds the rows of `filter` sooner than a job of Spark would have started."""
+def bytes_to_match(base: Manifest, filter: Expr) -> int:
+    """About how many bytes have to be read to find the rows of `filter`."""
     if isinstance(filter, Literal):
-        return True
+        return 0
     known = base.schema.names()
-    paths = [".".join(map(_quoted, path)) for path in referenced_columns(filter) if path[0] in known]
+    paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]
     read = project(base.schema, paths)
     sizes = [projected_bytes(fragment, read) for fragment in base.fragments]
-    return sum(_UNKNOWN_BYTES if size is None else size for size in sizes) <= _CHEAP_BYTES
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return sum(_UNKNOWN_BYTES if size is None else size for size in sizes)
 
 
 def _addresses(changes: RowChanges) -> UInt64Array:

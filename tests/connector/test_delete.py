@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lance
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 

@@ -11,15 +11,22 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.namespace.partition_save import delete_rows as delete_partitioned_rows
 from lance_spark.spark.bridge.change_task import ChangeOutput, ChangeTask
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.partitioned_changes import (
+    PARTITION_ROW_ID,
+    PartitionedRowChanges,
+    check_partitioned_changeable,
+    partitions_match_cheaply,
+)
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.scan import Taken, filterable
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.row_changes import RowChangeJob, properties_of
-from lance_spark.spark.table_row_changes import ROW_ID, TableRowChanges, check_changeable, matches_cheaply
+from lance_spark.spark.table_row_changes import CHEAP_BYTES, ROW_ID, TableRowChanges, bytes_to_match, check_changeable
 from lance_spark.table.delete import delete_rows
 from lance_spark.table.save import CommitOptions
 
@@ -90,9 +97,34 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest:
-    """A statement that failed; the job is attached."""
+    """A statement that failed; the job, and what those tasks told that came to their end, are attached."""
 
     all_tasks_told: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """What schema evolution wants of a column.
+
+    Attributes:
+        kind: "add", "type" or another of ALTER TABLE's.
+    """
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveRequest:
+    """Changes of columns that a statement WITH SCHEMA EVOLUTION asks for."""
+
+    handle: TableHandle
+    changes: tuple[ColumnChange, ...]
+
+
+@operation("row_level.can_evolve")
+def can_evolve(request: EvolveRequest, _call: Call) -> Taken:
+    """Whether the columns change with the rows: new ones come; one that is there keeps its type, as INSERT does."""
+    return Taken(all(change.kind == "add" for change in request.changes))
 
 
 @operation("row_level.can_delete")
@@ -101,9 +133,9 @@ def can_delete(request: DeleteRequest, _call: Call) -> Taken:
     condition = _condition(request)
     if condition is None:
         return Taken(False)
-    location, base = request.handle.open()
-    check_changeable(location, base)
-    return Taken(matches_cheaply(base, condition))
+    if request.handle.partitioned:
+        return Taken(partitions_match_cheaply(request.handle.open_partitioned(), condition))
+    return Taken(bytes_to_match(request.handle.open()[1], condition) <= CHEAP_BYTES)
 
 
 @operation("row_level.delete")
@@ -112,36 +144,48 @@ def delete(request: DeleteRequest, _call: Call) -> Done:
     condition = _condition(request)
     if condition is None:
         raise UnsupportedFeatureError("the condition of this DELETE has no exact counterpart", feature="DELETE")
+    options = CommitOptions(properties=properties_of(_DELETE, {}))
+    if request.handle.partitioned:
+        whole = request.handle.open_partitioned()
+        return Done(delete_partitioned_rows(whole, condition, options) is not whole)
     location, base = request.handle.open()
     check_changeable(location, base)
-    made = delete_rows(location, base, condition, CommitOptions(properties=properties_of(_DELETE, {})))
-    return Done(made is not base)
+    return Done(delete_rows(location, base, condition, options) is not base)
 
 
 @operation("row_level.begin")
 def begin(request: BeginRequest, _call: Call) -> BeginReply:
     """What Spark needs to plan the statement."""
-    location, base = request.handle.open()
-    check_changeable(location, base)
-    return BeginReply(ROW_ID, f"lance {request.command} {location.uri}@v{base.version}")
+    description = f"lance {request.command} {request.handle.uri}@v{request.handle.version}"
+    if request.handle.partitioned:
+        check_partitioned_changeable(request.handle.open_partitioned())
+        return BeginReply(PARTITION_ROW_ID, description)
+    check_changeable(*request.handle.open())
+    return BeginReply(ROW_ID, description)
 
 
 @operation("row_level.plan")
 def plan(request: PlanRequest, _call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
-    location, base = request.handle.open()
-    options = WriteOptions.parse({**request.options, "path": request.handle.uri})
-    changes = TableRowChanges.of(location, base, request.columns, options)
+    changes = _changes(request)
     job = _Statement(request.command, changes)
-    summary = PlanReply(f"lance {request.command} {location.uri}@v{base.version}")
+    summary = PlanReply(f"lance {request.command} {request.handle.uri}@v{request.handle.version}")
     return Reply(summary, (command(ChangeTask(changes), MESSAGE_TYPE), pickle.dumps(job)))
+
+
+def _changes(request: PlanRequest) -> RowChangeJob:
+    options = WriteOptions.parse({**request.options, "path": request.handle.uri})
+    if request.handle.partitioned:
+        return PartitionedRowChanges.of(request.handle.open_partitioned(), request.columns, options)
+    location, base = request.handle.open()
+    return TableRowChanges.of(location, base, request.columns, options)
 
 
 @operation("row_level.commit")
 def commit(request: CommitRequest, call: Call) -> Done:
     """Commits; false if there was nothing to change."""
     job = _job(call)
-    told: list[ChangeOutput] = [pickle.loads(message) for message in call.attachments[1:] if message]
+    told = _told(call)
     properties = properties_of(job.command, request.counts)
     repeated = any(item.attempt for item in told)
     return Done(job.changes.commit([item.output for item in told], properties, repeated=repeated))
@@ -150,7 +194,8 @@ def commit(request: CommitRequest, call: Call) -> Done:
 @operation("row_level.abort")
 def abort(request: AbortRequest, call: Call) -> Done:
     """Removes the files of the statement."""
-    _job(call).changes.abort(all_tasks_told=request.all_tasks_told)
+    outputs = [item.output for item in _told(call)]
+    _job(call).changes.abort(outputs, all_tasks_told=request.all_tasks_told)
     return Done()
 
 
@@ -166,9 +211,14 @@ def _job(call: Call) -> _Statement:
     return job
 
 
+def _told(call: Call) -> list[ChangeOutput]:
+    return [pickle.loads(message) for message in call.attachments[1:] if message]
+
+
 def _condition(request: DeleteRequest) -> Expr | None:
     """The filter of the rows that go; None if Spark's has no exact counterpart."""
-    names = filterable(request.handle.open()[1])
+    handle = request.handle
+    names = handle.open_partitioned().schema if handle.partitioned else filterable(handle.open()[1])
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)
     if len(known) < len(terms):

@@ -59,9 +59,10 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
+    List<byte[]> attachments = attachments(messages);
     ObjectNode request = Json.object();
-    request.put("all_tasks_told", attachments(messages).size() == messages.length + 1);
-    LancePy.call("row_level.abort", request, List.of(job));
+    request.put("all_tasks_told", attachments.size() == messages.length + 1);
+    LancePy.call("row_level.abort", request, attachments);
   }
 
   /** What Spark has counted, by the names that Spark gives the counters. */

@@ -1,0 +1,47 @@
+"""What tests of DELETE, UPDATE and MERGE share: small tables, and what both libraries see of them."""
+
+from __future__ import annotations
+
+import lance
+from pyspark.sql import DataFrame, SparkSession
+
+from lance_spark.table.location import TableLocation
+
+Rows = list[tuple[object, ...]]
+
+
+def make(frame: DataFrame, uri: str, **options: str) -> str:
+    """Writes a table; its name in SQL."""
+    frame.write.format("lance").options(**options).save(uri)
+    return f"lance.`{uri}`"
+
+
+def words(spark: SparkSession, rows: int = 10, parts: int = 2) -> DataFrame:
+    """id 0.., word "w<id>", part 0, 1, null, ..."""
+    return spark.range(0, rows, numPartitions=parts).selectExpr(
+        "id", "concat('w', id) AS word", "nullif(id % 3, 2) AS part"
+    )
+
+
+def seen(spark: SparkSession, uri: str, *columns: str) -> Rows:
+    """The rows, in order of the first column, as both libraries see them."""
+    theirs = [tuple(row.values()) for row in lance.dataset(uri).to_table(columns=list(columns)).to_pylist()]
+    frame = spark.read.format("lance").load(uri).select(*columns)
+    ours = [tuple(row.asDict(recursive=True).values()) for row in frame.collect()]
+    in_order = [sorted(rows, key=lambda row: (row[0] is not None, row)) for rows in (theirs, ours)]
+    assert in_order[0] == in_order[1]
+    lance.dataset(uri).validate()  # type: ignore[no-untyped-call]
+    return in_order[0]
+
+
+def version(uri: str) -> int:
+    """The newest version."""
+    return int(lance.dataset(uri).version)
+
+
+def properties(uri: str) -> dict[str, str]:
+    """What the newest transaction remembers."""
+    history = TableLocation(uri).history
+    transaction = history.transaction(history.load_latest())
+    assert transaction is not None
+    return dict(transaction.properties)
