@@ -26,7 +26,7 @@ from lance_spark.errors import (
 from lance_spark.namespace.catalog_entry import NAMESPACE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
-from lance_spark.namespace.partition_change import ChangeColumns, DropPartition, PartitionChange, Step
+from lance_spark.namespace.partition_change import AppendRows, ChangeColumns, DropPartition, PartitionChange, Step
 from lance_spark.namespace.partition_index import (
     READ_BRANCH,
     READ_TAG,
@@ -213,7 +213,9 @@ class _PartitionedCommit:
         seen = whole.index.find(place)
         if seen is None:
             if change.base is not None:
-                raise IncompatibleConflictError(
+                # Rows that go may be found elsewhere now; rows that come were written for this very partition.
+                kind = IncompatibleConflictError if isinstance(change, AppendRows) else RetryableConflictError
+                raise kind(
                     f"another writer has removed the partition {change.partition.object_id} of {whole.root}. "
                     "Read the table and decide anew",
                     table_version=whole.version,
@@ -236,9 +238,10 @@ class _PartitionedCommit:
     def _rows(self, current: PartitionedTable) -> pa.Table:
         """All rows of `__manifest` as they are to be."""
         rows = current.rows
-        removed = {done.seen.object_id for done in self._done.values() if done.seen and done.result is None}
-        changed = {done.result.object_id: done.result for done in self._done.values() if done.seen and done.result}
-        new = [done.result for done in self._done.values() if done.seen is None and done.result]
+        all_done = [self._done[place] for place in self._changes]
+        removed = {done.seen.object_id for done in all_done if done.seen and done.result is None}
+        changed = {done.result.object_id: done.result for done in all_done if done.seen and done.result}
+        new = [done.result for done in all_done if done.seen is None and done.result]
         if removed:
             rows = rows.filter(pc.invert(pc.is_in(rows[OBJECT_ID], value_set=pa.array(sorted(removed)))))
             rows = _without_empty_levels(rows)

@@ -10,6 +10,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -132,6 +133,11 @@ class PartitionIndex:
     def find(self, place: PartitionPlace) -> Partition | None:
         """The partition of these values, None if there is none."""
         return self._partitions.get(place)
+
+    @cached_property
+    def by_id(self) -> dict[str, Partition]:
+        """The partitions by object id."""
+        return {partition.object_id: partition for partition in self._partitions.values()}
 
     def new_partition(self, spec: PartitionSpec, values: pa.RecordBatch, secret: str) -> Partition:
         """A partition that is to be: the same one wherever it is asked for with the same secret of one write.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.errors import (
     AlreadyExistsError,
@@ -18,11 +19,12 @@ from lance_spark.errors import (
     LanceError,
     RetryableConflictError,
 )
+from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.namespace.partition_change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
-from lance_spark.namespace.partition_commit import commit_changes
+from lance_spark.namespace.partition_commit import Check, commit_changes
 from lance_spark.namespace.partition_field import partition_field
 from lance_spark.namespace.partition_index import READ_FIELDS, PartitionPlace
 from lance_spark.namespace.partition_spec import PartitionSpec, PartitionSpecs, is_partitioned
@@ -184,19 +186,27 @@ class RowDelta:
     Attributes:
         gone: by object id of the partition, the addresses of its rows that go.
         written: what tasks have written.
+        dropped: object ids of partitions that go as a whole, without a look at their rows.
     """
 
     gone: Mapping[str, UInt64Array]
     written: Sequence[WrittenPartition] = ()
+    dropped: Sequence[str] = ()
 
 
 def commit_delta(
-    table: PartitionedTable, plan: PartitionedWrite | None, delta: RowDelta, options: CommitOptions | None = None
+    table: PartitionedTable,
+    plan: PartitionedWrite | None,
+    delta: RowDelta,
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
 ) -> PartitionedTable:
     """The version of `table` without some rows and with others; `table` if there are neither.
 
     Args:
         plan: what the rows were written by.
+        check: asked for each newer version that the commit has to follow.
 
     Raises:
         RetryableConflictError: another writer has touched one of the rows: find them again in the newest version.
@@ -204,7 +214,7 @@ def commit_delta(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    by_id = {partition.object_id: partition for partition in table.index.partitions}
+    by_id = table.index.by_id
     new: dict[PartitionPlace, tuple[NewFragment, ...]] = {}
     partitions = {item.partition.place: item.partition for item in delta.written}
     for item in delta.written:
@@ -218,34 +228,85 @@ def commit_delta(
             gone[by_id[object_id].place] = rows_by_fragment(addresses)
     known = [partition for place, partition in partitions.items() if table.index.find(place) is not None]
     bases = {opened.partition.place: opened.manifest for opened in table.open_all(known)}
-    changes: list[PartitionChange] = []
+    dropped = [by_id[object_id] for object_id in delta.dropped]
+    emptied = table.open_all([partition for partition in dropped if partition.place not in new])
+    changes: list[PartitionChange] = [DropPartition(opened.partition, opened.manifest) for opened in emptied]
+    for partition in dropped:
+        if partition.place in new:
+            changes.append(ReplaceRows(partition, bases[partition.place], new[partition.place]))
+            del partitions[partition.place]
     for place, partition in partitions.items():
         if place in gone:
             changes.append(ChangeRows(partition, bases[place], gone[place], new.get(place, ())))
         else:
             changes.append(AppendRows(partition, bases.get(place), new[place]))
     if plan is None:
-        return commit_changes(table, changes, options)
+        return commit_changes(table, changes, options, check=check)
     with _kept_if_committed(plan, delta.written):
-        return commit_changes(table, changes, options)
+        return commit_changes(table, changes, options, check=check)
 
 
 def delete_rows(table: PartitionedTable, filter: Expr | str, options: CommitOptions | None = None) -> PartitionedTable:
-    """The version without the rows for which `filter` is true; `table` if there are none. Raises as `save_rows`."""
+    """The version without the rows for which `filter` is true; `table` if there are none. Raises as `save_rows`.
+
+    Partitions all of whose rows it takes for certain go without a look at their files.
+    """
     condition = parse(filter) if isinstance(filter, str) else filter
 
     def once(whole: PartitionedTable) -> PartitionedTable:
-        return commit_delta(whole, None, RowDelta(matching_rows(whole, condition)), options)
+        return commit_delta(whole, None, matching_rows(whole, condition), options)
 
     return run_on_newest(table, options, once)
 
 
-def matching_rows(whole: PartitionedTable, filter: Expr) -> dict[str, UInt64Array]:
-    """The addresses of the rows for which `filter` is true, by object id of their partition."""
-    return {
-        opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(whole, opened, filter)])
-        for opened in whole.open_all(whole.partitions(filter))
+def matching_rows(table: PartitionedTable, filter: Expr) -> RowDelta:
+    """The rows for which `filter` is true, as rows that go."""
+    covered = {partition.object_id for partition in table.covered_partitions(filter)}
+    others = [partition for partition in table.partitions(filter) if partition.object_id not in covered]
+    gone = {
+        opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(table, opened, filter)])
+        for opened in table.open_all(others)
     }
+    return RowDelta(gone, (), sorted(covered))
+
+
+def replace_where(
+    table: PartitionedTable,
+    data: object,
+    filter: Expr | str,
+    *,
+    limits: FileLimits | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version with the rows of `data` instead of those for which `filter` is true.
+
+    Raises:
+        InvalidInputError: the rows do not fit the table, or `filter` is not true for one of them. Nothing was changed.
+        RetryableConflictError: another writer has touched rows that go. Nothing was changed.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    condition = parse(filter) if isinstance(filter, str) else filter
+    gone = matching_rows(table, condition)
+    source = RowSource.of(data)
+    plan = PartitionedWrite.of(table, source.schema, limits)
+    with PartitionWriter(plan) as writer:
+        for batch in source.batches:
+            _refuse_others(table, batch, condition)
+            writer.write(batch)
+        written = writer.close()
+    return commit_delta(table, plan, replace(gone, written=written), options)
+
+
+def _refuse_others(table: PartitionedTable, batch: pa.RecordBatch, condition: Expr) -> None:
+    """Passes if the condition is true for all rows."""
+    missing = [field for field in table.schema if field.name not in batch.schema.names]
+    arrays = [*batch.columns, *(pa.nulls(batch.num_rows, field.type) for field in missing)]
+    whole = pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *(field.name for field in missing)])
+    holds = pc.fill_null(evaluate(condition, whole), False)
+    if not pc.all(holds, min_count=0).as_py():
+        raise InvalidInputError(f"a row that is to be written does not match {condition}, the rows to be replaced")
 
 
 def update_rows(

@@ -15,15 +15,18 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.nodes import Expr
+from lance_spark.expr.nodes import And, Expr
 from lance_spark.expr.sql import parse
 from lance_spark.file_version import FileVersion
-from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion
+from lance_spark.namespace.catalog_rows import OBJECT_ID
+from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion, starts_with
+from lance_spark.namespace.conditions import any_of
 from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
 from lance_spark.namespace.locations import location_uri
+from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.namespace.partition_index import Partition, PartitionIndex, partitions_of
 from lance_spark.namespace.partition_spec import PartitionSpecs, is_partitioned, specs_from_metadata
-from lance_spark.namespace.prune import manifest_filter
+from lance_spark.namespace.prune import full_partition_filter, manifest_filter
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
@@ -151,6 +154,17 @@ class PartitionedTable:
         self._plan_of_nothing([], tree, time_zone)
         kept = manifest_filter(self.specs, tree, time_zone=time_zone)
         return partitions_of(self.catalog_version.rows(kept), self.specs)
+
+    def covered_partitions(self, filter: Expr | str, *, time_zone: str = "UTC") -> list[Partition]:
+        """The partitions all of whose rows match `filter` for certain, by one scan of `__manifest`. Raises as above."""
+        tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+        self._plan_of_nothing([], tree, time_zone)
+        kept = []
+        for spec in self.specs.specs:
+            below = starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}")
+            kept.append(And((below, full_partition_filter(spec, self.lance_schema, tree, time_zone=time_zone))))
+        found = any_of(kept)
+        return [] if found is None else partitions_of(self.catalog_version.rows(found), self.specs)
 
     def location(self, partition: Partition) -> TableLocation:
         """Where the table of a partition is."""

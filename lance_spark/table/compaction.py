@@ -135,12 +135,20 @@ def run_task(table: TableLocation, base: Manifest, task: CompactionTask) -> Rewr
 
 
 def commit_compaction(
-    table: TableLocation, base: Manifest, results: Sequence[RewriteResult], options: CommitOptions | None = None
+    table: TableLocation,
+    base: Manifest,
+    results: Sequence[RewriteResult],
+    options: CommitOptions | None = None,
+    *,
+    keeps_files: bool = False,
 ) -> Manifest:
     """The version that has what tasks wrote from the version `base`; `base` itself if they wrote nothing.
 
     Results whose fragments other writers have changed since are left out, and their files removed. To call it again
     with the same results, after a store that did not answer, is safe.
+
+    Args:
+        keeps_files: leaves the files of results that are left out, and all of them after an error, to the caller.
 
     Raises:
         InvalidInputError: the results are for another version, or two of them for one fragment.
@@ -174,9 +182,10 @@ def commit_compaction(
     except CommitStateUnknownError:
         raise
     except LanceError:
-        _remove_files(table, results)
+        if not keeps_files:
+            _remove_files(table, results)
         raise
-    if len(fitting) < len(groups):
+    if len(fitting) < len(groups) and not keeps_files:
         _remove_files(table, results)
     return made
 

@@ -151,9 +151,9 @@ class _Merge:
         self._table = table
         self._base = base
         self._actions = actions
-        self._paths = _key_paths(base.schema, rows.schema, on)
+        self._paths = key_paths(base.schema, rows.schema, on)
         self._names = [".".join(path) for path in self._paths]
-        self._given, self._source = _conformed(base.schema, rows, inserts=actions.not_matched is not None)
+        self._given, self._source = conformed(base.schema, rows, inserts=actions.not_matched is not None)
         self._index = KeyIndex(self._keys_of(self._source), self._names)
 
     def run(self, options: CommitOptions) -> Manifest:
@@ -200,7 +200,7 @@ class _Merge:
         unmatched: list[UInt64Array] = [np.empty(0, np.uint64)]
         keys: list[Int64Array] = [np.empty(0, np.int64)]
         for fragment in self._base.fragments:
-            for addresses, found in _found_keys(self._table, self._base, fragment, self._paths, self._index):
+            for addresses, found in found_keys(self._table, self._base, fragment, self._paths, self._index):
                 is_match = found >= 0
                 seen[found[is_match]] = True
                 if actions.matched is not None:
@@ -241,7 +241,7 @@ class _Merge:
         for fragment_id, offsets in by_fragment(matches.addresses):
             fragment = self._base.fragments[places[fragment_id]]
             columns = FragmentReader(fragment, bases).columns(kept)
-            step = _window_rows(self._source, sum(columns.encoded_widths()))
+            step = window_rows(self._source, sum(columns.encoded_widths()))
             for first in range(0, len(offsets), step):
                 part = offsets[first : first + step]
                 values = dict(zip((field.id for field in kept), columns.read(row_ranges(part)), strict=True))
@@ -258,13 +258,13 @@ class _Merge:
             if column.name in names:
                 arrays.append(take(self._source.column(column.name), source_rows))
             elif field.id in kept:
-                arrays.append(_one_array(kept[field.id]))
+                arrays.append(one_array(kept[field.id]))
             else:
                 arrays.append(pa.nulls(len(source_rows), column.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _window_rows(self) -> int:
-        return _window_rows(self._source, 0)
+        return window_rows(self._source, 0)
 
 
 class _InsertedKeys:
@@ -292,11 +292,11 @@ class _InsertedKeys:
         if not self._index.num_keys:
             return
         # Others may have renamed the key columns.
-        paths = [_path_to(manifest.schema, field_id) for field_id in self._fields]
+        paths = [path_to(manifest.schema, field_id) for field_id in self._fields]
         for place, message in enumerate(manifest.fragments.messages):
             if self._known.get(message.id) == message.files:
                 continue
-            found = _found_keys(self._table, manifest, manifest.fragments[place], paths, self._index)
+            found = found_keys(self._table, manifest, manifest.fragments[place], paths, self._index)
             if any(bool((keys >= 0).any()) for _, keys in found):
                 raise RetryableConflictError(
                     f"another writer inserted a key that was about to be inserted into {self._table.uri}. "
@@ -307,7 +307,7 @@ class _InsertedKeys:
             self._known[message.id] = message.files
 
 
-def _found_keys(
+def found_keys(
     table: TableLocation,
     manifest: Manifest,
     fragment: DataFragment,
@@ -322,7 +322,7 @@ def _found_keys(
         yield addresses, index.find([column_values(batch, path) for path in paths])
 
 
-def _key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list[tuple[str, ...]]:
+def key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list[tuple[str, ...]]:
     if not on or not all(isinstance(column, str) for column in on):
         raise InvalidInputError("a merge needs the names of its key columns")
     paths = []
@@ -337,7 +337,7 @@ def _key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list
     return paths
 
 
-def _path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
+def path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
     def below(fields: Sequence[Field], names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         for field in fields:
             if field.id == field_id:
@@ -350,7 +350,7 @@ def _path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
     return path
 
 
-def _conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tuple[Field, ...], pa.RecordBatch]:
+def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tuple[Field, ...], pa.RecordBatch]:
     """The columns of the table that the source has, and its rows in their types.
 
     Without inserts a column that is not nullable may be missing: updated rows keep the value that they have.
@@ -367,11 +367,11 @@ def _conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tu
     return conform.schema.fields, conform(batch)
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def _window_rows(source: pa.RecordBatch, width: float) -> int:
+def window_rows(source: pa.RecordBatch, width: float) -> int:
     """Rows to make at a time, about 64 MiB of them; `width` is the guessed width of what is not from the source."""
     width += source.nbytes / max(source.num_rows, 1)
     return max(_MIN_WINDOW_ROWS, int(_WINDOW_BYTES / max(width, 1)))

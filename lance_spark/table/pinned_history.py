@@ -57,7 +57,10 @@ class PinnedHistory(History):
         version = newest
         while version > known:
             chain.append(version)
-            transaction = self.transaction(self.load(version))
+            try:
+                transaction = self.transaction(self.load(version))
+            except NotFoundError:
+                break  # Cleaned up: whoever has read version `known` is too far behind.
             version = version if transaction is None else transaction.read_version
             if version >= chain[-1]:
                 break

@@ -100,7 +100,7 @@ def test_columns_are_altered(table: PartitionedTable) -> None:
 def test_a_type_becomes_wider(table: PartitionedTable) -> None:
     made = alter_column(table, Alteration("n", name="number", data_type=pa.int64(), comment="wide"))
     assert made.schema.field("number").type == pa.int64()
-    assert made.to_table(["number"])["number"].to_pylist() == [1, 2, 3, 4]
+    assert [row["number"] for row in shown(made)] == [1, 2, 3, 4]
     check(made)
     late = pa.Table.from_pylist([{"id": 6, "country": "ch", "number": 1 << 40}])
     made = save_rows(made, late.cast(pa.schema([SCHEMA.field("id"), ("country", pa.string()), ("number", pa.int64())])))
