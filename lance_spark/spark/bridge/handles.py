@@ -36,7 +36,8 @@ class Staged:
         columns: of the statement; rows may come with others.
         properties: the statement's TBLPROPERTIES.
         identifier: its name in the catalog, None for a path.
-        declared: whether the name was reserved for it.
+        declared: whether the name was reserved for it, or the place of a partitioned table.
+        location: of a partitioned table that gets its name with the commit, relative to the catalog's root.
     """
 
     columns: StructType
@@ -44,6 +45,7 @@ class Staged:
     catalog: CatalogSettings | None = None
     identifier: tuple[str, ...] | None = None
     declared: bool = False
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class TableHandle:
         table = _partitioned.get(key)
         if table is None:
             table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
+            found = table.catalog_version.dataset
+            if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
+                raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
             _partitioned.put(key, table)
         return table
 

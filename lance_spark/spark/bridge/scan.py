@@ -151,7 +151,7 @@ def push(request: ScanRequest, _call: Call) -> PushAnswer:
     if request.read_options().limit is not None:
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         return PushAnswer(tuple(NO for _ in request.predicates))
-    names = _filterable_of(request.handle)
+    names = filterable_of(request.handle)
     return PushAnswer(tuple(NO if to_filter(item, names) is None else EXACT for item in request.predicates))
 
 
@@ -176,7 +176,7 @@ def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
     counts = _known_counts(request.scan)
     if counts is None:
         return AggregateReply(None)
-    required = {column.name for column in _filterable_of(request.scan.handle) if not column.nullable}
+    required = {column.name for column in filterable_of(request.scan.handle) if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
     return AggregateReply(tuple(str(sum(counts)) for _ in counted) if all(counted) else None)
 
@@ -223,7 +223,8 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
     return Reply(summary, (command(*planned.command), *planned.work))
 
 
-def _filterable_of(handle: TableHandle) -> pa.Schema:
+def filterable_of(handle: TableHandle) -> pa.Schema:
+    """As `filterable`, of a table of either kind."""
     if handle.partitioned:
         return partitioned.filterable(handle.open_partitioned())
     return filterable(handle.open()[1])

@@ -15,8 +15,16 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
+from lance_spark.spark.bridge.partition_by import partition_fields
 from lance_spark.spark.bridge.partition_keys import SparkTransform, shown_transforms
 from lance_spark.spark.bridge.partitioned import PARTITION_COLUMN
+from lance_spark.spark.bridge.partitioned_writes import (
+    NewPartitionedTable,
+    commit_staged_partitioned,
+    give_up_partitioned,
+    timestamp_of,
+    truncate_partitioned,
+)
 from lance_spark.spark.bridge.places import Place, TableName, directory, find
 from lance_spark.spark.bridge.registry import Call, Done, operation
 from lance_spark.spark.bridge.tasks import TaskOutput
@@ -35,6 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _READS = ("BATCH_READ",)
 _WRITES = ("BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
+_EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
 _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
     ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
@@ -162,7 +171,8 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     if location.branch is None and location.history.latest_location() is None:
         whole = open_whole(place, state, request.time_travel)
         if whole is not None:
-            return LoadReply(True, describe_whole(place, whole))
+            is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
+            return LoadReply(True, describe_whole(place, whole, writable=is_newest))
     manifest = _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:
@@ -181,13 +191,17 @@ def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
     options = WriteOptions.parse({**request.options, "path": place.uri})
     location = place.location()
     newest = location.latest()
+    if newest is None and location.branch is None:
+        whole = open_whole(place, StateOptions())
+        if whole is not None:
+            return LoadReply(True, describe_whole(place, whole, writable=True))
     if newest is None:
         # A path is enough for the first write; a name must have been made by CREATE TABLE.
         return LoadReply(True, _to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
         description = describe(place, location, newest, _WRITES + _ANY_SCHEMA)
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
-    capabilities = _READS + _WRITES + (_ANY_SCHEMA if options.merge_schema else ())
+    capabilities = _READS + _WRITES + (_ANY_SCHEMA if options.merge_schema else _EVOLVES)
     return LoadReply(True, describe(place, location, newest, capabilities))
 
 
@@ -250,11 +264,6 @@ def describe(
     )
 
 
-def describe_newest(place: Place, location: TableLocation, manifest: Manifest) -> TableDescription:
-    """The newest version, to be read and written."""
-    return describe(place, location, manifest, _READS + _WRITES)
-
-
 def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = None) -> PartitionedTable | None:
     """The version of the partitioned table at a place that has no plain one; None if there is none either."""
     if not is_partitioned_table(place.uri, place.storage_options):
@@ -265,7 +274,7 @@ def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = No
     )
 
 
-def describe_whole(place: Place, whole: PartitionedTable) -> TableDescription:
+def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> TableDescription:
     """A version of a partitioned table as Spark sees it."""
     schema = whole.schema
     system = [name for name in (ROW_ID, ROW_ADDRESS, "_fragid") if name not in schema.names]
@@ -277,6 +286,7 @@ def describe_whole(place: Place, whole: PartitionedTable) -> TableDescription:
         handle=TableHandle(
             uri=place.uri,
             version=whole.version,
+            timestamp_nanos=timestamp_of(whole),
             storage_options=place.storage_options,
             partitioned=True,
         ),
@@ -284,7 +294,7 @@ def describe_whole(place: Place, whole: PartitionedTable) -> TableDescription:
         schema=to_spark_schema(schema),
         version=str(whole.version),
         properties={"provider": "lance", "location": place.uri},
-        capabilities=_READS,
+        capabilities=_READS + (_WRITES if writable else ()),
         metadata_columns=tuple(columns),
         partitioning=tuple(shown_transforms(current, whole.lance_schema)),
     )
@@ -314,7 +324,10 @@ def _to_be_made(place: Place) -> TableDescription:
 def exists(request: LoadRequest, _call: Call) -> Done:
     """Whether there is such a table."""
     place = find(request.table_name())
-    return Done(place is not None and place.location().latest() is not None)
+    if place is None:
+        return Done(False)
+    is_plain = place.location().latest() is not None
+    return Done(is_plain or (place.branch is None and is_partitioned_table(place.uri, place.storage_options)))
 
 
 @operation("table.create")
@@ -323,13 +336,20 @@ def create(request: MakeRequest, _call: Call) -> MakeReply:
     staged = _stage(request)
     if isinstance(staged, MakeReply):
         return staged
+    place = Place(staged.uri, staged.storage_options)
+    if staged.partitioned:
+        try:
+            whole = commit_staged_partitioned(staged, ())
+        except BaseException:
+            give_up_partitioned(staged)
+            raise
+        return MakeReply("made", describe_whole(place, whole, writable=True))
     try:
         manifest = _commit_staged(staged, ())
     except BaseException:
         _give_up(staged)
         raise
     assert manifest is not None, "a table that is made has a version"
-    place = Place(staged.uri, staged.storage_options)
     return MakeReply("made", describe(place, place.location(), manifest, _READS + _WRITES))
 
 
@@ -356,6 +376,9 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
 @operation("table.commit_staged")
 def commit_staged(request: HandleRequest, call: Call) -> Done:
     """Commits the rows that the attachments tell of, or none, together with the table."""
+    if request.handle.partitioned:
+        commit_staged_partitioned(request.handle, call.attachments)
+        return Done()
     _commit_staged(request.handle, call.attachments)
     return Done()
 
@@ -363,6 +386,9 @@ def commit_staged(request: HandleRequest, call: Call) -> Done:
 @operation("table.abort_staged")
 def abort_staged(request: HandleRequest, _call: Call) -> Done:
     """Gives a reserved name back."""
+    if request.handle.partitioned:
+        give_up_partitioned(request.handle)
+        return Done()
     _give_up(request.handle)
     return Done()
 
@@ -370,6 +396,8 @@ def abort_staged(request: HandleRequest, _call: Call) -> Done:
 @operation("table.truncate")
 def truncate(request: HandleRequest, _call: Call) -> Done:
     """Removes all rows of the newest version; no new version if there are none."""
+    if request.handle.partitioned:
+        return Done(truncate_partitioned(request.handle))
     location = request.handle.location()
     newest = location.latest()
     if newest is None:
@@ -402,15 +430,17 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
 
 
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
-    if request.partitioning:
-        raise UnsupportedFeatureError("this release does not make partitioned tables", feature="PARTITIONED BY")
     table = request.table_name()
     place = find(table)
     base = None if place is None else place.location().latest()
-    if base is not None and request.mode == "create":
+    whole = None if place is None or base is not None else open_whole(place, StateOptions())
+    is_there = base is not None or whole is not None
+    if is_there and request.mode == "create":
         return MakeReply("exists")
-    if base is None and request.mode == "replace":
+    if not is_there and request.mode == "replace":
         return MakeReply("no_table")
+    if request.partitioning or whole is not None:
+        return _stage_partitioned(request, place, base, whole)
     declared = False
     if place is None:
         names = directory(request.catalog)
@@ -428,6 +458,23 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     version = None if base is None else base.version
     nanos = None if base is None else base.timestamp_nanos
     return TableHandle(place.uri, place.branch, version, nanos, place.storage_options, staged)
+
+
+def _stage_partitioned(
+    request: MakeRequest, place: Place | None, base: Manifest | None, whole: PartitionedTable | None
+) -> TableHandle | MakeReply:
+    if base is not None or not request.partitioning:
+        raise UnsupportedFeatureError(
+            "REPLACE TABLE does not make a partitioned table of one without partitions, nor back; DROP it first",
+            feature="REPLACE TABLE of other partitions",
+        )
+    table = request.table_name()
+    if place is None and request.namespace and not directory(request.catalog).namespace_exists(request.namespace):
+        return MakeReply("no_namespace")
+    identifier = None if table.path is not None else table.identifier
+    staged = Staged(request.schema, request.properties, request.catalog, identifier)
+    made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options())
+    return made.stage(place) if place is None or whole is None else made.stage_over(place, whole)
 
 
 def staged_job(handle: TableHandle, columns: StructType, options: Mapping[str, str]) -> WriteJob:

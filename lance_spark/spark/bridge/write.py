@@ -12,11 +12,21 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.partition_keys import SparkTransform, write_transforms
+from lance_spark.spark.bridge.partitioned_writes import (
+    PartitionedTaskOutput,
+    PartitionedWriteTask,
+    abort_partitioned,
+    commit_partitioned,
+    partitioned_job,
+    staged_partitioned_job,
+)
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
-from lance_spark.spark.bridge.scan import Taken, filterable
+from lance_spark.spark.bridge.scan import Taken, filterable_of
 from lance_spark.spark.bridge.table import commit_job, staged_job
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.save import APPEND, OVERWRITE
@@ -46,9 +56,10 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What EXPLAIN says."""
+    """What EXPLAIN says, and what rows are to be clustered and sorted by before they are written."""
 
     description: str
+    clustering: tuple[SparkTransform, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest:
-    """A write that failed; the job is attached."""
+    """A write that failed; the job, and what those tasks told that came to their end, are attached."""
 
     all_tasks_told: bool
 
@@ -81,9 +92,24 @@ def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
 @operation("write.plan")
 def plan(request: WriteRequest, _call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
+    if request.handle.partitioned:
+        return _partitioned_plan(request)
     job = _job(request)
     attachments = (command(WriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
     return Reply(WriteSummary(f"lance {job.mode} {request.handle.uri}"), attachments)
+
+
+def _partitioned_plan(request: WriteRequest) -> Reply:
+    handle = request.handle
+    if handle.staged is not None:
+        job = staged_partitioned_job(handle, request.columns, request.options)
+    else:
+        replaced = None if request.mode != "overwrite" or _is_everything(request) else _required_filter(request)
+        job = partitioned_job(handle, request.columns, request.mode, request.write_options(), replaced)
+    whole = handle.open_partitioned()
+    transforms = write_transforms(whole.specs.current, whole.lance_schema)
+    attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
+    return Reply(WriteSummary(f"lance {job.mode.value} {handle.uri}", tuple(transforms)), attachments)
 
 
 @operation("write.commit")
@@ -91,14 +117,19 @@ def commit(request: CommitRequest, call: Call) -> Written:
     """Commits what the tasks wrote, if it changes anything."""
     # Counted first: nothing may fail after the commit.
     written = metrics(request, call)
-    commit_job(call.attachments)
+    job: WriteJob | PartitionedWriteJob = pickle.loads(call.attachments[0])
+    if isinstance(job, PartitionedWriteJob):
+        commit_partitioned(job, call.attachments[1:])
+    else:
+        commit_job(call.attachments)
     return written
 
 
 @operation("write.metrics")
 def metrics(_request: CommitRequest, call: Call) -> Written:
     """How much the tasks wrote."""
-    outputs: list[TaskOutput] = [pickle.loads(message) for message in call.attachments[1:] if message]
+    messages = [message for message in call.attachments[1:] if message]
+    outputs: list[TaskOutput | PartitionedTaskOutput] = [pickle.loads(message) for message in messages]
     fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
     files = [file for fragment in fragments for file in fragment.files]
     return Written(
@@ -113,8 +144,11 @@ def metrics(_request: CommitRequest, call: Call) -> Written:
 @operation("write.abort")
 def abort(request: AbortRequest, call: Call) -> Done:
     """Removes the files of the job."""
-    job: WriteJob = pickle.loads(call.attachments[0])
-    job.abort(all_tasks_told=request.all_tasks_told)
+    job: WriteJob | PartitionedWriteJob = pickle.loads(call.attachments[0])
+    if isinstance(job, PartitionedWriteJob):
+        abort_partitioned(job, call.attachments[1:], all_tasks_told=request.all_tasks_told)
+    else:
+        job.abort(all_tasks_told=request.all_tasks_told)
     return Done()
 
 
@@ -124,11 +158,7 @@ def _job(request: WriteRequest) -> WriteJob:
         return staged_job(handle, request.columns, request.options)
     mode = _mode(request)
     base = None if handle.version is None else handle.open()[1]
-    replaced = _replaced(request) if mode == REPLACE_WHERE else None
-    if mode == REPLACE_WHERE and replaced is None:
-        raise UnsupportedFeatureError(
-            "the rows to replace cannot be told by this condition; DELETE them first", feature="overwrite by filter"
-        )
+    replaced = _required_filter(request) if mode == REPLACE_WHERE else None
     return WriteJob.of(handle.location(), base, request.columns, mode, request.write_options(), replaced=replaced)
 
 
@@ -143,9 +173,18 @@ def _mode(request: WriteRequest) -> str:
     return REPLACE_WHERE
 
 
+def _required_filter(request: WriteRequest) -> Expr:
+    replaced = _replaced(request)
+    if replaced is None:
+        raise UnsupportedFeatureError(
+            "the rows to replace cannot be told by this condition; DELETE them first", feature="overwrite by filter"
+        )
+    return replaced
+
+
 def _replaced(request: WriteRequest) -> Expr | None:
     """The filter of the rows that go; None if Spark's has no exact counterpart."""
-    names = filterable(request.handle.open()[1])
+    names = filterable_of(request.handle)
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)
     return conjunction(known) if len(known) == len(terms) else None

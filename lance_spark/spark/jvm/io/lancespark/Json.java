@@ -150,6 +150,14 @@ final class Json {
     return Expressions.apply(name, arguments.toArray(new Expression[0]));
   }
 
+  static Transform[] transforms(JsonNode described) {
+    Transform[] transforms = new Transform[described.size()];
+    for (int index = 0; index < transforms.length; index++) {
+      transforms[index] = transform(described.get(index));
+    }
+    return transforms;
+  }
+
   private static String quoted(String part) {
     return "`" + part.replace("`", "``") + "`";
   }

@@ -4,26 +4,34 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.distributions.Distributions;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
-import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /** One write job: files by the tasks, one commit by the driver. */
-final class LanceWrite implements Write, BatchWrite {
+final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   private final String description;
   private final byte[] function;
   private final byte[] job;
+  private final Transform[] clustering;
   private final StructType columns;
   private final LanceStagedTable staged;
   private JsonNode written = Json.object();
 
   LanceWrite(LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
     this.description = plan.body().get("description").asText();
+    this.clustering = Json.transforms(plan.body().path("clustering"));
     this.function = plan.attachments().get(0);
     this.job = plan.attachments().get(1);
     this.columns = columns;
@@ -33,6 +41,26 @@ final class LanceWrite implements Write, BatchWrite {
   @Override
   public String description() {
     return description;
+  }
+
+  /** The rows of one partition go to one task, as far as Spark likes. */
+  @Override
+  public Distribution requiredDistribution() {
+    return clustering.length == 0 ? Distributions.unspecified() : Distributions.clustered(clustering);
+  }
+
+  @Override
+  public boolean distributionStrictlyRequired() {
+    return false;
+  }
+
+  @Override
+  public SortOrder[] requiredOrdering() {
+    SortOrder[] orders = new SortOrder[clustering.length];
+    for (int index = 0; index < orders.length; index++) {
+      orders[index] = Expressions.sort(clustering[index], SortDirection.ASCENDING);
+    }
+    return orders;
   }
 
   @Override
@@ -68,8 +96,9 @@ final class LanceWrite implements Write, BatchWrite {
   @Override
   public void abort(WriterCommitMessage[] messages) {
     ObjectNode request = Json.object();
-    request.put("all_tasks_told", attachments(messages).size() == messages.length + 1);
-    LancePy.call("write.abort", request, List.of(job));
+    List<byte[]> attachments = attachments(messages);
+    request.put("all_tasks_told", attachments.size() == messages.length + 1);
+    LancePy.call("write.abort", request, attachments);
   }
 
   /** The job, then what the tasks told, those that did aside. */

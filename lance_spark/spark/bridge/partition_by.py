@@ -1,0 +1,94 @@
+"""PARTITIONED BY: from Spark's transforms to partition fields.
+
+`years`, `months`, `days` and `hours` of Spark are the levels of a hierarchy here: `days(ts)` is year, month and day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.namespace.partition_save import PartitionBy
+from lance_spark.namespace.transforms.base import Transform
+from lance_spark.namespace.transforms.bucket import MAX_BUCKETS, Bucket
+from lance_spark.namespace.transforms.day import Day
+from lance_spark.namespace.transforms.hour import Hour
+from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.namespace.transforms.month import Month
+from lance_spark.namespace.transforms.multi_bucket import MultiBucket
+from lance_spark.namespace.transforms.truncate import Truncate
+from lance_spark.namespace.transforms.year import Year
+from lance_spark.spark.bridge.expressions import SparkExpression
+
+_PARTS: dict[str, Transform] = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}
+_NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate, "multi_bucket": MultiBucket}
+_PLAIN: dict[str, Transform] = {"identity": Identity(), **_PARTS}
+
+
+def partition_fields(transforms: Sequence[SparkExpression]) -> list[PartitionBy]:
+    """The fields of the spec that a statement asks for; a level that two hierarchies share is one field.
+
+    Raises:
+        InvalidInputError: arguments that a transform does not take.
+        UnsupportedFeatureError: no transform of the partitioning specification.
+
+    >>> (days,) = [SparkExpression(transform="days", children=(SparkExpression(column=("ts",)),))]
+    >>> [field.field_id for field in partition_fields([days])]
+    ['ts_year', 'ts_month', 'ts_day']
+    """
+    found: list[PartitionBy] = []
+    for expression in transforms:
+        columns, numbers = _arguments(expression)
+        for transform, suffix in _levels(expression.transform or "?", columns, numbers):
+            names = ["_".join(column) for column in columns]
+            field_id = re.sub(r"\.", "_", "_".join([*names, *suffix]))
+            if any(field.sources == columns and field.transform == transform for field in found):
+                continue
+            found.append(PartitionBy(_free(field_id, found), columns, transform))
+    return found
+
+
+def _arguments(expression: SparkExpression) -> tuple[tuple[tuple[str, ...], ...], tuple[int, ...]]:
+    columns = tuple(child.column for child in expression.children if child.column is not None)
+    texts = [child.literal for child in expression.children if child.column is None]
+    if any(text is None or not re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
+        raise InvalidInputError(f"{expression.transform} takes columns, and a number that is not negative")
+    return columns, tuple(int(text) for text in texts if text is not None)
+
+
+def _levels(
+    name: str, columns: Sequence[tuple[str, ...]], numbers: Sequence[int]
+) -> list[tuple[Transform, tuple[str, ...]]]:
+    """The transforms of one of Spark's, each with what it adds to the name of its field."""
+    if name in _NUMBERED:
+        several = name == MultiBucket.name
+        if len(numbers) != 1 or not 1 <= numbers[0] <= MAX_BUCKETS or not columns or (len(columns) > 1 and not several):
+            hint = "; multi_bucket takes several columns" if len(columns) > 1 else ""
+            raise InvalidInputError(
+                f"{name} takes a number from 1 on and {'columns' if several else 'one column'}, "
+                f"as in {name}(16, id){hint}"
+            )
+        return [(_NUMBERED[name](numbers[0]), (name, str(numbers[0])))]
+    parts = list(_PARTS.items())
+    depths = {f"{part}s": depth for depth, part in enumerate(_PARTS, 1)}
+    if name not in _PLAIN and name not in depths:
+        known = ", ".join([*_PLAIN, *depths, *_NUMBERED])
+        raise UnsupportedFeatureError(
+            f"no partition transform {name!r}; known are {known}", feature=f"PARTITIONED BY {name}"
+        )
+    if len(columns) != 1 or numbers:
+        raise InvalidInputError(f"{name} takes one column")
+    if name in depths:
+        return [(transform, (part,)) for part, transform in parts[: depths[name]]]
+    return [(_PLAIN[name], () if name == Identity.name else (name,))]
+
+
+def _free(field_id: str, taken: Sequence[PartitionBy]) -> str:
+    """`field_id`, with a number if another field has it."""
+    names = {field.field_id for field in taken}
+    number, name = 1, field_id
+    while name in names:
+        number += 1
+        name = f"{field_id}_{number}"
+    return name

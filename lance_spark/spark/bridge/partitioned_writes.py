@@ -1,0 +1,242 @@
+"""Partitioned tables: made, replaced, written to and emptied.
+
+A partitioned table that a statement makes gets its directory, with a `__manifest` of its own, before its rows come, and
+its name in the catalog last: no query finds the table before its rows are there. Such a directory has no `.lance` at
+its end, so listings of the catalog's root do not show it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import Expr
+from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.locations import CATALOG_DIRECTORY, given_location, hashed_directory, location_uri
+from lance_spark.namespace.object_id import object_id
+from lance_spark.namespace.partition_field import partition_field
+from lance_spark.namespace.partition_save import PartitionBy, SaveMode, create_partitioned
+from lance_spark.namespace.partition_spec import PartitionSpec
+from lance_spark.namespace.partitioned_table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
+from lance_spark.spark.bridge.handles import Staged, TableHandle
+from lance_spark.spark.bridge.places import Place, directory
+from lance_spark.spark.options import TableProperties, WriteOptions
+from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, PartitionFiles
+from lance_spark.spark.types import table_types, to_spark_schema, with_comments
+from lance_spark.storage import open_store
+from lance_spark.storage.folders import delete_folder
+
+_MODES = {"append": SaveMode.APPEND, "overwrite": SaveMode.OVERWRITE, "overwrite_dynamic": SaveMode.DYNAMIC_OVERWRITE}
+
+
+@dataclass(frozen=True)
+class PartitionedTaskOutput:
+    """What a write task tells the driver."""
+
+    files: tuple[PartitionFiles, ...]
+    attempt: int = 0
+
+    @property
+    def fragments(self) -> tuple[bytes, ...]:
+        """All that was written, as `lance.table.DataFragment` bytes."""
+        return tuple(fragment for item in self.files for fragment in item.fragments)
+
+
+@dataclass(frozen=True)
+class PartitionedWriteTask:
+    """Writes its input rows, and returns one row with a pickled `PartitionedTaskOutput`."""
+
+    job: PartitionedWriteJob
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = self.job.write(iter(batches))
+        task = TaskContext.get()
+        output = PartitionedTaskOutput(files, 0 if task is None else task.attemptNumber())
+        yield pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(output)], pa.binary())})
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitionedTable:
+    """A partitioned table that a statement is about to make.
+
+    Attributes:
+        partition_by: the fields of its spec.
+    """
+
+    staged: Staged
+    partition_by: Sequence[PartitionBy]
+    storage_options: Mapping[str, str]
+
+    def stage(self, place: Place | None) -> TableHandle:
+        """Makes it, without rows and without a name, at `place` or in a new directory of the catalog.
+
+        Raises:
+            AlreadyExistsError: something is there.
+            InvalidInputError: a column or a field makes no sense.
+        """
+        staged = self.staged
+        if place is None:
+            names, identifier = _name(staged)
+            location = _new_location(names, identifier, staged.properties)
+            staged = replace(staged, location=location)
+            place = Place(location_uri(names.root, location), self.storage_options)
+        whole = self._create(place)
+        return TableHandle(
+            uri=place.uri,
+            version=whole.version,
+            timestamp_nanos=timestamp_of(whole),
+            storage_options=place.storage_options,
+            staged=replace(staged, declared=True),
+            partitioned=True,
+        )
+
+    def _create(self, place: Place) -> PartitionedTable:
+        parsed = TableProperties.parse(self.staged.properties, place.uri, {})
+        columns, options = self.staged.columns, parsed.options
+        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), None, options.column_properties)
+        properties = dict(parsed.config)
+        if options.file_format_version is not None:
+            properties[FILE_VERSION] = options.file_format_version
+        if options.enable_stable_row_ids:
+            properties[STABLE_ROW_IDS] = "true"
+        return create_partitioned(
+            place.uri,
+            with_comments(types, columns),
+            self.partition_by,
+            storage_options=place.storage_options,
+            properties=properties,
+        )
+
+    def stage_over(self, place: Place, whole: PartitionedTable) -> TableHandle:
+        """A replacement of the rows of `whole`, which keeps its columns and partitions.
+
+        Raises:
+            UnsupportedFeatureError: the statement wants others.
+        """
+        types = table_types(spark_to_arrow_schema(self.staged.columns, timezone="UTC"), whole.schema)
+        fields = [(field.definition, field.result_type) for field in _spec_of(whole, self.partition_by).fields]
+        is_same = [(field.definition, field.result_type) for field in whole.specs.current.fields] == fields
+        if not is_same or types.names != whole.schema.names or types.types != whole.schema.types:
+            raise UnsupportedFeatureError(
+                "a partitioned table is replaced by one of the same columns and partitions only; DROP it first",
+                feature="REPLACE TABLE of other columns or partitions",
+            )
+        return TableHandle(
+            uri=place.uri,
+            version=whole.version,
+            timestamp_nanos=timestamp_of(whole),
+            storage_options=place.storage_options,
+            staged=self.staged,
+            partitioned=True,
+        )
+
+
+def _spec_of(whole: PartitionedTable, partition_by: Sequence[PartitionBy]) -> PartitionSpec:
+    fields = (partition_field(item.field_id, whole.lance_schema, item.sources, item.transform) for item in partition_by)
+    return PartitionSpec(1, tuple(fields))
+
+
+def _name(staged: Staged) -> tuple[DirectoryNamespace, tuple[str, ...]]:
+    """The name that a table is to get, and where."""
+    assert staged.catalog is not None, "a name is one of a catalog"
+    assert staged.identifier is not None, "a path has its place"
+    return directory(staged.catalog), staged.identifier
+
+
+def _new_location(names: DirectoryNamespace, identifier: tuple[str, ...], properties: Mapping[str, str]) -> str:
+    given = properties.get("location")
+    return hashed_directory(object_id(identifier)) if given is None else given_location(names.root, given)
+
+
+def timestamp_of(whole: PartitionedTable) -> int:
+    """When the version was committed, in nanoseconds: it tells the version from that of a table made anew."""
+    dataset = whole.catalog_version.dataset
+    assert dataset is not None, "a partitioned table has a manifest"
+    return dataset.manifest.timestamp_nanos
+
+
+def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Mapping[str, str]) -> PartitionedWriteJob:
+    """The job that fills a staged table with rows in `columns`."""
+    assert handle.staged is not None, "the table is staged"
+    parsed = TableProperties.parse(handle.staged.properties, handle.uri, options)
+    whole = handle.open_partitioned()
+    return PartitionedWriteJob.of(whole, columns, SaveMode.OVERWRITE, parsed.options)
+
+
+def partitioned_job(
+    handle: TableHandle, columns: StructType, mode: str, options: WriteOptions, replaced: Expr | None
+) -> PartitionedWriteJob:
+    """The job of a write to a table that is there.
+
+    Args:
+        mode: as Spark has asked for it.
+        replaced: which rows go with "overwrite"; None for all.
+    """
+    if mode not in _MODES:
+        raise InvalidInputError(f"unknown mode {mode!r} of a write")
+    return PartitionedWriteJob.of(handle.open_partitioned(), columns, _MODES[mode], options, replaced)
+
+
+def commit_partitioned(job: PartitionedWriteJob, messages: Iterable[bytes]) -> PartitionedTable | None:
+    """Commits what tasks have told; None if that changes nothing."""
+    outputs = _told(messages)
+    files = [item for output in outputs for item in output.files]
+    return job.commit(files, repeated=any(output.attempt for output in outputs))
+
+
+def abort_partitioned(job: PartitionedWriteJob, messages: Iterable[bytes], *, all_tasks_told: bool) -> None:
+    """Removes the files of a job that failed."""
+    files = [item for output in _told(messages) for item in output.files]
+    job.abort(files, all_tasks_told=all_tasks_told)
+
+
+def _told(messages: Iterable[bytes]) -> list[PartitionedTaskOutput]:
+    # Pickled by the tasks of this very statement.
+    return [pickle.loads(message) for message in messages if message]
+
+
+def commit_staged_partitioned(handle: TableHandle, attachments: tuple[bytes, ...]) -> PartitionedTable:
+    """Commits the rows of a staged table, and gives it its name.
+
+    Raises:
+        AlreadyExistsError: another statement was first with the name. Nothing is left of ours.
+    """
+    staged = handle.staged
+    assert staged is not None, "the table is staged"
+    job = pickle.loads(attachments[0]) if attachments else staged_partitioned_job(handle, staged.columns, {})
+    made = commit_partitioned(job, attachments[1:])
+    if staged.location is not None:
+        names, identifier = _name(staged)
+        try:
+            names.declare_table(identifier, location=staged.location)
+        except AlreadyExistsError:
+            give_up_partitioned(handle)
+            raise
+    return made or handle.open_partitioned()
+
+
+def give_up_partitioned(handle: TableHandle) -> None:
+    """Removes a staged table, unless somebody has filled it meanwhile."""
+    staged = handle.staged
+    if staged is None or not staged.declared or handle.open_partitioned().newest().version != handle.version:
+        return
+    if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
+        # The directory is ours alone.
+        delete_folder(open_store(directory(staged.catalog).root, handle.storage_options), staged.location)
+    else:
+        delete_folder(open_store(handle.uri, handle.storage_options), CATALOG_DIRECTORY)
+
+
+def truncate_partitioned(handle: TableHandle) -> bool:
+    """Removes all rows; false if there were none."""
+    whole = handle.open_partitioned().newest()
+    options = WriteOptions.parse({"path": handle.uri})
+    job = PartitionedWriteJob.of(whole, to_spark_schema(whole.schema), SaveMode.OVERWRITE, options)
+    return job.commit([], repeated=False) is not None

@@ -1,0 +1,137 @@
+"""One write of a Spark job to a partitioned table: planned by the driver, files by the tasks, one commit by the driver.
+
+What `write_job` says of files that no commit names holds here too, partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.expr.nodes import Expr
+from lance_spark.namespace.locations import location_uri
+from lance_spark.namespace.partition_index import Partition
+from lance_spark.namespace.partition_save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
+from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
+from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.storage import open_store
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.moved_rows import NewFragment
+from lance_spark.table.save import CommitOptions
+from lance_spark.table.write import FileLimits, remove_job_files
+
+
+@dataclass(frozen=True)
+class PartitionFiles:
+    """What a task wrote into one partition; `fragments` as `lance.table.DataFragment` bytes in row order."""
+
+    partition: Partition
+    fragments: tuple[bytes, ...]
+
+    def unpack(self) -> WrittenPartition:
+        """As the commit takes it."""
+        return WrittenPartition(
+            self.partition, tuple(NewFragment(DataFragment.from_bytes(data)) for data in self.fragments)
+        )
+
+
+@dataclass(frozen=True)
+class PartitionedWriteJob:
+    """What driver and tasks share; small, because every task gets it.
+
+    Attributes:
+        plan: how rows become files, and where the table is.
+        mode: what becomes of the rows that are there; of them all, unless `replaced` says which.
+        table_types: the columns of the rows, in the types in which they are written.
+        replaced: the new rows come instead of those for which this is true.
+    """
+
+    plan: PartitionedWrite
+    mode: SaveMode
+    table_types: pa.Schema
+    message: str | None = None
+    replaced: Expr | None = None
+
+    @classmethod
+    def of(
+        cls,
+        whole: PartitionedTable,
+        columns: StructType,
+        mode: SaveMode,
+        options: WriteOptions,
+        replaced: Expr | None = None,
+    ) -> PartitionedWriteJob:
+        """The job that writes rows with `columns` into `whole`.
+
+        Raises:
+            InvalidInputError: the columns do not fit the table.
+            UnsupportedFeatureError: this release cannot write such columns, or not with such options.
+        """
+        if options.merge_schema:
+            raise UnsupportedFeatureError(
+                "a write does not add columns to a partitioned table; use ALTER TABLE first", feature="mergeSchema"
+            )
+        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), whole.schema, options.column_properties)
+        limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)
+        return cls(PartitionedWrite.of(whole, types, limits), mode, types, options.commit_message, replaced)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[PartitionFiles, ...]:
+        """The files of a task with the rows of `batches`, which are as Spark hands them over."""
+        with PartitionWriter(self.plan) as writer:
+            for batch in batches:
+                writer.write(from_spark_batch(batch, self.table_types))
+            written = writer.close()
+        return tuple(
+            PartitionFiles(item.partition, tuple(new.fragment.to_bytes() for new in item.new)) for item in written
+        )
+
+    def commit(
+        self,
+        files: Sequence[PartitionFiles],
+        *,
+        repeated: bool,
+        properties: Mapping[str, str] | None = None,
+    ) -> PartitionedTable | None:
+        """The version with the rows of all tasks; None if there is nothing to change.
+
+        Args:
+            files: what the tasks wrote, in the order of the rows.
+            repeated: whether a task ran more than once, and may have left files.
+
+        Raises:
+            CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
+            CommitStateUnknownError: the store never said; the version may be there, and the files stay.
+        """
+        whole = self.plan.table()
+        written = [item.unpack() for item in files]
+        options = CommitOptions(message=self.message, properties=properties or {})
+        if self.replaced is None:
+            made = commit_written(whole, self.plan, written, self.mode, options)
+        else:
+            made = commit_delta(whole, self.plan, RowDelta(matching_rows(whole, self.replaced), written), options)
+        if repeated:
+            kept = [new.fragment for item in written for new in item.new]
+            self._remove_files({item.partition.location for item in files}, kept)
+        return None if made.version == whole.version else made
+
+    def abort(self, files: Sequence[PartitionFiles], *, all_tasks_told: bool) -> None:
+        """Removes what the tasks have written, in the partitions that they have told of.
+
+        Args:
+            all_tasks_told: whether every task had come to its end; then the commit has decided about the files.
+        """
+        # What killed tasks have left in other partitions, a clean-up finds.
+        if not all_tasks_told:
+            self._remove_files({item.partition.location for item in files}, [])
+
+    def _remove_files(self, locations: Iterable[str], kept: Sequence[DataFragment]) -> None:
+        for location in locations:
+            store = open_store(location_uri(self.plan.root, location), self.plan.storage_options)
+            remove_job_files(store, self.plan.job, keep=kept)
