@@ -105,10 +105,11 @@ class Shredded:
         return Levels(scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
 
     def _has_nulls(self, depth: int) -> bool:
-        """A list below a null struct counts as null, though it is the struct that its level names."""
+        """What is below a null struct counts as null, though it is the struct that its level names.
+
+        For a field that is not nullable the reference library's reader wants that: it makes nulls of such values too.
+        """
         null = bool(self.present >> (2 * depth + 1) & 1)
-        if not self.lists[depth] or null:
-            return null
         above = depth - 1
         while above >= 0 and not self.lists[above] and not null:
             null = bool(self.present >> (2 * above + 1) & 1)

@@ -82,3 +82,20 @@ def test_the_reference_appends_and_deletes_on_what_we_wrote(tmp_path: Path, vers
     assert_tables_equal(lance_spark.open(uri).to_table(), both)
     assert_tables_equal(lance.dataset(uri).to_table(), both)
     assert lance_spark.open(uri).count_rows() == both.num_rows
+
+
+@pytest.mark.parametrize("version", WRITE_VERSIONS)
+@pytest.mark.parametrize("inner_nullable", [False, True])
+def test_required_members_of_null_structs(tmp_path: Path, version: str, inner_nullable: bool) -> None:
+    inner = pa.struct([pa.field("text", pa.string(), nullable=False), pa.field("n", pa.int32(), nullable=False)])
+    members = [pa.field("inner", inner, nullable=inner_nullable), pa.field("m", pa.int64(), nullable=False)]
+    values = [{"inner": {"text": "x", "n": 1}, "m": 2}, None, {"inner": {"text": "y", "n": 3}, "m": 4}]
+    if inner_nullable:
+        values.append({"inner": None, "m": 5})
+    lists = pa.list_(pa.struct(members))
+    expected = pa.table({"s": pa.array(values, pa.struct(members)), "l": pa.array([values] * len(values), lists)})
+    uri = str(tmp_path / "t")
+    lance_spark.write(expected, uri, file_format_version=version)
+    assert lance.dataset(uri).to_table().to_pylist() == expected.to_pylist()
+    assert lance_spark.open(uri).to_table().to_pylist() == expected.to_pylist()
+    assert lance.dataset(uri).take([1]).to_pylist() == expected.slice(1, 1).to_pylist()

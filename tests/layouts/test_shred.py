@@ -121,7 +121,7 @@ def test_fixed_size_lists_of_structs_have_one_slot_an_item() -> None:
     array = pa.array([[{"a": 1}, None], None], pa.list_(STRUCT, 2))
     levels = shred(array, (0, 0)).levels()
     assert levels.num_rows == 4
-    assert levels.defs.tolist() == [0, 1, 2, 2]
+    assert levels.defs.tolist() == [0, 2, 3, 3]
 
 
 def test_concat_gives_the_levels_of_the_whole() -> None:
