@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help quickstart jar test soak lint integration bench proto docs clean
+.PHONY: help quickstart jar test soak lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -36,8 +36,9 @@ jar: $(VENV)/.dev ## compile the connector's Java side; needs a JDK
 # The connector's tests run in a process of their own: its jar takes over the short name that the plug-in has.
 test: $(VENV)/.dev ## every test that CI runs, Spark's included
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	$(BIN)/python -m pytest tests --ignore=tests/connector
+	$(BIN)/python -m pytest tests --ignore=tests/connector --ignore=tests/docs
 	$(BIN)/python -m pytest tests/connector
+	$(BIN)/python -m pytest tests/docs
 
 soak: $(VENV)/.dev ## the same races, kills and random histories as in `test`, for hours; set LANCE_SEED to repeat kills
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \
@@ -55,6 +56,10 @@ integration: $(VENV)/.dev ## slow tests against real stores and clusters
 
 bench: $(VENV)/.dev ## decode and encode throughput beside the reference library
 	$(BIN)/python -m benchmarks.decode
+
+compare: $(VENV)/.dev ## TPC-H and single queries in Spark beside its Parquet; SCALE=1, draws docs/benchmark.svg
+	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/python -m benchmarks.spark_compare --scale $${SCALE:-0.1} --plot docs/benchmark.svg
 
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
 	$(BIN)/python proto/generate.py
