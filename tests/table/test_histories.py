@@ -76,6 +76,10 @@ class Histories(RuleBasedStateMachine):
         """What a writer has read."""
         return self.states[self.writers[writer].version]
 
+    def versions_left(self) -> list[int]:
+        """The versions that can be read, oldest first."""
+        return sorted(self.states)
+
     def run(
         self, writer: int, step: Callable[[Dataset], Dataset], allowed: Callable[[State, State], list[State]]
     ) -> None:
@@ -258,7 +262,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(writer=WRITERS, version=st.integers(0, 20))
     def restore(self, writer: int, version: int) -> None:
-        numbers = sorted(self.states)
+        numbers = self.versions_left()
         chosen = numbers[version % len(numbers)]
         self.run(writer, lambda base: base.restore(chosen), lambda *_: [self.states[chosen]])
 
@@ -274,7 +278,8 @@ class Histories(RuleBasedStateMachine):
         reference = lance.dataset(self.uri)
         assert reference.version == newest
         assert shown_table(reference.to_table()) == self.states[newest].shown()
-        older = sorted(self.states)[self.next_id % len(self.states)]
+        left = self.versions_left()
+        older = left[self.next_id % len(left)]
         assert shown_table(lance_spark.open(self.uri, version=older).to_table()) == self.states[older].shown()
 
 
@@ -284,7 +289,7 @@ class HistoriesWithStableRowIds(Histories):
     stable_row_ids = True
 
 
-_SETTINGS = settings(
+SETTINGS = settings(
     max_examples=HISTORIES,
     stateful_step_count=STEPS,
     deadline=None,
@@ -293,6 +298,6 @@ _SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestHistories = Histories.TestCase
-TestHistories.settings = _SETTINGS
+TestHistories.settings = SETTINGS
 TestHistoriesWithStableRowIds = HistoriesWithStableRowIds.TestCase
-TestHistoriesWithStableRowIds.settings = _SETTINGS
+TestHistoriesWithStableRowIds.settings = SETTINGS
