@@ -6,13 +6,13 @@ What `write_job` says of files that no commit names holds here too, partition by
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_index import Partition
@@ -115,11 +115,18 @@ class PartitionedWriteJob:
         if self.replaced is None:
             made = commit_written(whole, self.plan, written, self.mode, options)
         else:
-            made = commit_delta(whole, self.plan, RowDelta(matching_rows(whole, self.replaced), written), options)
+            made = commit_delta(whole, self.plan, self._delta(whole, self.replaced, written), options)
         if repeated:
             kept = [new.fragment for item in written for new in item.new]
             self._remove_files({item.partition.location for item in files}, kept)
         return None if made.version == whole.version else made
+
+    def _delta(self, whole: PartitionedTable, replaced: Expr, written: Sequence[WrittenPartition]) -> RowDelta:
+        try:
+            return replace(matching_rows(whole, replaced), written=written)
+        except LanceError:
+            self.plan.remove_files(written)
+            raise
 
     def abort(self, files: Sequence[PartitionFiles], *, all_tasks_told: bool) -> None:
         """Removes what the tasks have written, in the partitions that they have told of.
