@@ -1,0 +1,63 @@
+"""Every Python and SQL block of the README and of the documents is run, and prints what is shown below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lance_spark.spark.options import CatalogOptions
+from tests.docs.blocks import Block, blocks, run, statements
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [*DOCUMENTS, *sorted((ROOT / "docs" / "design").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.fixture
+def empty_catalog(spark: SparkSession) -> SparkSession:
+    """The session, its catalog without what the document before has made."""
+    for row in spark.sql("SHOW NAMESPACES IN lance").collect():
+        spark.sql(f"DROP NAMESPACE lance.`{row.namespace}` CASCADE")
+    spark.sql("USE spark_catalog.default")
+    return spark
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=lambda path: path.name
+)
+def test_blocks_run_and_print_what_is_shown(empty_catalog: SparkSession, tmp_path: Path, document: Path) -> None:
+    run(document, document.read_text(), empty_catalog, tmp_path)
+
+
+@pytest.mark.parametrize("document", LINKED, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())
+    missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert not missing
+
+
+def test_settings_are_known() -> None:
+    prefix = "spark.sql.catalog.lance."
+    found = [
+        line.split()
+        for block in re.findall(r"```ini\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+        for line in block.splitlines()
+        if line.startswith(prefix)
+    ]
+    assert found
+    for name, value in found:
+        CatalogOptions.parse({name.removeprefix(prefix): value})
+
+
+def test_a_block_and_the_output_below_it() -> None:
+    code = "# x\n```python\nprint(1)\n```\n\n```text\n1\n```\nwords\n```sql\nSELECT 1\n```\n"
+    document = f"{code}more\n```text\nno output\n```\n"
+    assert blocks(document) == [Block(3, "python", "print(1)\n", "1\n"), Block(11, "sql", "SELECT 1\n", None)]
+
+
+def test_statements_end_at_semicolons_outside_of_texts() -> None:
+    script = "SELECT ';' AS a; -- one; comment\nSELECT `b;` /* ; */;\n-- the end\n"
+    assert statements(script) == ["SELECT ';' AS a", "-- one; comment\nSELECT `b;` /* ; */"]
