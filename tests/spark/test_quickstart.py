@@ -27,9 +27,14 @@ def test_the_quickstart(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-4000:]
     assert "The newest version has 1797 rows." in result.stdout
     assert "Version 1 has 1000 rows." in result.stdout
-    assert "PushedFilters: [IsNotNull(label), EqualTo(label,7), GreaterThanOrEqual(id,1700)]" in result.stdout
+    assert "|1710|    7|      116|[0.0, 0.0, 0.1875...|" in result.stdout
     dataset = lance.dataset(str(tmp_path / "digits.lance"))
-    assert dataset.version == 2
+    if "Without SQL statements" not in result.stdout:
+        assert "BatchScan" in result.stdout
+        assert dataset.version == 4
+        assert dataset.count_rows("label = 0") == 0
+        assert dataset.count_rows("label = -9") == 180
+        dataset = lance.dataset(str(tmp_path / "digits.lance"), version=2)
     assert dataset.count_rows("label = 7") == 179
     assert dataset.schema.field("vector").type == pa.list_(pa.float32(), 64)
     pictures = dataset.to_table(columns=["picture"])["picture"].to_pylist()
