@@ -2,7 +2,8 @@
 
 Year, month, day and hour of one column are one ordered key, `years(c)` to `hours(c)`. Spark joins on functions of one
 column alone, so a truncation has its width in its name, and `multi_bucket` is no key. Keys of floats are left out:
-there NaN and zero have several forms. What is left out makes keys coarser, never wrong.
+there NaN and zero have several forms; and buckets of uint64, which Spark has as decimals, whose large values hash in
+another way. What is left out makes keys coarser, never wrong.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def key_columns(spec: PartitionSpec, schema: LanceSchema) -> list[KeyColumn]:
             name = _PERIODS[len(hierarchy) - 1]
             found.append(KeyColumn(SparkTransform(name, (path,)), IntegerType(), tuple(hierarchy)))
         else:
-            transform = _key_transform(field, path)
+            transform = _key_transform(field, path, schema)
             if transform is not None:
                 (spark,) = to_spark_schema(pa.schema([field.arrow_field])).fields
                 found.append(KeyColumn(transform, spark.dataType, (field,)))
@@ -101,12 +102,12 @@ def _continues(hierarchy: list[PartitionField], field: PartitionField) -> bool:
     )
 
 
-def _key_transform(field: PartitionField, path: tuple[str, ...]) -> SparkTransform | None:
+def _key_transform(field: PartitionField, path: tuple[str, ...], schema: LanceSchema) -> SparkTransform | None:
     if pt.is_floating(field.result_type) or not is_lossless(field.result_type):
         return None
     if isinstance(field.transform, Identity):
         return SparkTransform("identity", (path,))
-    if isinstance(field.transform, Bucket):
+    if isinstance(field.transform, Bucket) and field.source_types(schema) != [pa.uint64()]:
         return SparkTransform("bucket", (path,), field.transform.num_buckets)
     if isinstance(field.transform, Truncate):
         return SparkTransform(f"truncate_{field.transform.width}", (path,))
@@ -156,8 +157,10 @@ def _texts(values: pa.Array) -> list[str | None]:
     if pt.is_timestamp(values.type) or pt.is_duration(values.type):
         values = values.cast(pa.timestamp("us", values.type.tz) if pt.is_timestamp(values.type) else pa.duration("us"))
         values = values.cast(pa.int64())
-    elif pt.is_temporal(values.type):
-        values = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    elif pt.is_date(values.type):
+        values = values.cast(pa.date32()).cast(pa.int32())
+    elif pt.is_time(values.type):
+        values = values.cast(pa.time64("ns")).cast(pa.int64())
     return [None if value is None else _text(value) for value in values.to_pylist()]
 
 

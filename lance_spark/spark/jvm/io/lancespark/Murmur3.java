@@ -48,11 +48,15 @@ final class Murmur3 {
         || type instanceof DateType
         || java.util.Set.of("bigint", "timestamp", "timestamp_ntz").contains(type.typeName())
         || type.typeName().equals("long")
-        || type.typeName().startsWith("time(")
+        || isTime(type)
         || type.typeName().startsWith("interval day")
         || type.typeName().startsWith("interval hour")
         || type.typeName().startsWith("interval minute")
         || type.typeName().startsWith("interval second");
+  }
+
+  private static boolean isTime(DataType type) {
+    return type.typeName().startsWith("time(");
   }
 
   /** The bytes that stand for a value that is not null. */
@@ -75,6 +79,9 @@ final class Murmur3 {
       return bytes((long) row.getShort(ordinal));
     } else if (type instanceof IntegerType || type instanceof DateType) {
       return bytes((long) row.getInt(ordinal));
+    } else if (isTime(type)) {
+      // Spark counts nanoseconds, what is hashed are microseconds.
+      return bytes(Math.floorDiv(row.getLong(ordinal), 1000L));
     }
     return bytes(row.getLong(ordinal));
   }
