@@ -125,6 +125,34 @@ def commit_specs(
     return _run(_SpecsCommit(base, specs, step, dict(properties or {}), options or CommitOptions()))
 
 
+def commit_rows(
+    base: PartitionedTable,
+    rows: pa.Table,
+    specs: PartitionSpecs,
+    options: CommitOptions | None = None,
+    *,
+    properties: Mapping[str, str | None] | None = None,
+) -> PartitionedTable:
+    """The version right after `base` in which `__manifest` has `rows`, which may lack columns, and no others.
+
+    Raises:
+        RetryableConflictError: `base` is not the newest version any more. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    schema = base.rows.schema
+    columns = [
+        rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type) for field in schema
+    ]
+    made = base.catalog.replace_rows(
+        base.catalog_version,
+        pa.Table.from_arrays(columns, schema=schema),
+        (options or CommitOptions()).all_properties(),
+        changed_properties={**specs.to_metadata(), **(properties or {})},
+    )
+    return PartitionedTable(base.root, base.storage_options, base.catalog, base.catalog.at(made))
+
+
 def _run(commit: _PartitionedCommit) -> PartitionedTable:
     try:
         return commit.run()

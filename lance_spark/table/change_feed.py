@@ -150,8 +150,8 @@ class _Planner:
         tasks: list[ChangeTask] = []
         for number in numbers:
             before, after = self._before(number), self._manifest(number)
-            step = _Step(self._table, before, after, self._kinds[number], same_ids[number])
-            tasks += step.tasks(_View(schema, self._columns, wanted[number - 1], wanted[number]))
+            step = VersionStep(self._table, before, after, self._kinds[number], same_ids[number])
+            tasks += step.tasks(FeedView(schema, self._columns, wanted[number - 1], wanted[number]))
             self._kept.pop(number - 1, None)
         return ChangeFeed(schema, tuple(tasks))
 
@@ -219,7 +219,7 @@ class _Planner:
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class FeedView:
     """How the rows of two neighbouring versions become rows of the feed.
 
     Attributes:
@@ -238,21 +238,34 @@ class _View:
         return Scan.of(schema, version.bases, columns=self.columns, stable_row_ids=stable)
 
 
-class _Step:
-    """One version and the one before it, None if there is none."""
+class VersionStep:
+    """One version and the one before it, None if there is none.
+
+    Args:
+        kind: of the operation that made it.
+        same_ids: whether field ids mean the same columns in both.
+        commit: what the feed names as the version; None for `after`.
+    """
 
     def __init__(
-        self, table: TableLocation, before: Manifest | None, after: Manifest, kind: OperationKind, same_ids: bool
+        self,
+        table: TableLocation,
+        before: Manifest | None,
+        after: Manifest,
+        kind: OperationKind,
+        same_ids: bool,
+        commit: Commit | None = None,
     ) -> None:
         self._before = None if before is None else Version(before, table.bases(before))
         self._after = Version(after, table.bases(after))
         self._kind = kind
         self._same_ids = same_ids
+        self._commit = commit or Commit(after.version, after.timestamp_nanos)
 
-    def tasks(self, view: _View) -> Iterator[ChangeTask]:
+    def tasks(self, view: FeedView) -> Iterator[ChangeTask]:
         """What the version has changed."""
         diff = diff_versions(self._before, self._after, self._kind, self._same_ids)
-        commit = Commit(self._after.manifest.version, self._after.manifest.timestamp_nanos)
+        commit = self._commit
         after = view.scan(view.after, self._after)
         before = after if self._before is None else view.scan(view.before, self._before)
         for change_type, sets, scan in (

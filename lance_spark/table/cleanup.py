@@ -129,7 +129,7 @@ def cleanup(table: TableLocation, policy: CleanupPolicy | None = None, *, keep_f
     now = datetime.now(timezone.utc)
     newest = table.history.load_latest().manifest
     check_writable(newest.writer_flags, table.uri)
-    run = _Run(table, policy, now)
+    run = CleanupRun(table, policy, now)
     run.check_tags(newest, keep_from)
     run.remove_versions(newest, keep_from)
     return run.remove_files(None if policy.delete_unverified else SAFETY_WINDOW)
@@ -145,11 +145,17 @@ def remove_orphans(
     if older_than < timedelta(0):
         raise InvalidInputError(f"an age of {older_than} lies in the future")
     check_writable(table.history.load_latest().manifest.writer_flags, table.uri)
-    return _Run(table, CleanupPolicy(dry_run=dry_run), datetime.now(timezone.utc)).remove_files(older_than)
+    return CleanupRun(table, CleanupPolicy(dry_run=dry_run), datetime.now(timezone.utc)).remove_files(older_than)
 
 
-class _Run:
-    """One clean-up: what it has seen and removed so far."""
+class CleanupRun:
+    """One clean-up: what it has seen and removed so far.
+
+    Attributes:
+        ages_ascend: whether no version is older than one with a lower number.
+    """
+
+    ages_ascend = True
 
     def __init__(self, table: TableLocation, policy: CleanupPolicy, now: datetime) -> None:
         self._table = table
@@ -193,7 +199,9 @@ class _Run:
                 continue  # Another clean-up was faster.
             manifest = self._history.decode(data, location).manifest
             if not self._is_old(manifest):
-                break  # Those after it are younger still.
+                if self.ages_ascend:
+                    break
+                continue
             batch.append((location, data, manifest))
             if len(batch) == _BATCH_VERSIONS or sum(len(data) for _, data, _ in batch) >= _BATCH_BYTES:
                 self._remove_batch(batch)
