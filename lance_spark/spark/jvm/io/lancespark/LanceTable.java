@@ -11,8 +11,10 @@ import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -31,6 +33,7 @@ class LanceTable
         SupportsWrite,
         SupportsMetadataColumns,
         SupportsDeleteV2,
+        SupportsSchemaEvolution,
         SupportsRowLevelOperations {
   private final JsonNode description;
   private final StructType schema;
@@ -77,12 +80,7 @@ class LanceTable
 
   @Override
   public Transform[] partitioning() {
-    JsonNode described = description.path("partitioning");
-    Transform[] transforms = new Transform[described.size()];
-    for (int index = 0; index < transforms.length; index++) {
-      transforms[index] = Json.transform(described.get(index));
-    }
-    return transforms;
+    return Json.transforms(description.path("partitioning"));
   }
 
   @Override
@@ -142,6 +140,14 @@ class LanceTable
     request.set("handle", handle());
     request.set("predicates", Json.expressions(predicates));
     return request;
+  }
+
+  @Override
+  public boolean supportsColumnChange(TableChange.ColumnChange change) {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    request.set("changes", LanceTableChanges.describe(new TableChange[] {change}));
+    return LancePy.call("row_level.can_evolve", request).body().get("taken").asBoolean();
   }
 
   @Override
