@@ -19,6 +19,7 @@ import lance_spark
 from tests.support.model import Row, State, shown_table
 from tests.table.test_histories import HISTORIES, SETTINGS, SPANS, TYPES, VALUES, WRITERS, Histories
 
+READERS = st.integers(0, 1)
 INDEXED = {"id": "id_index", "v": "v_index"}
 
 
@@ -34,25 +35,26 @@ class MixedHistories(Histories):
 
     @initialize()
     def no_reference_yet(self) -> None:
-        self.reference: lance.LanceDataset | None = None
+        self.references: dict[int, lance.LanceDataset] = {}
 
     def versions_left(self) -> list[int]:
         return sorted(set(self.states) - self.gone)
 
-    def opened(self, *, newest: bool = False) -> lance.LanceDataset:
-        """What the reference works on.
+    def opened(self, reader: int, *, newest: bool = False) -> lance.LanceDataset:
+        """What one of two readers of the reference works on.
 
         It gives ids of dropped columns away again, and lets rows that were written before follow under the new meaning
         (the reason for `same_columns` in our rules). So it looks at the newest version wherever columns have changed.
         """
-        known = self.reference
+        known = self.references.get(reader)
         latest = max(self.states)
         if known is None or newest or self.states[known.version].names != self.states[latest].names:
-            known = self.reference = lance.dataset(self.uri)
+            known = self.references[reader] = lance.dataset(self.uri)
         return known
 
     def run_reference(
         self,
+        reader: int,
         dataset: lance.LanceDataset,
         step: Callable[[lance.LanceDataset], Any],
         allowed: Callable[[State, State], list[State]],
@@ -74,34 +76,37 @@ class MixedHistories(Histories):
             matching = [state for state in known if state.shown() == found]
             assert matching, f"{found} is none of {[state.shown() for state in known]}"
             self.states[version] = matching[0]
-        self.reference = lance.dataset(self.uri)
+        self.references[reader] = lance.dataset(self.uri)
 
-    @rule(values=st.lists(VALUES, min_size=1, max_size=6))
-    def reference_appends(self, values: list[Any]) -> None:
-        dataset = self.opened()
+    @rule(reader=READERS, values=st.lists(VALUES, min_size=1, max_size=6))
+    def reference_appends(self, reader: int, values: list[Any]) -> None:
+        dataset = self.opened(reader)
         state = self.states[dataset.version]
         rows = self.new_rows(values)
         written = self.arrow(rows, state)
         kept = [{key: value for key, value in row.items() if key in state.names} for row in rows]
         self.run_reference(
+            reader,
             dataset,
             lambda base: lance.write_dataset(written, base, mode="append", max_rows_per_file=4),
             lambda _, newest: [newest.with_rows(kept)],
         )
 
-    @rule(span=SPANS)
-    def reference_deletes(self, span: tuple[int, int]) -> None:
+    @rule(reader=READERS, span=SPANS)
+    def reference_deletes(self, reader: int, span: tuple[int, int]) -> None:
         low, high = span[0], sum(span)
 
         def allowed(base: State, newest: State) -> list[State]:
             return [newest.without(state.matching(lambda row: low <= row["id"] < high)) for state in (base, newest)]
 
-        self.run_reference(self.opened(), lambda base: base.delete(f"id >= {low} AND id < {high}"), allowed)
+        self.run_reference(
+            reader, self.opened(reader), lambda base: base.delete(f"id >= {low} AND id < {high}"), allowed
+        )
 
-    @rule(span=SPANS)
-    def reference_updates(self, span: tuple[int, int]) -> None:
+    @rule(reader=READERS, span=SPANS)
+    def reference_updates(self, reader: int, span: tuple[int, int]) -> None:
         low, high = span[0], sum(span)
-        dataset = self.opened()
+        dataset = self.opened(reader)
         name = self.states[dataset.version].name("v")
         if name is None:
             return
@@ -114,13 +119,18 @@ class MixedHistories(Histories):
             return [newest.changed(ids, plus) for ids in chosen]
 
         self.run_reference(
-            dataset, lambda base: base.update({name: f"{name} + 1"}, where=f"id >= {low} AND id < {high}"), allowed
+            reader,
+            dataset,
+            lambda base: base.update({name: f"{name} + 1"}, where=f"id >= {low} AND id < {high}"),
+            allowed,
         )
 
-    @rule(first=st.integers(0, 40), values=st.lists(VALUES, min_size=1, max_size=6), inserts=st.booleans())
-    def reference_merges(self, first: int, values: list[Any], inserts: bool) -> None:
+    @rule(
+        reader=READERS, first=st.integers(0, 40), values=st.lists(VALUES, min_size=1, max_size=6), inserts=st.booleans()
+    )
+    def reference_merges(self, reader: int, first: int, values: list[Any], inserts: bool) -> None:
         """All columns and an upsert, or a part of the columns, which the reference may rewrite where they are."""
-        dataset = self.opened()
+        dataset = self.opened(reader)
         state = self.states[dataset.version]
         rows: list[Row] = [{"id": first + at, "v": value, "s": f"r {value}"} for at, value in enumerate(values)]
         source = self.arrow(rows, state)
@@ -147,19 +157,20 @@ class MixedHistories(Histories):
             builder = base.merge_insert("id").when_matched_update_all()
             (builder.when_not_matched_insert_all() if inserts else builder).execute(source)
 
-        self.run_reference(dataset, step, allowed)
+        self.run_reference(reader, dataset, step, allowed)
 
-    @rule()
-    def reference_compacts(self) -> None:
+    @rule(reader=READERS)
+    def reference_compacts(self, reader: int) -> None:
         self.run_reference(
-            self.opened(),
+            reader,
+            self.opened(reader),
             lambda base: base.optimize.compact_files(target_rows_per_fragment=9),
             lambda _, newest: [newest],
         )
 
-    @rule(computed=st.booleans())
-    def reference_adds_a_column(self, computed: bool) -> None:
-        dataset = self.opened(newest=True)
+    @rule(reader=READERS, computed=st.booleans())
+    def reference_adds_a_column(self, reader: int, computed: bool) -> None:
+        dataset = self.opened(reader, newest=True)
         state = self.states[dataset.version]
         source = state.name("v")
         if len(state.names) > 6:
@@ -173,26 +184,30 @@ class MixedHistories(Histories):
         value = triple if computed and source else lambda row: None
         columns: Any = {key: f"{source} * 3"} if computed and source else pa.field(key, pa.int64())
         self.run_reference(
-            dataset, lambda base: base.add_columns(columns), lambda _, newest: [newest.with_column(key, key, value)]
+            reader,
+            dataset,
+            lambda base: base.add_columns(columns),
+            lambda _, newest: [newest.with_column(key, key, value)],
         )
 
-    @rule(place=st.integers(0, 5))
-    def reference_drops_a_column(self, place: int) -> None:
-        dataset = self.opened(newest=True)
+    @rule(reader=READERS, place=st.integers(0, 5))
+    def reference_drops_a_column(self, reader: int, place: int) -> None:
+        dataset = self.opened(reader, newest=True)
         names = self.states[dataset.version].names
         keys = [key for key in names if key != "id"]
         if keys:
             key = keys[place % len(keys)]
             self.run_reference(
+                reader,
                 dataset,
                 lambda base: base.drop_columns([names[key]]),
                 lambda _, newest: [newest.without_column(key)],
             )
 
-    @rule(key=st.sampled_from(sorted(INDEXED)), again=st.booleans())
-    def reference_indexes(self, key: str, again: bool) -> None:
+    @rule(reader=READERS, key=st.sampled_from(sorted(INDEXED)), again=st.booleans())
+    def reference_indexes(self, reader: int, key: str, again: bool) -> None:
         """A new index, or the ones that are there over rows that they do not know yet."""
-        dataset = self.opened(newest=True)
+        dataset = self.opened(reader, newest=True)
         name = self.states[dataset.version].name(key)
 
         def step(base: lance.LanceDataset) -> None:
@@ -201,7 +216,7 @@ class MixedHistories(Histories):
             elif name is not None:
                 base.create_scalar_index(name, "BTREE", name=INDEXED[key], replace=True)
 
-        self.run_reference(dataset, step, lambda _, newest: [newest])
+        self.run_reference(reader, dataset, step, lambda _, newest: [newest])
 
     @rule(keep=st.integers(1, 4), unverified=st.booleans())
     def clean_up(self, keep: int, unverified: bool) -> None:
