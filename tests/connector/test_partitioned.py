@@ -201,6 +201,10 @@ def test_describe(spark: SparkSession, name: str) -> None:
     described = "\n".join(" ".join(map(str, row)) for row in spark.sql(f"DESCRIBE EXTENDED lance.{name}").collect())
     assert "bucket(4, id)" in described
     assert "day(ts)" in described
+    spark.sql(f"INSERT INTO lance.{name} VALUES {VALUES}")
+    shown = [row.partition for row in spark.sql(f"SHOW PARTITIONS lance.{name}").collect()]
+    assert len(shown) == 4
+    assert sum("ts_year=2024/ts_month=1/ts_day=31/name_truncate_2=an" in text for text in shown) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ another way. What is left out makes keys coarser, never wrong.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,8 +68,8 @@ class KeyColumn:
             for field in self.fields
         ]
         if isinstance(self.fields[0].transform, DatePart) and self.transform.name in _PERIODS:
-            return _texts(ordinals(columns))
-        return _texts(columns[0])
+            return texts(ordinals(columns))
+        return texts(columns[0])
 
 
 def key_columns(spec: PartitionSpec, schema: LanceSchema) -> list[KeyColumn]:
@@ -153,7 +154,8 @@ def common_keys(specs: Sequence[PartitionSpec], schema: LanceSchema, columns: Se
     ]
 
 
-def _texts(values: pa.Array) -> list[str | None]:
+def texts(values: pa.Array) -> list[str | None]:
+    """Each value as text that the JVM reads back; None for NULL."""
     if pt.is_timestamp(values.type) or pt.is_duration(values.type):
         values = values.cast(pa.timestamp("us", values.type.tz) if pt.is_timestamp(values.type) else pa.duration("us"))
         values = values.cast(pa.int64())
@@ -169,4 +171,6 @@ def _text(value: object) -> str:
         return base64.b64encode(value).decode()
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else str(value).replace("inf", "Infinity")
     return str(value)

@@ -15,11 +15,13 @@ from lance_spark.expr.sql import parse
 from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
-from lance_spark.spark.bridge.partition_keys import KeyColumn, common_keys
+from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.partition_keys import KeyColumn, common_keys, texts
+from lance_spark.spark.bridge.registry import Call, operation
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import FragmentSlice, plan_partitions, projected_bytes, sized
 from lance_spark.spark.projection import narrow
-from lance_spark.spark.types import to_spark_batch
+from lance_spark.spark.types import to_spark_batch, to_spark_schema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.blob_columns import shown
@@ -269,3 +271,34 @@ class PartitionedPlanner:
 def partition_column() -> StructField:
     """The metadata column `_partition`."""
     return StructField(PARTITION_COLUMN, StringType(), False)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRequest:
+    """A partitioned table whose partitions are asked for."""
+
+    handle: TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsReply:
+    """The fields of the newest spec, and for each partition their values as text; None for one it does not have."""
+
+    schema: StructType
+    values: tuple[tuple[str | None, ...], ...]
+
+
+@operation("partitions.list")
+def list_partitions(request: PartitionsRequest, _call: Call) -> PartitionsReply:
+    """The partitions for SHOW PARTITIONS."""
+    table = request.handle.open_partitioned()
+    fields = [field.arrow_field for field in table.specs.current.fields]
+    named = [pa.field(field.field_id, field.result_type) for field in table.specs.current.fields]
+    rows = [
+        tuple(
+            texts(partition.values.column(field.name))[0] if field.name in partition.values.schema.names else None
+            for field in fields
+        )
+        for partition in table.index.partitions
+    ]
+    return PartitionsReply(to_spark_schema(pa.schema(named)), tuple(rows))
