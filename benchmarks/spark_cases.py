@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark.spark.datasource import LanceDataSource
@@ -77,9 +78,9 @@ def make_tables(spark: SparkSession, folder: Path, scale: str) -> Tables:
         generated.mkdir(parents=True, exist_ok=True)
         tpch.generate(generated, scale)
     for table in tpch.TABLES:
-        tables.make(table, lambda table=table: spark.read.parquet(str(generated / f"{table}.parquet")))
+        tables.make(table, partial(spark.read.parquet, str(generated / f"{table}.parquet")))
     num_rows = max(1000, int(float(scale) * 600_000))
-    tables.make("wide", lambda: wide(spark, num_rows))
+    tables.make("wide", partial(wide, spark, num_rows))
     return tables
 
 
@@ -90,7 +91,7 @@ def wide(spark: SparkSession, num_rows: int) -> DataFrame:
     return rows.select("c0", *made)
 
 
-def _column(number: int) -> F.Column:
+def _column(number: int) -> Column:
     mixed = F.xxhash64("c0", F.lit(number))
     kinds = (mixed % 1000, (mixed % 100_000) / 100, F.concat(F.lit("v"), mixed % 500))
     return kinds[number % 3]

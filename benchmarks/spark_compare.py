@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -53,12 +54,39 @@ def session(memory: str) -> SparkSession:
     return spark
 
 
-def run_once(spark: SparkSession, tables: Tables, kind: str, case: Case) -> tuple[float, list[tuple[object, ...]]]:
-    """Seconds of one query, planning included, and its rows."""
+@dataclass(frozen=True)
+class Answer:
+    """Rows of one query, and the seconds it took, planning included."""
+
+    rows: list[tuple[object, ...]]
+    seconds: float
+    cpu: float
+
+
+def run_once(spark: SparkSession, tables: Tables, kind: str, case: Case) -> Answer:
+    """One query over the tables in one format."""
     tables.use(spark, kind)
-    start = time.perf_counter()
+    cpu, start = cpu_seconds(), time.perf_counter()
     rows = [tuple(row) for row in spark.sql(case.sql).collect()]
-    return time.perf_counter() - start, rows
+    return Answer(rows, time.perf_counter() - start, cpu_seconds() - cpu)
+
+
+def cpu_seconds() -> float:
+    """What this process and all below it have used so far: Spark's JVM and its Python workers."""
+    parents, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            # Own time, and that of children that have ended.
+            used[int(entry.name)] = sum(map(int, fields[11:15]))
+    found = {os.getpid()}
+    while below := {process for process, parent in parents.items() if parent in found} - found:
+        found |= below
+    return sum(used.get(process, 0) for process in found) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(spark: SparkSession, tables: Tables, case: Case, kinds: tuple[str, ...], rounds: int) -> Timing:
@@ -67,15 +95,18 @@ def measure(spark: SparkSession, tables: Tables, case: Case, kinds: tuple[str, .
     Raises:
         SystemExit: a format answers other than Parquet.
     """
-    seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
-    answers = {kind: run_once(spark, tables, kind, case)[1] for kind in kinds}
+    first = {kind: run_once(spark, tables, kind, case).rows for kind in kinds}
     for kind in kinds:
-        if not same(answers["parquet"], answers[kind]) and case.name != "first 100":
+        if not same(first["parquet"], first[kind]) and case.name != "first 100":
             raise SystemExit(f"{case.name}: {kind} answers other than Parquet")
+    taken: dict[str, list[Answer]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
         for kind in kinds:
-            seconds[kind].append(run_once(spark, tables, kind, case)[0])
-    return Timing(case.group, case.name, seconds)
+            taken[kind].append(run_once(spark, tables, kind, case))
+    seconds = {kind: [answer.seconds for answer in answers] for kind, answers in taken.items()}
+    return Timing(
+        case.group, case.name, seconds, {kind: [answer.cpu for answer in answers] for kind, answers in taken.items()}
+    )
 
 
 def same(expected: list[tuple[object, ...]], actual: list[tuple[object, ...]]) -> bool:
@@ -113,8 +144,6 @@ def main() -> None:
     run = Run(arguments.scale, arguments.rounds, (before, os.getloadavg()[0]), timings)
     spark.stop()
     print(text(run, kinds))
-    if arguments.json:
-        run.save(arguments.json)
     if arguments.plot:
         plot(run, kinds, arguments.plot)
 

@@ -13,16 +13,24 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timing:
-    """One case: the seconds of every run, by format; none where the format failed."""
+    """One case.
+
+    Attributes:
+        seconds: of every run, by format.
+        cpu: seconds of processors, of Spark's JVM and its Python workers together, by format. What others do on the
+            machine changes them less than `seconds`.
+    """
 
     group: str
     name: str
     seconds: dict[str, list[float]]
+    cpu: dict[str, list[float]]
 
-    def ratio(self, kind: str) -> float | None:
-        """How many times as fast as Spark's Parquet: medians; None where one of both failed."""
-        mine, parquet = self.seconds.get(kind), self.seconds.get("parquet")
-        return median(parquet) / median(mine) if mine and parquet else None
+    def ratio(self, kind: str, of: str = "seconds") -> float | None:
+        """How many times as fast as Spark's Parquet, or with ``of="cpu"`` as thrifty: medians; None where unknown."""
+        values: dict[str, list[float]] = getattr(self, of)
+        mine, parquet = values.get(kind), values.get("parquet")
+        return median(parquet) / median(mine) if mine and parquet and median(mine) else None
 
 
 @dataclass(frozen=True)
@@ -57,16 +65,17 @@ def geometric_mean(ratios: Iterable[float | None]) -> float:
 def text(run: Run, kinds: tuple[str, ...]) -> str:
     """The run as a table: medians in milliseconds, ratios to Parquet, geometric means of each group and of all."""
     others = [kind for kind in kinds if kind != "parquet"]
-    head = f"{'':8}{'':24}" + "".join(f"{kind + ' ms':>17}" for kind in kinds)
-    lines = [head + "".join(f"{kind + ' x':>17}" for kind in others)]
+    ratios = [(kind, of) for kind in others for of in ("seconds", "cpu")]
+    titles = [f"{kind} ms" for kind in kinds] + [f"{kind} {'x' if of == 'seconds' else 'cpu x'}" for kind, of in ratios]
+    lines = [f"{'':32}" + "".join(f"{title:>20}" for title in titles)]
     for timing in run.timings:
-        taken = "".join(f"{_milliseconds(timing.seconds.get(kind)):>17}" for kind in kinds)
-        ratios = "".join(f"{_number(timing.ratio(kind)):>17}" for kind in others)
-        lines.append(f"{timing.group:8}{timing.name:24}{taken}{ratios}")
+        cells = [_milliseconds(timing.seconds.get(kind)) for kind in kinds]
+        cells += [_number(timing.ratio(kind, of)) for kind, of in ratios]
+        lines.append(f"{timing.group:8}{timing.name:24}" + "".join(f"{cell:>20}" for cell in cells))
     for group in [*dict.fromkeys(timing.group for timing in run.timings), "all"]:
         chosen = [timing for timing in run.timings if group in ("all", timing.group)]
-        means = "".join(f"{geometric_mean(timing.ratio(kind) for timing in chosen):17.2f}" for kind in others)
-        lines.append(f"{group:8}{'geometric mean':24}{'':{17 * len(kinds)}}{means}")
+        means = [geometric_mean(timing.ratio(kind, of) for timing in chosen) for kind, of in ratios]
+        lines.append(f"{group:8}{'geometric mean':{24 + 20 * len(kinds)}}" + "".join(f"{mean:20.2f}" for mean in means))
     load = f"load {run.load[0]:.1f} before, {run.load[1]:.1f} after"
     return "\n".join([*lines, f"scale {run.scale}, median of {run.rounds} runs, x = times as fast as Parquet; {load}"])
 
