@@ -8,7 +8,6 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.arrow.vector.ValueVector;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
@@ -241,23 +240,9 @@ final class LanceRunner implements Serializable {
       StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
       ColumnVector[] columns = new ColumnVector[struct.size()];
       for (int index = 0; index < columns.length; index++) {
-        columns[index] = new Lent(struct.getVectorById(index));
+        columns[index] = new LanceColumn(struct.getVectorById(index));
       }
       return new ColumnarBatch(columns, batch.numRows());
     }
-  }
-
-  /**
-   * A column whose vector belongs to the runner, which puts the next batch into it.
-   *
-   * <p>Spark closes the columns of a batch that it has read; a struct would lose its fields for good.
-   */
-  private static final class Lent extends ArrowColumnVector {
-    Lent(ValueVector vector) {
-      super(vector);
-    }
-
-    @Override
-    public void close() {}
   }
 }
