@@ -129,8 +129,12 @@ class MixedHistories(Histories):
         reader=READERS, first=st.integers(0, 40), values=st.lists(VALUES, min_size=1, max_size=6), inserts=st.booleans()
     )
     def reference_merges(self, reader: int, first: int, values: list[Any], inserts: bool) -> None:
-        """All columns and an upsert, or a part of the columns, which the reference may rewrite where they are."""
-        dataset = self.opened(reader)
+        """All columns and an upsert, or a part of the columns, which the reference may rewrite where they are.
+
+        The reference does not look for the keys that it inserts among rows that others have appended meanwhile, so that
+        one of them would be there twice.
+        """
+        dataset = self.opened(reader, newest=inserts)
         state = self.states[dataset.version]
         rows: list[Row] = [{"id": first + at, "v": value, "s": f"r {value}"} for at, value in enumerate(values)]
         source = self.arrow(rows, state)
