@@ -3,11 +3,13 @@
 Both make ordinary Spark settings, which can stand in ``spark-defaults.conf`` instead::
 
     spark.jars                                  .../lance_spark/spark/jvm/lance-spark.jar
+    spark.sql.extensions                        io.lancespark.LanceExtensions
     spark.sql.catalog.lance                     io.lancespark.LanceCatalog
     spark.sql.catalog.lance.root                s3://bucket/tables
     spark.sql.catalog.lance.storage.aws_region  eu-west-1
 
-The others let Spark join tables that are partitioned alike without moving their rows.
+The extension is for statements such as OPTIMIZE, each of which is a procedure too, for sessions without it. The others
+let Spark join tables that are partitioned alike without moving their rows.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.spark.jvm.build import JAR
 
 CATALOG_CLASS = "io.lancespark.LanceCatalog"
+EXTENSIONS_CLASS = "io.lancespark.LanceExtensions"
 
 JOIN_SETTINGS = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
@@ -50,10 +53,10 @@ def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = N
         NotFoundError: the package has no jar.
     """
     any_builder: Any = builder
-    jars = [jar for jar in _builder_options(any_builder).get("spark.jars", "").split(",") if jar]
-    jar = jar_path()
-    if jar not in jars:
-        any_builder.config("spark.jars", ",".join([*jars, jar]))
+    for name, value in (("spark.jars", jar_path()), ("spark.sql.extensions", EXTENSIONS_CLASS)):
+        there = [item for item in _builder_options(any_builder).get(name, "").split(",") if item]
+        if value not in there:
+            any_builder.config(name, ",".join([*there, value]))
     for name, value in {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}.items():
         any_builder.config(name, value)
     return builder
@@ -61,6 +64,8 @@ def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = N
 
 def install(spark: Any, catalog: str = "lance", *, root: str | None = None, **options: str) -> None:
     """Adds the connector to `spark`, a session that runs, under Spark Connect too; arguments and errors as `configure`.
+
+    Spark takes no new statements into a session that runs: instead of OPTIMIZE there is ``CALL lance.system.optimize``.
 
     The Python package must be installed where the driver and the executors run.
     """

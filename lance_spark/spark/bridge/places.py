@@ -88,7 +88,8 @@ def find(table: TableName) -> Place | None:
         if not table.path:
             raise InvalidInputError("no path is given; use load(path), save(path), or the name of a table")
         return Place(table.path, storage, branch)
-    found = _look_up(table, table.identifier, storage, branch)
+    is_below_path = any("/" in part for part in table.namespace)
+    found = None if is_below_path else _look_up(table, table.identifier, storage, branch)
     if found is None and table.namespace and table.name.startswith(_BRANCH):
         found = _look_up(table, table.namespace, storage, table.name[len(_BRANCH) :])
     return found

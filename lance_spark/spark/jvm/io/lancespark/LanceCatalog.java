@@ -12,6 +12,8 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -90,11 +92,21 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
 
   private Table load(Identifier identifier, TableContext context, Map<String, String> options)
       throws NoSuchTableException {
-    LanceTable table = tables.load(identifier, context, options);
+    Table table = tables.load(identifier, context, options);
     if (table == null) {
       throw new NoSuchTableException(identifier);
     }
     return table;
+  }
+
+  @Override
+  public Changelog loadChangelog(Identifier identifier, ChangelogContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    Changelog changes = tables.changes(identifier, context, options.asCaseSensitiveMap());
+    if (changes == null) {
+      throw new NoSuchTableException(identifier);
+    }
+    return changes;
   }
 
   @Override

@@ -3,8 +3,12 @@ package io.lancespark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
@@ -41,7 +45,32 @@ final class LanceTables {
   }
 
   /** The table, null if there is none. */
-  LanceTable load(Identifier identifier, TableContext context, Map<String, String> options) {
+  Table load(Identifier identifier, TableContext context, Map<String, String> options) {
+    ObjectNode request = loadRequest(identifier, context, options);
+    JsonNode reply = LancePy.call("table.load", request).body();
+    if (reply.get("found").asBoolean()) {
+      return LancePartitionedTable.of(reply.get("table"));
+    }
+    if (identifier.namespace().length == 0) {
+      return null;
+    }
+    JsonNode metadata = LancePy.call("metadata.load", request).body();
+    return metadata.get("found").asBoolean() ? new LanceMetadataTable(metadata) : null;
+  }
+
+  /** The changes that a range of versions has made, null if there is no such table. */
+  LanceChangelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
+    ObjectNode described = LanceChangelog.describe(context.range());
+    ObjectNode request = Json.object();
+    request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), options));
+    request.set("range", described);
+    request.put("deduplication", context.deduplicationMode().name().toLowerCase(Locale.ROOT));
+    request.put("compute_updates", context.computeUpdates());
+    JsonNode reply = LancePy.call("changelog.load", request).body();
+    return reply.get("found").asBoolean() ? new LanceChangelog(reply, described) : null;
+  }
+
+  private ObjectNode loadRequest(Identifier identifier, TableContext context, Map<String, String> options) {
     ObjectNode request = request(identifier);
     if (!options.isEmpty()) {
       ObjectNode merged = Json.map(options);
@@ -53,8 +82,7 @@ final class LanceTables {
     for (TableWritePrivilege privilege : context.writePrivileges()) {
       privileges.add(privilege.name());
     }
-    JsonNode reply = LancePy.call("table.load", request).body();
-    return reply.get("found").asBoolean() ? new LanceTable(reply.get("table")) : null;
+    return request;
   }
 
   /** The table of the session catalog at the path that its properties tell; created if {@code schema} is given. */

@@ -1,0 +1,40 @@
+package io.lancespark;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import scala.Tuple3;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.BoxedUnit;
+
+/** The session extension: statements that Spark's grammar does not have, and the table function lance_changes. */
+public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectParser(
+        new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {
+          @Override
+          public ParserInterface apply(SparkSession session, ParserInterface delegate) {
+            return new LanceParser((org.apache.spark.sql.classic.SparkSession) session, delegate);
+          }
+        });
+    extensions.injectTableFunction(
+        new Tuple3<>(
+            FunctionIdentifier.apply("lance_changes"),
+            new ExpressionInfo(LanceExtensions.class.getName(), "lance_changes"),
+            new AbstractFunction1<Seq<Expression>, LogicalPlan>() {
+              @Override
+              public LogicalPlan apply(Seq<Expression> arguments) {
+                return LanceParser.changes(CollectionConverters.asJava(arguments));
+              }
+            }));
+    return BoxedUnit.UNIT;
+  }
+}

@@ -1,0 +1,44 @@
+"""Tables about a table: versions, fragments, files, indexes, refs, transactions."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+
+def test_metadata_tables(spark: SparkSession) -> None:
+    spark.sql("CREATE NAMESPACE lance.meta")
+    spark.sql("CREATE TABLE lance.meta.t (id BIGINT, s STRUCT<x: INT>) USING lance")
+    spark.sql("INSERT INTO lance.meta.t VALUES (1, struct(1)), (2, NULL)")
+    spark.sql("CALL lance.system.create_tag('meta.t', 'one', 2)")
+    where = spark.sql("DESCRIBE EXTENDED lance.meta.t").where("col_name = 'Location'").first().data_type
+    reference = lance.dataset(where)
+    reference.create_scalar_index("id", "BTREE")
+    fragments = spark.table("lance.meta.t.fragments").collect()
+    assert [(row.fragment_id, row.num_rows) for row in fragments] == [
+        (part.fragment_id, part.count_rows()) for part in reference.get_fragments()
+    ]
+    files = spark.sql("SELECT path, columns, size_bytes FROM lance.meta.t.files ORDER BY path").collect()
+    known = sorted(file.path for part in reference.get_fragments() for file in part.data_files())
+    assert [row.path for row in files] == known
+    assert all(row.columns == ["id", "s"] and row.size_bytes > 0 for row in files)
+    versions = spark.sql("SELECT version, operation FROM lance.meta.t.versions WHERE version < 3").collect()
+    assert [tuple(row) for row in versions] == [(2, "append"), (1, "overwrite")]
+    assert spark.table("lance.meta.t.transactions").count() == 3
+    (index,) = spark.table("lance.meta.t.indexes").collect()
+    assert (index.name, index.columns, index.num_fragments) == ("id_idx", ["id"], len(fragments))
+    refs = {(row.name, row.type, row.version) for row in spark.table("lance.meta.t.refs").collect()}
+    assert refs == {("main", "branch", 3), ("one", "tag", 2)}
+    assert spark.sql("SELECT count(*) AS n FROM lance.meta.t.fragments VERSION AS OF 1").first().n == 0
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table("lance.meta.t.nothing")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table("lance.meta.missing.files")
+
+
+def test_metadata_tables_by_path(spark: SparkSession, uri: str) -> None:
+    lance.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
+    assert spark.sql(f"SELECT num_rows FROM lance.`{uri}`.fragments").first().num_rows == 3

@@ -1,0 +1,93 @@
+"""Statements of the session extension; all others are Spark's."""
+
+from __future__ import annotations
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Row, SparkSession
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """Six rows in three fragments, version 4."""
+    namespace = f"lance.st_{abs(hash(request.node.name)) % 10**8}"
+    spark.sql(f"CREATE NAMESPACE {namespace}")
+    name = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT NOT NULL) USING lance")
+    for start in (0, 2, 4):
+        spark.range(start, start + 2, numPartitions=1).writeTo(name).append()
+    return name
+
+
+def version(spark: SparkSession, table: str) -> int:
+    rows = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()
+    return int(lance.dataset(rows[0].data_type).version)
+
+
+def test_maintenance(spark: SparkSession, table: str) -> None:
+    (row,) = spark.sql(f"OPTIMIZE {table} WITH (target_rows_per_fragment = 6)").collect()
+    assert (row.version, row.fragments_removed, row.fragments_added) == (5, 3, 1)
+    assert [row.version for row in spark.sql(f"DESC HISTORY {table} LIMIT 2").collect()] == [5, 4]
+    (row,) = spark.sql(f"RESTORE TABLE {table} TO VERSION 2;").collect()
+    assert row.version == version(spark, table) == 6
+    assert spark.table(table).count() == 2
+    (row,) = spark.sql(f"VACUUM {table} WITH (before_version = 6, delete_unverified = false)").collect()
+    assert row.versions == 5
+    assert [row.version for row in spark.sql(f"DESCRIBE HISTORY {table}").collect()] == [6]
+
+
+def test_branches_and_tags(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} CREATE TAG first AS OF VERSION 2")
+    spark.sql(f"/* a comment */ alter table {table} create branch if not exists dev as of tag `first` -- and another")
+    spark.sql(f"ALTER TABLE {table} CREATE BRANCH other AS OF BRANCH dev")
+    assert spark.sql(f"SHOW TAGS IN {table}").collect() == [Row(tag="first", branch="main", version=2)]
+    assert [row.branch for row in spark.sql(f"SHOW BRANCHES IN {table}").collect()] == ["main", "dev", "other"]
+    assert spark.table(f"{table}.branch_dev").count() == 2
+    for name in ("other", "dev"):
+        spark.sql(f"ALTER TABLE {table} DROP BRANCH {name}")
+    spark.sql(f"ALTER TABLE {table} DROP TAG first")
+    spark.sql(f"ALTER TABLE {table} DROP TAG IF EXISTS first")
+    assert spark.sql(f"SHOW TAGS IN {table}").collect() == []
+    with pytest.raises(AnalysisException, match="first"):
+        spark.sql(f"ALTER TABLE {table} DROP TAG first")
+    assert version(spark, table) == 4
+
+
+def test_columns_and_key(spark: SparkSession, table: str) -> None:
+    spark.sql(f"SELECT _rowaddr, id * 10 AS ten, 'x' AS name FROM {table}").createOrReplaceTempView("values_of_it")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMNS ten, name FROM values_of_it")
+    spark.sql(f"SELECT _rowaddr, ten + 1 AS ten FROM {table} WHERE id = 4").createOrReplaceTempView("new_values")
+    spark.sql(f"ALTER TABLE {table} UPDATE COLUMNS ten FROM new_values")
+    spark.sql(f"ALTER TABLE {table} SET UNENFORCED PRIMARY KEY (id)")
+    assert version(spark, table) == 7
+    assert [row.ten for row in spark.table(table).orderBy("id").collect()] == [0, 10, 20, 30, 41, 50]
+    spark.sql(f"ALTER TABLE {table} ADD COLUMNS (plain INT)")
+    assert spark.table(table).columns == ["id", "ten", "name", "plain"]
+
+
+def test_tables_of_the_current_namespace(spark: SparkSession, table: str) -> None:
+    try:
+        spark.sql(f"USE {table.removesuffix('.t')}")
+        assert len(spark.sql("DESCRIBE HISTORY t").collect()) == 4
+        assert spark.sql("OPTIMIZE t").first().fragments_removed == 3
+    finally:
+        spark.sql("USE spark_catalog.default")
+
+
+def test_other_statements_are_not_touched(spark: SparkSession, table: str) -> None:
+    assert spark.sql("SELECT 'OPTIMIZE t' AS a /* VACUUM t */").first().a == "OPTIMIZE t"
+    with pytest.raises(ParseException):
+        spark.sql("OPTIMIZE spark_catalog.default.nothing")
+    with pytest.raises(ParseException):
+        spark.sql(f"OPTIMIZE {table} ZORDER BY id")
+    with pytest.raises(AnalysisException, match="no_such_option"):
+        spark.sql(f"OPTIMIZE {table} WITH (no_such_option = 1)")
+    assert spark.sql(f"SELECT * FROM {table} WHERE id > :low", args={"low": 3}).count() == 2
+    assert version(spark, table) == 4
+
+
+def test_a_changes_function(spark: SparkSession, table: str) -> None:
+    rows = spark.sql(f"SELECT id, _change_type, _commit_version FROM lance_changes('{table}', 3, 4)").collect()
+    assert sorted(map(tuple, rows)) == [(2, "insert", 3), (3, "insert", 3), (4, "insert", 4), (5, "insert", 4)]
+    assert spark.sql(f"SELECT count(*) AS n FROM lance_changes('{table}', 4)").first().n == 2
