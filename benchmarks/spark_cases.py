@@ -5,6 +5,7 @@ Every format gets the same rows from the same DataFrames, so that the number of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -61,9 +62,11 @@ class Tables:
                 frame().write.format(kind).mode("overwrite").save(self.path(kind, table))
                 done.touch()
 
-    def use(self, spark: SparkSession, kind: str) -> None:
-        """Views of all tables, in the format `kind`."""
+    def use(self, spark: SparkSession, kind: str, case: Case) -> None:
+        """Views of the tables that `case` names, in the format `kind`."""
         for table in TABLES:
+            if re.search(rf"\b{table}\b", case.sql) is None:
+                continue
             spark.read.format(kind).load(self.path(kind, table)).createOrReplaceTempView(table)
 
 

@@ -65,7 +65,7 @@ class Answer:
 
 def run_once(spark: SparkSession, tables: Tables, kind: str, case: Case) -> Answer:
     """One query over the tables in one format."""
-    tables.use(spark, kind)
+    tables.use(spark, kind, case)
     cpu, start = cpu_seconds(), time.perf_counter()
     rows = [tuple(row) for row in spark.sql(case.sql).collect()]
     return Answer(rows, time.perf_counter() - start, cpu_seconds() - cpu)
