@@ -6,6 +6,7 @@ three runs after one to warm up, in local mode on two cores, broadcasts off.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ RUNS = 3
 
 def session(folder: str) -> SparkSession:
     """Spark with a catalog in `folder`."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

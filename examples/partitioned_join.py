@@ -5,6 +5,8 @@ Run ``python examples/partitioned_join.py``. Needs the connector's jar, which ``
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 
 from pyspark.sql import SparkSession
@@ -14,6 +16,7 @@ import lance_spark
 
 def main() -> None:
     """Makes the tables, and shows the plan and the rows of their join."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
         builder = (
             SparkSession.builder.master("local[2]")
