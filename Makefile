@@ -43,7 +43,7 @@ test: $(VENV)/.dev ## every test that CI runs, Spark's included
 soak: $(VENV)/.dev ## the same races, kills and random histories as in `test`, for hours; set LANCE_SEED to repeat kills
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \
 		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py \
-		tests/table/test_mixed_histories.py tests/table/test_two_libraries.py
+		tests/table/test_mixed_histories.py tests/table/test_conflict_chains.py tests/table/test_two_libraries.py
 
 lint: $(VENV)/.dev ## ruff, the layers' import contracts, mypy strict, generated code up to date
 	$(BIN)/ruff check .

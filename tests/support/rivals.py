@@ -5,6 +5,7 @@ The table has the columns id, v and w, the rows 0 to 4 in fragment 0 (version 1)
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Callable
@@ -42,7 +43,7 @@ from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write
 from lance_spark.table.transaction import Transaction
 from lance_spark.table.write import write_fragments
-from tests.support.model import Row, State
+from tests.support.model import Row, State, shown_table
 
 K = OperationKind
 Effect = Callable[[State, State], State]
@@ -81,9 +82,10 @@ def states() -> dict[int, State]:
     return {1: first, 2: first.with_rows(row(number) for number in range(5, 10))}
 
 
-def make(uri: str) -> None:
+def make(uri: str, *, stable_row_ids: bool = False) -> None:
     """The table, with the files of two indices over v and w that no version knows."""
-    first = lance_spark.write(table([row(number) for number in range(5)]), uri)
+    rows = table([row(number) for number in range(5)])
+    first = lance_spark.write(rows, uri, enable_stable_row_ids=stable_row_ids)
     lance_spark.write(table([row(number) for number in range(5, 10)]), uri, mode="append")
     copied = f"{uri}-indexed"
     shutil.copytree(uri, copied)
@@ -93,11 +95,55 @@ def make(uri: str) -> None:
     assert first.version == 1
 
 
+class Copies:
+    """Copies of the table, made of links to its files; "start" is the table itself."""
+
+    def __init__(self, folder: Path, *, stable_row_ids: bool = False) -> None:
+        self.folder = folder
+        make(str(folder / "start"), stable_row_ids=stable_row_ids)
+
+    def copy(self, origin: str, name: str) -> str:
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        shutil.copytree(self.folder / origin, self.folder / name, copy_function=os.link)
+        indexed = self.folder / f"{name}-indexed"
+        if not indexed.exists():
+            indexed.symlink_to(self.folder / "start-indexed")
+        return str(self.folder / name)
+
+
+def troubles(uri: str, outcomes: list[State]) -> list[str]:
+    """What is wrong with the newest version, which must show one of the outcomes to both libraries."""
+    mine = lance_spark.open(uri).to_table()
+    matching = [state for state in outcomes if state.shown() == shown_table(mine)]
+    if not matching:
+        return [f"we read {mine.to_pylist()}"]
+    try:
+        return troubles_of_reference(uri, matching[0])
+    except (OSError, ValueError) as error:
+        return [f"the reference cannot read it: {error}"]
+
+
+def troubles_of_reference(uri: str, state: State) -> list[str]:
+    found = []
+    reference = lance.dataset(uri)
+    reference.validate()
+    if shown_table(reference.to_table()) != state.shown():
+        found.append("the reference reads other rows")
+    if lance_spark.open(uri).indices():
+        for key in ("v", "w"):
+            name = state.name(key)
+            known = state.matching(lambda row, key=key: (row.get(key) or 0) >= 20)
+            if name is not None and set(reference.to_table(filter=f"{name} >= 20")["id"].to_pylist()) != known:
+                found.append(f"an index over {name} is wrong")
+    return found
+
+
 def same(base: State, newest: State) -> State:
     return newest
 
 
-def _append(number: int) -> Step:
+def append(number: int) -> Step:
+    """New rows, the first of which has this id."""
     new = [row(number), row(number + 1)]
 
     def ours(base: Dataset) -> object:
@@ -154,14 +200,12 @@ def _upsert() -> Step:
         builder = base.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         return builder.conflict_retries(0).execute(table(source))
 
-    return Step(
-        "upsert 1,20",
-        K.UPDATE,
+    def effect(base: State, newest: State) -> State:
         # A key that has gone meanwhile is not matched any more.
-        lambda base, newest: newest.with_rows(source[1:] if 1 not in newest.rows and 1 in base.rows else source),
-        lambda base: base.merge(table(source), ["id"]),
-        reference,
-    )
+        chosen = source[1:] if 1 not in newest.rows and 1 in base.rows else source
+        return newest.with_rows({**newest.rows.get(item["id"], {}), **item} for item in chosen)
+
+    return Step("upsert 1,20", K.UPDATE, effect, lambda base: base.merge(table(source), ["id"]), reference)
 
 
 def _in_place() -> Step:
@@ -388,10 +432,10 @@ _STEPS: tuple[Step, ...] = (
     _replace("w"),
 )
 
-OURS = (_append(30), *_STEPS)
+OURS = (append(30), *_STEPS)
 """All operations, some twice: on the same rows, columns or keys and on others."""
 
-THEIRS = (_append(40), *_STEPS)
+THEIRS = (append(40), *_STEPS)
 """The same with other new rows."""
 
 

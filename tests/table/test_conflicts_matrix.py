@@ -7,7 +7,6 @@ row. Wherever it may, both libraries must read what the two operations mean, and
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +19,7 @@ from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.table import row_changes
 from lance_spark.table.conflicts import RULES
 from lance_spark.table.operations import COMMITTABLE, OperationKind
-from tests.support.model import State, shown_table
-from tests.support.rivals import OURS, THEIRS, Step, make, states
+from tests.support.rivals import OURS, THEIRS, Copies, Step, states, troubles
 
 K = OperationKind
 
@@ -132,22 +130,6 @@ def test_what_is_not_understood_conflicts(kind: OperationKind) -> None:
     assert row == (dict.fromkeys(NOT_MADE, "incompatible") if kind is K.CLONE else expected)
 
 
-class Copies:
-    """Copies of a table, made of links to its files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        make(str(folder / "start"))
-
-    def copy(self, origin: str, name: str) -> str:
-        shutil.rmtree(self.folder / name, ignore_errors=True)
-        shutil.copytree(self.folder / origin, self.folder / name, copy_function=os.link)
-        indexed = self.folder / f"{name}-indexed"
-        if not indexed.exists():
-            indexed.symlink_to(self.folder / "start-indexed")
-        return str(self.folder / name)
-
-
 @pytest.fixture(scope="module")
 def copies() -> Iterator[Copies]:
     # A disk would be told to flush for each of two thousand commits.
@@ -160,33 +142,6 @@ def copies() -> Iterator[Copies]:
 def operations_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verbs run again after a conflict that allows it, which would hide the verdict."""
     monkeypatch.setattr(row_changes, "_MAX_RUNS", 1)
-
-
-def troubles(uri: str, outcomes: list[State]) -> list[str]:
-    """What is wrong with the newest version, which must show one of the outcomes to both libraries."""
-    mine = lance_spark.open(uri).to_table()
-    matching = [state for state in outcomes if state.shown() == shown_table(mine)]
-    if not matching:
-        return [f"we read {mine.to_pylist()}"]
-    try:
-        return troubles_of_reference(uri, matching[0])
-    except (OSError, ValueError) as error:
-        return [f"the reference cannot read it: {error}"]
-
-
-def troubles_of_reference(uri: str, state: State) -> list[str]:
-    found = []
-    reference = lance.dataset(uri)
-    reference.validate()
-    if shown_table(reference.to_table()) != state.shown():
-        found.append("the reference reads other rows")
-    if lance_spark.open(uri).indices():
-        for key in ("v", "w"):
-            name = state.name(key)
-            known = state.matching(lambda row, key=key: (row.get(key) or 0) >= 20)
-            if name is not None and set(reference.to_table(filter=f"{name} >= 20")["id"].to_pylist()) != known:
-                found.append(f"an index over {name} is wrong")
-    return found
 
 
 def our_verdict(step: Step, uri: str) -> str:
