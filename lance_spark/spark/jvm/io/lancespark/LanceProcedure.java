@@ -144,11 +144,15 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   private JsonNode finish(ObjectNode request, byte[] state, Job job) {
     List<byte[]> attachments = new ArrayList<>();
     attachments.add(state);
+    // Not caught: Scala throws what Java would have to declare.
+    boolean hasRun = false;
     try {
       attachments.addAll(job.run());
-    } catch (RuntimeException error) {
-      LancePy.call("procedure.abort", request, attachments);
-      throw error;
+      hasRun = true;
+    } finally {
+      if (!hasRun) {
+        LancePy.call("procedure.abort", request, attachments);
+      }
     }
     return LancePy.call("procedure.finish", request, attachments).body();
   }
