@@ -1,0 +1,75 @@
+"""DELETE, UPDATE and MERGE of partitioned tables: one version of the whole a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lance_spark.namespace.partitioned_table import open_partitioned
+
+
+@pytest.fixture
+def table(spark: SparkSession) -> Iterator[str]:
+    name = "lance.parted.t"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.parted")
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, word STRING, k STRING) USING lance PARTITIONED BY (k)")
+    spark.sql(f"INSERT INTO {name} SELECT id, concat('w', id), nullif(concat('k', id % 3), 'k2') FROM range(9)")
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def _version(spark: SparkSession, table: str) -> int:
+    where = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Location'").first()
+    return open_partitioned(where[1]).version
+
+
+def _rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in spark.table(table).collect()), key=str)
+
+
+def test_rows_move_between_partitions(spark: SparkSession, table: str) -> None:
+    before = _version(spark, table)
+    spark.sql(f"UPDATE {table} SET k = 'new' WHERE id % 4 = 1")
+    spark.sql(f"UPDATE {table} SET word = upper(word) WHERE k IS NULL")
+    assert _rows(spark, table) == sorted(
+        [
+            (
+                key,
+                f"W{key}" if key in (2, 8) else f"w{key}",
+                "new" if key % 4 == 1 else [f"k{key % 3}", None][key % 3 == 2],
+            )
+            for key in range(9)
+        ],
+        key=str,
+    )
+    assert _version(spark, table) == before + 2
+    assert spark.table(table).where("k = 'new'").count() == 2
+
+
+def test_delete(spark: SparkSession, table: str) -> None:
+    before = _version(spark, table)
+    spark.sql(f"DELETE FROM {table} WHERE k = 'k1'")
+    spark.sql(f"DELETE FROM {table} WHERE id % 4 = 0")
+    assert [row[0] for row in _rows(spark, table)] == [2, 3, 5, 6]
+    assert _version(spark, table) == before + 2
+    spark.sql(f"DELETE FROM {table} WHERE id % 4 = 0")
+    assert _version(spark, table) == before + 2
+
+
+def test_merge(spark: SparkSession, table: str) -> None:
+    before = _version(spark, table)
+    spark.sql("SELECT id, concat('s', id) AS word, 'k9' AS k FROM range(6, 12)").createOrReplaceTempView(
+        "parted_source"
+    )
+    spark.sql(
+        f"""MERGE INTO {table} t USING parted_source s ON t.id = s.id
+            WHEN MATCHED AND s.id = 6 THEN DELETE
+            WHEN MATCHED THEN UPDATE SET *
+            WHEN NOT MATCHED THEN INSERT *
+            WHEN NOT MATCHED BY SOURCE AND t.k = 'k0' THEN UPDATE SET word = 'x'"""
+    )
+    kept = [(0, "x", "k0"), (1, "w1", "k1"), (2, "w2", None), (3, "x", "k0"), (4, "w4", "k1"), (5, "w5", None)]
+    assert _rows(spark, table) == sorted([*kept, *((key, f"s{key}", "k9") for key in range(7, 12))], key=str)
+    assert _version(spark, table) == before + 1
