@@ -18,6 +18,9 @@ from lance_spark.table.tagging import delete_tag as delete_version_tag
 from lance_spark.table.tagging import update_tag as update_version_tag
 from lance_spark.table.version_summary import TableVersion, version_summaries
 
+RESTORE_GUARD = "lance-restore-"
+"""How the names of tags begin that a restore makes for as long as it works."""
+
 
 def versions(table: PartitionedTable) -> list[TableVersion]:
     """All versions of the whole, oldest first. What they tell of rows is about the rows of `__manifest`.
@@ -39,7 +42,7 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
     """
     location = table.catalog.table
     # A clean-up at the same time spares what has a tag, and with it all versions of partitions that it names.
-    guard = f"restore-{secrets.token_hex(8)}"
+    guard = f"{RESTORE_GUARD}{secrets.token_hex(8)}"
     tag_version(location, guard, version)
     try:
         old = open_partitioned(table.root, version=version, storage_options=table.storage_options)

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 from lance_spark.errors import NotFoundError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.locations import is_external, location_uri
+from lance_spark.namespace.partition_history import RESTORE_GUARD
 from lance_spark.namespace.partition_index import Partition, partitions_of
 from lance_spark.namespace.partition_spec import is_partitioned, specs_from_metadata
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable
@@ -38,7 +39,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.other_roots import other_branches
-from lance_spark.table.paths import VERSIONS
+from lance_spark.table.paths import TAGS, VERSIONS
 
 _DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")
 _Named = dict[str, set[int | None]]
@@ -118,14 +119,8 @@ class _Vacuum:
         """Step 1; what the versions named that went."""
         location = self._catalog.table
         keep_from = self._table.version
-        plan = CleanupPolicy(
-            self._policy.older_than,
-            self._policy.keep_versions,
-            self._policy.delete_unverified,
-            self._policy.error_if_tagged_old_versions,
-            dry_run=True,
-        )
-        old = cleanup(location, plan, keep_from=keep_from)
+        policy = replace(self._policy, error_if_tagged_old_versions=self._refuses_tags())
+        old = cleanup(location, replace(policy, dry_run=True), keep_from=keep_from)
         named: dict[int, _Named] = {}
         for version in old.versions:
             try:
@@ -133,11 +128,22 @@ class _Vacuum:
             except NotFoundError:
                 continue  # Another clean-up was faster; what it named goes when it is old.
         if not self._policy.dry_run:
-            old = cleanup(location, self._policy, keep_from=keep_from)
+            old = cleanup(location, policy, keep_from=keep_from)
         gone: _Named = {}
         for version in old.versions:
             _add(gone, named.get(version, {}))
         return old, gone
+
+    def _refuses_tags(self) -> bool:
+        """Whether tags are to be heeded; those of restores that were killed go when they are old."""
+        refs = self._catalog.table.refs
+        before = None if self._window is None else self._now - self._window
+        for entry in list(refs.store.list(TAGS)):
+            is_old = before is None or (entry.modified is not None and entry.modified < before)
+            if is_old and entry.path.startswith(f"{TAGS}/{RESTORE_GUARD}") and not self._policy.dry_run:
+                refs.store.delete(entry.path)
+        names = [name for name in refs.tags() if not name.startswith(RESTORE_GUARD)]
+        return self._policy.error_if_tagged_old_versions and bool(names)
 
     def _kept(self, without: Sequence[int]) -> _Named:
         """Step 2, as far as `__manifest` tells."""
