@@ -263,6 +263,8 @@ def _rewrite(number: int) -> Step:
 
     def reference(base: lance.LanceDataset) -> object:
         old = [fragment.metadata for fragment in base.get_fragments() if fragment.fragment_id == number]
+        if not old:
+            raise ValueError(f"fragment {number} is gone")
         new = lance.fragment.write_fragments(base.get_fragment(number).to_table(), base, mode="append")
         group = lance.LanceOperation.RewriteGroup(old, new)
         return commit(base, lance.LanceOperation.Rewrite([group], []))
