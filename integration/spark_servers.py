@@ -28,7 +28,8 @@ ENVIRONMENT = {
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "PYTHONPATH": str(Path(__file__).parents[1]),
 }
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
+_DRIVER_SECONDS = 1200.0
 
 
 @contextmanager
@@ -152,7 +153,7 @@ def finish_driver(process: subprocess.Popen[str]) -> str:
         AssertionError: it failed.
     """
     try:
-        printed, errors = process.communicate(timeout=400)
+        printed, errors = process.communicate(timeout=_DRIVER_SECONDS)
     finally:
         process.kill()
     assert process.returncode == 0, errors[-6000:]

@@ -11,6 +11,9 @@ import pytest
 from integration.spark_servers import WORKER_HOSTS, run_driver, standalone_cluster
 from lance_spark.spark.jvm import build
 
+# Several JVMs start in each; on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
+
 SESSION = """
 import os, signal, sys, time
 from pathlib import Path

@@ -12,6 +12,9 @@ import lance_spark
 from integration.spark_servers import connect_server, run_driver
 from lance_spark.spark.jvm import build
 
+# Several JVMs start in each; on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
+
 SESSION = """
 import sys
 from pyspark.sql import SparkSession

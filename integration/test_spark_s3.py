@@ -15,6 +15,9 @@ from integration.conftest import Service
 from integration.spark_servers import finish_driver, run_driver, start_driver
 from lance_spark.spark.jvm import build
 
+# Several JVMs start in each; on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
+
 SESSION = """
 import json, sys
 from pyspark.sql import SparkSession
