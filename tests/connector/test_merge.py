@@ -195,3 +195,21 @@ def test_schema_evolution_of_a_path(spark: SparkSession, uri: str) -> None:
     )
     assert seen(spark, uri, "id", "word") == [(0, None), (1, "w")]
     assert str(lance.dataset(uri).schema.field("id").type) == "int64"
+
+
+def test_columns_are_never_left_out_in_silence(spark: SparkSession, uri: str) -> None:
+    make(spark.range(2), uri)
+    table = "spark_catalog.default.cannot_evolve"
+    spark.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}'")
+    merge = "MERGE WITH SCHEMA EVOLUTION INTO {} t USING (SELECT 1L AS id, 'w' AS word) s ON t.id = s.id"
+    try:
+        with pytest.raises(Exception, match="WITH SCHEMA EVOLUTION"):
+            spark.sql(f"{merge.format(table)} WHEN MATCHED THEN UPDATE SET *")
+        spark.sql(f"MERGE INTO {table} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+        assert seen(spark, uri, "id") == [(0,)]
+    finally:
+        spark.sql(f"DROP TABLE {table}")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.parted")
+    spark.sql("CREATE TABLE lance.parted.rigid (id BIGINT) USING lance PARTITIONED BY (bucket(4, id))")
+    with pytest.raises(Exception, match="WITH SCHEMA EVOLUTION"):
+        spark.sql(f"{merge.format('lance.parted.rigid')} WHEN NOT MATCHED THEN INSERT *")

@@ -61,6 +61,7 @@ class TableHandle:
         staged: for a table that a statement is about to make.
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
         partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
+        of_session_catalog: whether its name is one of Spark's own catalog.
     """
 
     uri: str
@@ -71,6 +72,7 @@ class TableHandle:
     staged: Staged | None = None
     replaces_schema: bool = False
     partitioned: bool = False
+    of_session_catalog: bool = False
 
     def open_partitioned(self) -> PartitionedTable:
         """The version of a partitioned table.

@@ -123,8 +123,19 @@ class EvolveRequest:
 
 @operation("row_level.can_evolve")
 def can_evolve(request: EvolveRequest, _call: Call) -> Taken:
-    """Whether the columns change with the rows: new ones come; one that is there keeps its type, as INSERT does."""
-    return Taken(all(change.kind == "add" for change in request.changes))
+    """Whether the columns change with the rows: new ones come; one that is there keeps its type, as INSERT does.
+
+    Raises:
+        UnsupportedFeatureError: new ones cannot come. Spark would leave them out without a word.
+    """
+    adds = [change.kind == "add" for change in request.changes]
+    if any(adds) and (request.handle.partitioned or request.handle.of_session_catalog):
+        kind = "partitioned tables" if request.handle.partitioned else "tables of the session catalog"
+        raise UnsupportedFeatureError(
+            f"{kind} get no new columns WITH SCHEMA EVOLUTION; add them first, or leave them out",
+            feature="WITH SCHEMA EVOLUTION",
+        )
+    return Taken(all(adds))
 
 
 @operation("row_level.can_delete")

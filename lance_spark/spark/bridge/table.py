@@ -294,7 +294,7 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
         schema=to_spark_schema(schema),
         version=str(whole.version),
         properties={"provider": "lance", "location": place.uri},
-        capabilities=_READS + (_WRITES if writable else ()),
+        capabilities=_READS + (_WRITES + _EVOLVES if writable else ()),
         metadata_columns=tuple(columns),
         partitioning=tuple(shown_transforms(current, whole.lance_schema)),
     )
@@ -426,7 +426,8 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
         job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, config=parsed.config)
         manifest = job.commit([], repeated=False)
         assert manifest is not None, "a table that is made has a version"
-    return LoadReply(True, describe(place, location, manifest, _READS + _WRITES))
+    description = describe(place, location, manifest, _READS + _WRITES + _EVOLVES)
+    return LoadReply(True, replace(description, handle=replace(description.handle, of_session_catalog=True)))
 
 
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
