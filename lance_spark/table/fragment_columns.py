@@ -5,7 +5,7 @@ A field is found by its id. Parts of one struct can lie in several files; what n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
 from lance_spark.table.blob_columns import is_shown_otherwise
 from lance_spark.table.fragment import DataFile
+from lance_spark.table.nested import narrowed
 
 _FEW_RANGES = 16
 
@@ -46,15 +47,23 @@ class FragmentColumns:
         fields: what to read.
         files: the fragment's data files.
         open_file: opens one of them.
+        known: the table's top-level fields, whole, where `fields` may lack members of them.
 
     Raises:
         UnsupportedFeatureError: a blob column that files of several versions hold in different forms.
     """
 
     def __init__(
-        self, fields: Sequence[Field], files: Sequence[DataFile], open_file: Callable[[DataFile], FileReader]
+        self,
+        fields: Sequence[Field],
+        files: Sequence[DataFile],
+        open_file: Callable[[DataFile], FileReader],
+        known: Sequence[Field] = (),
     ) -> None:
-        self._fields = tuple(fields)
+        self._wanted = tuple(fields)
+        ids = {field_id for file in files for field_id in file.columns()}
+        whole_fields = {field.id: field for field in known}
+        self._fields = tuple(_telling(field, whole_fields.get(field.id, field), ids) for field in fields)
         held = _without_mere_structs([(file, _held(self._fields, file)) for file in files])
         num_files: dict[FieldId, int] = {}
         for _, parts in held:
@@ -78,8 +87,8 @@ class FragmentColumns:
         Raises:
             CorruptFileError: the files contradict the format or each other.
         """
-        if not self._fields or rows.num_rows == 0:
-            return [pa.chunked_array([], to_arrow_type(field)) for field in self._fields]
+        if not self._wanted or rows.num_rows == 0:
+            return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
         span = int(rows.stops[-1]) - int(rows.starts[0])
         if len(rows.starts) > _FEW_RANGES and rows.num_rows * 2 > span:
             # Most rows of a window are wanted: decoding all of it is cheaper than stepping over the others.
@@ -106,7 +115,27 @@ class FragmentColumns:
             columns = part.reader.read(part.fields, part.column_indices, rows)
             for field, column in zip(part.fields, columns, strict=True):
                 pieces[field.id].append(column)
-        return [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
+        merged = [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
+        return [
+            column if field is wanted else narrowed(column, to_arrow_type(wanted))
+            for column, field, wanted in zip(merged, self._fields, self._wanted, strict=True)
+        ]
+
+
+def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:
+    """`field`, with a member more of `whole` where no file holds what is wanted of a struct or list.
+
+    Such members were added as null. Where the struct is null, and how long the list is, is told by others.
+    """
+    if is_leaf(whole):
+        return field
+    if not any(node.id in held for node in field.walk()):
+        told = next((node.id for node in whole.walk() if is_leaf(node) and node.id in held), None)
+        return field if told is None else prune((whole,), {told, *(node.id for node in field.walk())})[0]
+    below = {child.id: child for child in whole.children}
+    children = tuple(_telling(child, below.get(child.id, child), held) for child in field.children)
+    same = all(one is other for one, other in zip(children, field.children, strict=True))
+    return field if same else field.with_children(children)
 
 
 def _held(fields: Sequence[Field], file: DataFile) -> dict[FieldId, Field]:

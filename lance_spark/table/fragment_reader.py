@@ -56,14 +56,17 @@ class FragmentReader:
         """Rows that are not deleted."""
         return self.num_rows - len(self.deletions)
 
-    def columns(self, fields: Sequence[Field]) -> FragmentColumns:
+    def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
         """Top-level `fields` of the table, nested ones pruned to what is wanted; opens the files that hold them.
+
+        Args:
+            known: the table's fields, whole, if some of `fields` are pruned.
 
         Raises:
             CorruptFileError: a file has other rows than the fragment, or is no Lance file.
             UnsupportedFeatureError: a file is of a version that is not read.
         """
-        return FragmentColumns(fields, self._fragment.files, self._checked)
+        return FragmentColumns(fields, self._fragment.files, self._checked, known)
 
     def _checked(self, file: DataFile) -> FileReader:
         reader = self._open(file)

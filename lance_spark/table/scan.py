@@ -136,8 +136,8 @@ class Scan:
         if start >= end:
             return
         source = _Source(
-            reader.columns(self._first_fields),
-            reader.columns(self._later_fields),
+            reader.columns(self._first_fields, self.schema.fields),
+            reader.columns(self._later_fields, self.schema.fields),
             RowLineage(fragment, reader, self.stable_row_ids),
         )
         window = Window(self.window_bytes, self.batch_rows, self._widths(source))
@@ -173,7 +173,8 @@ class Scan:
         lineage = RowLineage(fragment, reader, self.stable_row_ids)
         rows = row_ranges(reader.deletions.offsets_of_live(positions))
         fields = self.projection.fields
-        columns = self._with_system(_named(fields, reader.columns(fields).read(rows)), lineage, rows, self.output)
+        read = reader.columns(fields, self.schema.fields).read(rows)
+        columns = self._with_system(_named(fields, read), lineage, rows, self.output)
         return self._table(columns)
 
     @cached_property
