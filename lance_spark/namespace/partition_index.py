@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ class Partition:
         object_id: its place in the hierarchy.
         location: its table's directory, relative to the root.
         version, branch, tag: what to read; None for what is not told.
+        known_key: the key of `values`, if it is at hand.
     """
 
     spec: PartitionSpec
@@ -50,11 +51,12 @@ class Partition:
     version: int | None = None
     branch: str | None = None
     tag: str | None = None
+    known_key: PartitionKey | None = field(default=None, compare=False, repr=False)
 
     @property
     def place(self) -> PartitionPlace:
         """What tells it from all others."""
-        return self.spec.id, keys_of(self.values)[0]
+        return self.spec.id, keys_of(self.values)[0] if self.known_key is None else self.known_key
 
 
 PartitionPlace = tuple[int, PartitionKey]
@@ -74,10 +76,14 @@ def partitions_of(rows: pa.Table, specs: PartitionSpecs) -> list[Partition]:
         for name in (OBJECT_ID, LOCATION, READ_VERSION, READ_BRANCH, READ_TAG)
     }
     values = {spec.id: _values(rows, spec) for spec in specs.specs}
+    keys = {spec_id: keys_of(of_spec) for spec_id, of_spec in values.items()}
     found = []
     for at, object_id in enumerate(listed[OBJECT_ID]):
-        spec = by_id.get(spec_id_of_object(object_id or "") or 0)
+        spec_id = spec_id_of_object(object_id or "")
+        spec = by_id.get(spec_id or 0)
         if spec is None:
+            if spec_id is not None:
+                raise CorruptFileError(f"{object_id!r} in __manifest belongs to a partition spec that is not there")
             continue  # Other tables are none of the namespace's.
         if object_id.count(DELIMITER) != len(spec.fields) + 1 or not object_id.endswith(DELIMITER + TABLE_NAME):
             raise CorruptFileError(f"{object_id!r} in __manifest is no partition of spec {spec.id}")
@@ -90,6 +96,7 @@ def partitions_of(rows: pa.Table, specs: PartitionSpecs) -> list[Partition]:
                 listed[READ_VERSION][at],
                 listed[READ_BRANCH][at],
                 listed[READ_TAG][at],
+                keys[spec.id][at],
             )
         )
     return found
@@ -97,15 +104,15 @@ def partitions_of(rows: pa.Table, specs: PartitionSpecs) -> list[Partition]:
 
 def _values(rows: pa.Table, spec: PartitionSpec) -> pa.RecordBatch:
     columns = []
-    for field in spec.fields:
-        if field.column_name not in rows.column_names:
-            raise CorruptFileError(f"__manifest has no column {field.column_name!r}, a field of spec {spec.id}")
-        columns.append(rows[field.column_name].combine_chunks().cast(field.result_type))
+    for level in spec.fields:
+        if level.column_name not in rows.column_names:
+            raise CorruptFileError(f"__manifest has no column {level.column_name!r}, a field of spec {spec.id}")
+        columns.append(rows[level.column_name].combine_chunks().cast(level.result_type))
     if not columns:
         # The one way to a batch of rows without columns.
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.num_rows, pa.struct([])))
     arrays = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.arrow_field for field in spec.fields]))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([level.arrow_field for level in spec.fields]))
 
 
 class PartitionIndex:
@@ -182,7 +189,7 @@ def rows_of(partition: Partition, known_ids: Mapping[str, object], schema: pa.Sc
     """The rows of `__manifest` for a new partition: of its levels, but those in `known_ids`, and of its table."""
     levels = partition.object_id.split(DELIMITER)
     values = {name: partition.values.column(name)[0] for name in partition.values.schema.names}
-    fields = [field.column_name for field in partition.spec.fields]
+    fields = [level.column_name for level in partition.spec.fields]
     rows: list[dict[str, object]] = []
     for depth in range(1, len(levels)):
         object_id = DELIMITER.join(levels[:depth])

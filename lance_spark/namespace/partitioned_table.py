@@ -15,10 +15,12 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.nodes import And, Expr
+from lance_spark.expr.literals import literal
+from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
 from lance_spark.expr.sql import parse
 from lance_spark.file_version import FileVersion
-from lance_spark.namespace.catalog_rows import OBJECT_ID
+from lance_spark.namespace.catalog_entry import TABLE
+from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion, starts_with
 from lance_spark.namespace.conditions import any_of
 from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
@@ -153,7 +155,16 @@ class PartitionedTable:
         tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
         self._plan_of_nothing([], tree, time_zone)
         kept = manifest_filter(self.specs, tree, time_zone=time_zone)
-        return partitions_of(self.catalog_version.rows(kept), self.specs)
+        return partitions_of(self.catalog_version.rows(Or((kept, self._of_no_spec()))), self.specs)
+
+    def _of_no_spec(self) -> Expr:
+        """The tables that none of the specs accounts for: a partition among them must not go unnoticed."""
+        object_id, object_type = Column((OBJECT_ID,)), Column((OBJECT_TYPE,))
+        others = [
+            Not(StringMatch(StringMatchOp.STARTS_WITH, object_id, f"{spec.namespace}{DELIMITER}"))
+            for spec in self.specs.specs
+        ]
+        return And((Comparison(ComparisonOp.EQ, object_type, literal(TABLE)), *others))
 
     def covered_partitions(self, filter: Expr | str, *, time_zone: str = "UTC") -> list[Partition]:
         """The partitions all of whose rows match `filter` for certain, by one scan of `__manifest`. Raises as above."""

@@ -12,7 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import AlreadyExistsError, CommitConflictError, IncompatibleConflictError, StorageError
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CorruptFileError,
+    IncompatibleConflictError,
+    StorageError,
+)
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.partition_save import (
     PartitionBy,
@@ -292,3 +298,13 @@ def test_tasks_name_new_partitions_alike(table: PartitionedTable) -> None:
 def test_a_partition_table_opens_alone(table: PartitionedTable, root: str) -> None:
     (partition,) = table.partitions("country = 'ch'")
     assert lance_spark.open(f"{root}/{partition.location}").to_table()["id"].to_pylist() == [3]
+
+
+def test_a_partition_of_a_spec_that_is_not_there(table: PartitionedTable, root: str) -> None:
+    row = {"object_id": "v7$abcdefghijklmnop$dataset", "object_type": "table", "location": "12345678_v7"}
+    schema = lance.dataset(f"{root}/__manifest").schema
+    lance.write_dataset(pa.Table.from_pylist([row], schema), f"{root}/__manifest", mode="append")
+    damaged = open_partitioned(root)
+    for read in (damaged.partitions, lambda: damaged.partitions("country = 'ch'"), lambda: ids(damaged)):
+        with pytest.raises(CorruptFileError, match="v7"):
+            read()
