@@ -116,6 +116,24 @@ def alter_column(table: PartitionedTable, change: Alteration, options: CommitOpt
     return run_on_newest(table, options, once)
 
 
+def edit_columns(
+    table: PartitionedTable, edit: Callable[[LanceSchema, FieldId], LanceSchema], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version with the columns that `edit` makes of those that are there and the first id that is free.
+
+    Fields that it adds are null in all rows. Raises as the others.
+    """
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        schema = edit(whole.lance_schema, next_field_id(whole))
+        if schema == whole.lance_schema:
+            return whole
+        require_writable(schema, whole.file_version)
+        return _commit(whole, schema, options)
+
+    return run_on_newest(table, options, once)
+
+
 def next_field_id(table: PartitionedTable) -> FieldId:
     """An id that no field of the table ever had; nor any after it.
 

@@ -215,3 +215,26 @@ def test_refused(spark: SparkSession, root: str, by: str) -> None:
     with pytest.raises(PySparkException):
         spark.sql(f"CREATE TABLE lance.refused ({COLUMNS}) PARTITIONED BY ({by})")
     assert sorted(Path(root).iterdir()) == before
+
+
+def test_alter_columns(spark: SparkSession, root: str, name: str) -> None:
+    spark.sql(f"CREATE TABLE lance.{name} ({COLUMNS}) USING lance PARTITIONED BY (country)")
+    spark.sql(f"INSERT INTO lance.{name} VALUES {VALUES}")
+    before = whole(root, name).version
+    spark.sql(f"ALTER TABLE lance.{name} ADD COLUMNS (note string COMMENT 'why', n int)")
+    spark.sql(f"ALTER TABLE lance.{name} RENAME COLUMN x TO price")
+    spark.sql(f"ALTER TABLE lance.{name} DROP COLUMN name")
+    spark.sql(f"ALTER TABLE lance.{name} ALTER COLUMN n TYPE bigint")
+    assert whole(root, name).version == before + 4
+    assert spark.table(f"lance.{name}").columns == ["id", "country", "ts", "price", "note", "n"]
+    spark.sql(f"INSERT INTO lance.{name} VALUES (5, 'it', null, 5.0, 'new', 7)")
+    found = spark.sql(f"SELECT id, price, note, n FROM lance.{name} ORDER BY price").collect()
+    assert [tuple(row) for row in found] == [
+        (1, 1.0, None, None),
+        (2, 2.0, None, None),
+        (3, 3.0, None, None),
+        (None, 4.0, None, None),
+        (5, 5.0, "new", 7),
+    ]
+    with pytest.raises(PySparkException, match="partitioned"):
+        spark.sql(f"ALTER TABLE lance.{name} SET TBLPROPERTIES ('a' = 'b')")

@@ -11,14 +11,18 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
+from lance_spark.namespace.partition_columns import alter_column as alter_partitioned_column
+from lance_spark.namespace.partition_columns import edit_columns
+from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.bridge.handles import CatalogSettings
 from lance_spark.spark.bridge.places import TableName, find
 from lance_spark.spark.bridge.registry import Call, operation
-from lance_spark.spark.bridge.table import LoadReply, LoadRequest, load
+from lance_spark.spark.bridge.table import LoadReply, LoadRequest, load, open_whole
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
+from lance_spark.spark.options import StateOptions
 from lance_spark.spark.types import is_same_for_spark, table_types
 from lance_spark.table.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.changes import update_properties
@@ -77,16 +81,18 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     table = TableName(request.catalog, request.namespace, request.name, request.options, request.by_path)
     place = find(table)
     base = None if place is None else place.location().latest()
-    if place is None or base is None:
+    whole = open_whole(place, StateOptions()) if place is not None and place.branch is None and base is None else None
+    if place is None or (base is None and whole is None):
         return LoadReply(False)
-    location = place.location()
     kinds = {change.kind in _PROPERTIES for change in request.changes}
     if len(kinds) > 1:
         raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
-    if kinds == {True}:
-        change_properties(location, base, request.changes)
-    else:
-        change_columns(location, base, request.changes)
+    if whole is not None:
+        change_whole(whole, request.changes)
+    elif base is not None and kinds == {True}:
+        change_properties(place.location(), base, request.changes)
+    elif base is not None:
+        change_columns(place.location(), base, request.changes)
     return load(LoadRequest(request.catalog, request.namespace, request.name, request.options, request.by_path), call)
 
 
@@ -134,6 +140,31 @@ def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Chang
         )
     path = _text(_names(base.schema, converted[0].path))
     return alter_column(table, base, Alteration(path, data_type=_arrow_type(converted[0], path).type))
+
+
+def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
+    """The version of a partitioned table with the columns changed.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: a change makes no sense.
+        UnsupportedFeatureError: properties are changed, or the type of a column together with other columns.
+    """
+    if any(change.kind in _PROPERTIES for change in changes):
+        raise UnsupportedFeatureError(
+            "this release does not change properties of partitioned tables", feature="TBLPROPERTIES"
+        )
+    schema = table.lance_schema
+    converted = [change for change in changes if change.kind == "type" and _changes_type(schema, change)]
+    if not converted:
+        columns = {change.path[0]: _column_type(change, {}) for change in changes if change.kind == "add"}
+        return edit_columns(table, lambda known, first_id: _edited(known, first_id, changes, columns))
+    if len(changes) > 1:
+        raise UnsupportedFeatureError(
+            "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
+        )
+    path = _text(_names(schema, converted[0].path))
+    return alter_partitioned_column(table, Alteration(path, data_type=_arrow_type(converted[0], path).type))
 
 
 def _named(schema: LanceSchema, folded: str) -> Field | None:
