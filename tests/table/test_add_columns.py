@@ -233,10 +233,7 @@ def test_a_stale_append_of_the_reference_after_a_drop(tmp_path: Path) -> None:
 
 def test_a_legacy_table_gets_no_values(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    try:
-        lance.write_dataset(pa.table({"a": [1, 2]}), uri, data_storage_version="legacy")
-    except (OSError, ValueError):
-        pytest.skip("the reference library no longer writes legacy tables")
+    lance.write_dataset(pa.table({"a": [1, 2]}), uri, data_storage_version="legacy")
     with pytest.raises((UnsupportedFeatureError, InvalidInputError)):
         lance_spark.open(uri).add_columns({"c": "a"})
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
@@ -340,12 +340,16 @@ def create(request: MakeRequest, _call: Call) -> MakeReply:
     if staged.partitioned:
         try:
             whole = commit_staged_partitioned(staged, ())
+        except CommitStateUnknownError:
+            raise  # The table may be there; its name must not go.
         except BaseException:
             give_up_partitioned(staged)
             raise
         return MakeReply("made", describe_whole(place, whole, writable=True))
     try:
         manifest = _commit_staged(staged, ())
+    except CommitStateUnknownError:
+        raise  # The table may be there; its name must not go.
     except BaseException:
         _give_up(staged)
         raise

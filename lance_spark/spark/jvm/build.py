@@ -29,6 +29,10 @@ class JarBuildError(Exception):
     """The jar cannot be built here; the message says what is missing."""
 
 
+class CompileError(Exception):
+    """The sources are wrong; unlike a missing compiler, nothing goes on without the jar then."""
+
+
 def sources() -> list[Path]:
     """The Java sources, sorted."""
     return sorted((HERE / "io").rglob("*.java"))
@@ -46,7 +50,8 @@ def build(jar: Path = JAR) -> Path:
     """Compiles the sources into `jar`.
 
     Raises:
-        JarBuildError: no JDK, no pyspark, or an error in the sources.
+        JarBuildError: no JDK or no pyspark.
+        CompileError: an error in the sources.
     """
     javac = shutil.which("javac")
     if javac is None:
@@ -60,7 +65,7 @@ def build(jar: Path = JAR) -> Path:
         command += ["-cp", str(_spark_jars() / "*"), "-d", folder, *map(str, sources())]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise JarBuildError(f"javac failed:\n{result.stderr}")
+            raise CompileError(f"javac failed:\n{result.stderr}")
         for service in (HERE / _SERVICES).iterdir():
             target = classes / _SERVICES / service.name
             target.parent.mkdir(parents=True, exist_ok=True)
