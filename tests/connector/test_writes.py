@@ -21,7 +21,7 @@ def test_replace_where_is_one_version(spark: SparkSession, uri: str) -> None:
     spark.range(200, 201).selectExpr("id", "0L AS odd").writeTo(table).overwrite(F.col("id") < 5)
     assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == [6, 8, 100, 200]
     assert lance.dataset(uri).version == 3
-    with pytest.raises(AnalysisException):
+    with pytest.raises(AnalysisException, match="DELETE them and INSERT"):
         spark.sql(f"INSERT INTO {table} REPLACE WHERE id % 3 = 1 SELECT 7 AS id, 1 AS odd")
     assert lance.dataset(uri).version == 3
 

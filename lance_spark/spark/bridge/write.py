@@ -83,10 +83,16 @@ class AbortRequest:
 
 @operation("write.can_overwrite")
 def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
-    """Whether exactly the rows of these filters can be replaced."""
+    """Whether exactly the rows of these filters can be replaced.
+
+    Raises:
+        UnsupportedFeatureError: the condition has no exact counterpart; after a mere no Spark's error would
+            name neither the condition's fault nor a way out.
+    """
     if _is_everything(request):
         return Taken(True)
-    return Taken(request.handle.version is not None and _replaced(request) is not None)
+    _required_filter(request)
+    return Taken(request.handle.version is not None)
 
 
 @operation("write.plan")
@@ -174,20 +180,17 @@ def _mode(request: WriteRequest) -> str:
 
 
 def _required_filter(request: WriteRequest) -> Expr:
-    replaced = _replaced(request)
-    if replaced is None:
-        raise UnsupportedFeatureError(
-            "the rows to replace cannot be told by this condition; DELETE them first", feature="overwrite by filter"
-        )
-    return replaced
-
-
-def _replaced(request: WriteRequest) -> Expr | None:
-    """The filter of the rows that go; None if Spark's has no exact counterpart."""
+    """The filter of the rows that go."""
     names = filterable_of(request.handle)
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)
-    return conjunction(known) if len(known) == len(terms) else None
+    replaced = conjunction(known)
+    if replaced is None or len(known) != len(terms):
+        raise UnsupportedFeatureError(
+            "the rows to replace cannot be told by this condition; DELETE them and INSERT",
+            feature="overwrite by filter",
+        )
+    return replaced
 
 
 def _is_everything(request: WriteRequest) -> bool:
