@@ -14,6 +14,9 @@ Functions that only other kernels call are decorated with `inlined`.
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.util
 import os
 import stat
 import tempfile
@@ -52,6 +55,27 @@ class Kernel:
             if self._compiled is None:
                 self._compiled = self._compile()
         return self._compiled
+
+    def fingerprint(self) -> str:
+        """Eight bytes as hexadecimal digits that change with whatever the machine code is made from.
+
+        numba finds machine code on disk by the file, line and bytecode of the function alone. What was compiled into
+        it from other modules, such as a check in a helper, could be changed and the old machine code run on.
+        """
+        return hashlib.sha256(repr([_pointers_source(), *self._sources(set())]).encode()).hexdigest()[:16]
+
+    def _sources(self, seen: set[Kernel]) -> list[Any]:
+        """What the code of this function and of all that it calls is made from, numbers of their modules included."""
+        seen.add(self)
+        code = self._function.__code__
+        parts: list[Any] = [_content(code)]
+        for name in sorted(set(_names(code)) & self._function.__globals__.keys()):
+            value = self._function.__globals__[name]
+            if isinstance(value, Kernel):
+                parts.append((name, [] if value in seen else value._sources(seen)))
+            elif isinstance(value, (int, float, str, bytes, tuple)):
+                parts.append((name, value))
+        return parts
 
     def _compile(self) -> Any:
         import numba
@@ -99,7 +123,8 @@ class Kernel:
             self._function.__defaults__,
             self._function.__closure__,
         )
-        copy.__qualname__ = self._function.__qualname__
+        # The files of numba's cache are named after it.
+        copy.__qualname__ = f"{self._function.__qualname__}_{self.fingerprint()}"
         copy.__module__ = self._function.__module__
         copy.__doc__ = self._function.__doc__
         return copy
@@ -120,6 +145,11 @@ def _private_folder() -> str | None:
 def _names(code: types.CodeType) -> list[str]:
     inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
     return [*code.co_names, *inner]
+
+
+def _content(code: types.CodeType) -> list[Any]:
+    constants = [_content(value) if isinstance(value, types.CodeType) else value for value in code.co_consts]
+    return [code.co_code, code.co_names, code.co_varnames, constants]
 
 
 def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
@@ -145,6 +175,13 @@ def _pointers() -> dict[str, Any]:
 
         _pointer_functions.update(pointers.FUNCTIONS)
     return _pointer_functions
+
+
+@functools.cache
+def _pointers_source() -> str:
+    spec = importlib.util.find_spec("lance_spark.kernels.pointers")
+    loader: Any = spec and spec.loader
+    return repr(_content(loader.get_code("lance_spark.kernels.pointers")))
 
 
 def _stub(name: str) -> Callable[..., Any]:

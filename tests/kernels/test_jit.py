@@ -21,6 +21,26 @@ def test_a_kernel_compiles_at_its_first_call() -> None:
     assert _three_times.compiled().signatures
 
 
+def test_machine_code_on_disk_is_not_taken_for_that_of_a_changed_helper(tmp_path: Path) -> None:
+    caller = "from lance_spark.kernels.jit import kernel\nfrom helper import add, STEP\n"
+    caller += "@kernel('int64(int64)')\ndef call(number):\n    return add(number) + STEP\n"
+    (tmp_path / "caller.py").write_text(caller)
+    code = "import caller; print(caller.call(1), caller.call.compiled().stats.cache_hits.total())"
+
+    def run(operation: str, step: int) -> str:
+        helper = (
+            f"from lance_spark.kernels.jit import inlined\n@inlined\ndef add(number):\n    return number {operation}\n"
+        )
+        (tmp_path / "helper.py").write_text(f"{helper}STEP = {step}\n")
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, check=True, capture_output=True, env=environment, text=True).stdout.strip()
+
+    assert run("+ 1", 10) == "12 0"
+    assert run("+ 2", 20) == "23 0"
+    assert run("+ 1", 10) == "12 1"
+
+
 def test_pointers_are_for_kernels_only() -> None:
     with pytest.raises(TypeError, match="inside a kernel"):
         pointer_u8(0)
