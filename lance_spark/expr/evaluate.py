@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +22,7 @@ from lance_spark.expr.columns import column_values
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.literals import Literal
-from lance_spark.expr.membership import is_member
+from lance_spark.expr.membership import constant_options, is_member, options_of
 from lance_spark.expr.nodes import (
     And,
     Arithmetic,
@@ -125,9 +126,15 @@ def _(expr: Comparison, rows: Rows) -> Operand:
 
 @_evaluate.register
 def _(expr: In, rows: Rows) -> Operand:
-    value, *options = (_evaluate(child, rows) for child in expr.children())
+    value = _evaluate(expr.value, rows)
     with _named(expr):
-        return is_member(value, options, rows.time_zone)
+        required_family(value, "IN")
+        if all(isinstance(option, Literal) for option in expr.options):
+            constants = cast("tuple[Literal, ...]", expr.options)
+            return is_member(value, constant_options(value.type, constants, rows.time_zone), rows.time_zone)
+    operands = [_evaluate(option, rows) for option in expr.options]
+    with _named(expr):
+        return is_member(value, options_of(value.type, operands, rows.time_zone), rows.time_zone)
 
 
 @_evaluate.register

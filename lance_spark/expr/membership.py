@@ -4,36 +4,82 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.expr.comparison import align, compare, scalar_as_double, to_double
 from lance_spark.expr.grid import EXACT_FAMILIES, grid_of, threshold
+from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import ComparisonOp
 from lance_spark.expr.values import NUMBERS, Family, Operand, family_of, required_family
 
 
-def is_member(value: Operand, options: Sequence[Operand], time_zone: str) -> Operand:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The right side of IN, ready for values of one type.
+
+    Attributes:
+        operands: the options.
+        known: the options that a value can equal, in the values' type; None if they have to be compared one by one.
+        has_null: whether one of the options is null; of those in `known` it is told.
+    """
+
+    operands: tuple[Operand, ...]
+    known: pa.Array | None = None
+    has_null: bool = False
+
+
+def options_of(type_: pa.DataType, operands: Sequence[Operand], time_zone: str) -> Options:
+    """The options for values of a type; arguments and errors as `is_member`."""
+    is_number = family_of(type_) in NUMBERS
+    if is_number and any(family_of(operand.type) is Family.FLOAT for operand in operands):
+        # One option of floating point makes the whole list so (Spark coerces to one type).
+        operands = [to_double(operand) if family_of(operand.type) in NUMBERS else operand for operand in operands]
+    known = _value_set(pa.array([], type_), operands, time_zone)
+    return Options(tuple(operands), known, known is not None and any(not operand.is_valid for operand in operands))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Constants:
+    """Constants that are told apart as objects: to compare thousands of them takes longer than to read a batch."""
+
+    literals: Sequence[Literal]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Constants) and other.literals is self.literals
+
+    def __hash__(self) -> int:
+        return id(self.literals)
+
+
+@functools.lru_cache(maxsize=64)
+def _constant_options(type_: pa.DataType, constants: _Constants, time_zone: str) -> Options:
+    return options_of(type_, [literal.scalar() for literal in constants.literals], time_zone)
+
+
+def constant_options(type_: pa.DataType, literals: Sequence[Literal], time_zone: str) -> Options:
+    """`options_of`, remembered for the next batch that the same sequence is asked for."""
+    return _constant_options(type_, _Constants(literals), time_zone)
+
+
+def is_member(value: Operand, options: Options, time_zone: str) -> Operand:
     """Truth of `value IN (options)`: null if the value is, or if nothing matches and an option is null.
 
     Raises:
         InvalidInputError: an option cannot be compared with the value.
     """
     required_family(value, "IN")
-    if any(family_of(option.type) is Family.FLOAT for option in options) and family_of(value.type) in NUMBERS:
-        # One option of floating point makes the whole list so (Spark coerces to one type).
-        options = [to_double(option) if family_of(option.type) in NUMBERS else option for option in options]
-    known = _value_set(value, options, time_zone) if isinstance(value, pa.Array) else None
-    if known is None:
-        matches = (compare(ComparisonOp.EQ, value, option, time_zone) for option in options)
+    if options.known is None or not isinstance(value, pa.Array):
+        matches = (compare(ComparisonOp.EQ, value, option, time_zone) for option in options.operands)
         return functools.reduce(pc.or_kleene, matches)
     if family_of(value.type) is Family.FLOAT:
         # The look-up tells -0.0 from 0.0; adding 0.0 makes them one. NaN finds NaN.
         value = pc.add(value.cast(pa.float64()), 0.0)
-    found = pc.is_in(value, value_set=known)
+    found = pc.is_in(value, value_set=options.known)
     null = pa.scalar(None, pa.bool_())
-    if any(not option.is_valid for option in options):
+    if options.has_null:
         return pc.if_else(found, pa.scalar(True), null)
     return pc.if_else(pc.is_valid(value), found, null) if value.null_count else found
 

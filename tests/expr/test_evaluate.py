@@ -92,7 +92,9 @@ def _ours(rows: pa.Table, sql: str) -> list[int]:
 @given(random_rows(), conditions)
 def test_duckdb_keeps_the_same_rows(rows: pa.Table, sql: str) -> None:
     # DuckDB orders NaN as Spark does. It compares float32 and doubles with decimals its own way, so no fractions there.
-    DUCKDB.register("rows", rows)
+    # Its own table: filters that it pushes into a scan of Arrow tell the two zeros apart.
+    DUCKDB.register("given", rows)
+    DUCKDB.execute("CREATE OR REPLACE TEMP TABLE rows AS FROM given")
     kept = DUCKDB.execute(f"SELECT id FROM rows WHERE {sql} ORDER BY id").fetchall()
     assert _ours(rows, sql) == [row[0] for row in kept]
 
