@@ -8,11 +8,13 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import net.razorvine.pickle.Pickler;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.python.PythonUtils$;
+import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.execution.python.PythonPlannerRunner;
 import org.apache.spark.sql.internal.SQLConf;
 
@@ -28,7 +30,25 @@ final class LancePy {
 
   private static final int PYTHON_EXCEPTION = -2;
 
+  /** How Spark starts Python. It never changes while a JVM runs, and Spark starts a Python only to find it out. */
+  private static volatile SimplePythonFunction python;
+
   private LancePy() {}
+
+  /** A pickled function as Spark runs it. */
+  static SimplePythonFunction function(byte[] command) {
+    if (python == null) {
+      python = PythonUtils$.MODULE$.createPythonFunction(new byte[0]);
+    }
+    return new SimplePythonFunction(
+        command,
+        new HashMap<>(python.envVars()),
+        python.pythonIncludes(),
+        python.pythonExec(),
+        python.pythonVer(),
+        python.broadcastVars(),
+        python.accumulator());
+  }
 
   /** What Python answers. */
   record Reply(JsonNode body, List<byte[]> attachments) {}
@@ -77,7 +97,7 @@ final class LancePy {
     private final List<byte[]> attachments;
 
     Runner(byte[] request, List<byte[]> attachments) {
-      super(PythonUtils$.MODULE$.createPythonFunction(new byte[0]));
+      super(function(new byte[0]));
       this.request = request;
       this.attachments = attachments;
     }

@@ -17,7 +17,6 @@ import org.apache.spark.TaskContext$;
 import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.api.python.PythonUtils;
-import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -71,7 +70,7 @@ final class LanceRunner implements Serializable {
    */
   LanceRunner(byte[] command, StructType input) {
     SQLConf sql = SQLConf.get();
-    this.function = PythonUtils$.MODULE$.createPythonFunction(command);
+    this.function = LancePy.function(command);
     this.input = new StructType().add("struct", input);
     this.timeZone = sql.sessionLocalTimeZone();
     this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;
