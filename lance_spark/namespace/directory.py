@@ -50,6 +50,7 @@ from lance_spark.namespace.directory_places import Place, TableDirectories, Tabl
 from lance_spark.namespace.locations import (
     checked_location,
     given_location,
+    is_external,
     listed_directory,
     listed_name,
     location_uri,
@@ -180,17 +181,21 @@ class DirectoryNamespace:
 
         self._require_catalog().change(edit)
 
-    def drop_namespace(self, path: Identifier, *, cascade: bool = False, purge: bool = False) -> None:
+    def drop_namespace(
+        self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
+    ) -> None:
         """Removes a namespace.
 
         Args:
             cascade: whether what is in it goes too.
             purge: whether that goes with the files of tables; otherwise these stay.
+            keep_external: whether the files of tables outside of the root stay with `purge`.
 
         Raises:
             NotFoundError: there is no such namespace.
             NotEmptyError: something is in it, and `cascade` is False.
-            InvalidInputError: the root namespace; or files are to go that lie outside of the root.
+            InvalidInputError: the root namespace; or files are to go that lie outside of the root, or that belong to
+                a table of another namespace too.
             UnsupportedFeatureError: something is in it that this release does not know.
         """
         if not path:
@@ -198,8 +203,8 @@ class DirectoryNamespace:
         catalog = self._require_catalog()
         content = self._content(CatalogRows(catalog.load().rows()), path, cascade=cascade)
         locations = [location for location in content.values() if location is not None]
-        if purge:
-            require_inside(locations)
+        purged = [location for location in locations if not (keep_external and is_external(location))] if purge else []
+        require_inside(purged)
 
         def edit(rows: CatalogRows) -> CatalogRows:
             # What was added since has not been looked at; it makes the namespace one that is not empty.
@@ -207,13 +212,11 @@ class DirectoryNamespace:
             if added:
                 raise NotEmptyError(f"another writer has added {min(added)[0]!r} to {shown(path)}; drop it again")
             changed = rows.removed([*content, object_id(path)])
-            if purge:
-                require_unshared(changed, locations)
+            require_unshared(changed, purged)
             return changed
 
         self._give_up(locations, edit)
-        if purge:
-            self._directories.delete(locations)
+        self._directories.delete(purged)
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
         """Names of the tables right in a namespace, sorted, those that are only declared included.

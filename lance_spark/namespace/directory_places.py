@@ -17,8 +17,8 @@ from lance_spark.namespace.locations import (
     location_uri,
 )
 from lance_spark.namespace.object_id import Identifier, object_id
+from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.storage import open_store
-from lance_spark.storage.folders import delete_folder
 from lance_spark.table.location import TableLocation
 
 
@@ -118,7 +118,8 @@ class TableDirectories:
         """Deletes the files of tables that the catalog no longer has."""
         for location in locations:
             try:
-                delete_folder(self._store, location, last=[f"{location}/{DEREGISTERED_MARKER}"])
+                marker = f"{location}/{DEREGISTERED_MARKER}"
+                delete_tables_in(self._store, self._root, location, self._options, last=[marker])
             except StorageError as error:
                 raise StorageError(
                     f"the table is dropped, but files of it are left in {location!r}: {error}"

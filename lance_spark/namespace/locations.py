@@ -10,6 +10,8 @@ for others, and for names that make no directory.
 
 >>> checked_location("1f00ab23_a$b")
 '1f00ab23_a$b'
+>>> given_location("/tables", "file:/elsewhere/a%20b"), given_location("/tables", "file:/tables/t")
+('file:///elsewhere/a%20b', 't')
 >>> listed_directory("sales"), listed_directory("a/b")
 ('sales.lance', None)
 >>> hashed_directory("a$b/ü")[8:]
@@ -30,6 +32,8 @@ LISTED_SUFFIX = ".lance"
 
 _MAX_NAME_BYTES = 200
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_LOCAL_URI = re.compile(r"file:/(?!/)", re.IGNORECASE)
+"""How Hadoop's paths, and so Spark, write local URIs."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.$-]")
 _UNLISTABLE = re.compile(r'[$/\\%#?*:"<>|\x00-\x1f\x7f]')
 
@@ -68,6 +72,8 @@ def given_location(root: str, location: str) -> str:
     location = location.rstrip("/")
     if ".." in location.split("/"):
         raise InvalidInputError(f"location {location!r} has a '..'")
+    if _LOCAL_URI.match(location):
+        location = parse_root(location).location
     if is_external(location) or location.startswith("/"):
         place, base = parse_root(location), parse_root(root)
         outer = base.location.rstrip("/")

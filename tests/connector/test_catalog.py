@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import lance
 import pytest
 from pyspark.errors import AnalysisException
@@ -117,3 +119,20 @@ def test_dataframe_writer_v2(spark: SparkSession, namespace: str) -> None:
     assert lance.dataset(where).to_table().to_pydict() == {"id": [0, 1, 2]}
     spark.range(3).write.mode("append").saveAsTable(table)
     assert lance.dataset(where).version == 7
+
+
+def test_drop_cascade_deletes_what_is_the_catalogs_own(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE NAMESPACE {namespace}.inner")
+    elsewhere = str(tmp_path / "elsewhere")
+    spark.sql(f"CREATE TABLE {namespace}.inner.t AS SELECT id FROM range(3)")
+    spark.sql(f"CREATE TABLE {namespace}.p (id BIGINT, k STRING) PARTITIONED BY (k)")
+    spark.sql(f"CREATE TABLE {namespace}.x (id BIGINT) LOCATION '{elsewhere}'")
+    own = [Path(location(spark, f"{namespace}.{name}")) for name in ("inner.t", "p")]
+    assert all(place.exists() for place in own)
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        spark.sql(f"DROP NAMESPACE {namespace}")
+    spark.sql(f"DROP NAMESPACE {namespace} CASCADE")
+    assert not any(place.exists() for place in own)
+    assert lance.dataset(elsewhere).count_rows() == 0
+    names = [row.namespace for row in spark.sql("SHOW NAMESPACES IN lance").collect()]
+    assert namespace.removeprefix("lance.") not in names

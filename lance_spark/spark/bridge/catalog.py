@@ -106,13 +106,16 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 @operation("catalog.drop_namespace")
 def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
-    """Removes a namespace; one that holds something only with `cascade`."""
+    """Removes a namespace; one that holds something only with `cascade`, and then with the files of its tables.
+
+    Files outside of the catalog's root stay, as those of a table do that is dropped without PURGE.
+    """
     if not _exists(request):
         return NamespaceReply(_NO_NAMESPACE)
     names = directory(request.catalog)
     if not request.cascade and (names.list_tables(request.namespace) or names.list_namespaces(request.namespace)):
         return NamespaceReply(_NOT_EMPTY)
-    names.drop_namespace(request.namespace, cascade=request.cascade)
+    names.drop_namespace(request.namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
     return NamespaceReply(_OK)
 
 
