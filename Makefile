@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help quickstart jar test soak lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test test-engine test-connector test-docs soak lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -33,11 +33,19 @@ quickstart: $(VENV)/.example ## install, then write, filter and time-travel a La
 jar: $(VENV)/.dev ## compile the connector's Java side; needs a JDK
 	$(BIN)/python -m lance_spark.spark.jvm.build
 
-# The connector's tests run in a process of their own: its jar takes over the short name that the plug-in has.
+# The connector's tests run in a process of their own: its jar takes over the short name that the plug-in has. They run
+# beside the others, for Spark and Python spend much time waiting for each other.
 test: $(VENV)/.dev ## every test that CI runs, Spark's included
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	$(BIN)/python -m pytest tests --ignore=tests/connector --ignore=tests/docs
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-engine test-connector test-docs
+
+test-engine: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 tests --ignore=tests/connector --ignore=tests/docs
+
+test-connector: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/connector
+
+test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs
 
 soak: $(VENV)/.dev ## the same races, kills and random histories as in `test`, for hours; set LANCE_SEED to repeat kills
