@@ -18,7 +18,15 @@ import pyarrow.types as pt
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema import logical_type as lt
 from lance_spark.schema.extension import EXTENSION_NAME, storage, text_metadata
-from lance_spark.schema.field import MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema, is_set
+from lance_spark.schema.field import (
+    MAX_DEPTH,
+    RESERVED_NAMES,
+    DictionaryLocation,
+    Field,
+    FieldId,
+    LanceSchema,
+    is_set,
+)
 
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
@@ -201,6 +209,8 @@ def _top_level(field: pa.Field, ids: Iterator[int]) -> Field:
     if "." in field.name:
         # Nested names may hold dots; top-level ones are refused by the reference too, which cannot read such a column.
         raise InvalidInputError(f"{field.name!r} is no name for a column, dots separate nested fields; rename it")
+    if field.name in RESERVED_NAMES:
+        raise InvalidInputError(f"{field.name!r} is a column that every table has; rename yours")
     return _from_arrow_field(field, ids, field.name, 0)
 
 

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field
 from lance_spark.schema.columns import is_leaf
-from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.field import RESERVED_NAMES, Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path, prune
 
 FieldChange = Callable[[Field], Field]
@@ -242,6 +242,8 @@ def _check_name(name: str, *, nested: bool) -> None:
         raise InvalidInputError(f"{name!r} is no name for a column")
     if "." in name and not nested:
         raise InvalidInputError(f"{name!r} is no name for a column, dots separate nested fields")
+    if name in RESERVED_NAMES and not nested:
+        raise InvalidInputError(f"{name!r} is a column that every table has; choose another name")
 
 
 def _check_distinct(fields: Sequence[Field], where: str) -> None:

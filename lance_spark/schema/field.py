@@ -24,6 +24,11 @@ LAST_UPDATED_AT_FIELD = FieldId(-5)
 
 LINEAGE_FIELD_IDS = frozenset({ROW_ID_FIELD, CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD})
 
+RESERVED_NAMES = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+"""Top-level columns that readers of the format make themselves: a table with one of its own cannot be read by all."""
+
 MAX_DEPTH = 100
 """How deep fields may nest, top-level fields being at depth 0."""
 

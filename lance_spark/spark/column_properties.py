@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 
 Properties: TypeAlias = Mapping[str, Mapping[str, str]]
 """Property and value by column; names of columns in lower case, as Spark hands over its options."""
@@ -31,6 +31,9 @@ _ENCODING_KEYS = {
     "lance.minichunk-size": "lance-encoding:minichunk-size",
     "lance.packed": "lance-encoding:packed",
 }
+
+
+_BLOB = "lance.encoding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ _TYPES = {
 
 def split_name(option: str) -> tuple[str, str] | None:
     """(column, property) of an option in lower case; None if it is not of this kind."""
-    for suffix in (*_TYPES, *_ENCODING_KEYS):
+    for suffix in (*_TYPES, *_ENCODING_KEYS, _BLOB):
         if option.endswith(f".{suffix}") and len(option) > len(suffix) + 1:
             return option[: -len(suffix) - 1], suffix
     return None
@@ -96,9 +99,15 @@ def apply(properties: Properties, schema: pa.Schema) -> pa.Schema:
 
     Raises:
         InvalidInputError: no such column, or one to which a property does not apply.
+        UnsupportedFeatureError: a column of blobs is asked for.
     """
     fields = list(schema)
     for column, asked in properties.items():
+        if _BLOB in asked:
+            raise UnsupportedFeatureError(
+                f"option {column}.{_BLOB}: columns of blobs are read, but not written; leave it out",
+                feature="blob column",
+            )
         found = [index for index, field in enumerate(fields) if field.name.lower() == column]
         if len(found) != 1:
             problem = "there is no such column" if not found else "several columns differ in case only"

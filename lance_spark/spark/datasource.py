@@ -44,7 +44,9 @@ class LanceDataSource(DataSource):
         return (PushdownReader if pushes else LanceReader)(snapshot, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        return LanceWriter(WriteOptions.parse(self.options), schema, overwrite)
+        options = WriteOptions.parse(self.options)
+        options.check_without_partitions()
+        return LanceWriter(options, schema, overwrite)
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.open(ReadOptions.parse(self.options), self._version)

@@ -18,7 +18,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
-from lance_spark.table.scan import DEFAULT_BATCH_ROWS
+from lance_spark.table.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 
 DEFAULT_PARTITION_BYTES = 128 << 20
@@ -35,12 +35,14 @@ class ReadOptions:
     branch: str | None = None
     timestamp: datetime | None = None
     batch_size: int = DEFAULT_BATCH_ROWS
+    max_batch_bytes: int = DEFAULT_WINDOW_BYTES
     columns: tuple[str, ...] | None = None
     filter: Expr | None = None
     limit: int | None = None
     with_row_id: bool = False
     with_row_address: bool = False
     push_down_filters: bool = False
+    push_down_top_n: bool = True
     target_partition_bytes: int = DEFAULT_PARTITION_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -53,9 +55,7 @@ class ReadOptions:
             UnsupportedFeatureError: an option that only the connector understands.
         """
         parsed = cls(**_parse(options, _READ))
-        chosen = [name for name in ("version", "tag", "timestamp") if getattr(parsed, name) is not None]
-        if len(chosen) > 1:
-            raise InvalidInputError(f"options {' and '.join(chosen)} both choose a version; keep one")
+        _check_one_version(parsed)
         return parsed
 
 
@@ -71,6 +71,7 @@ class WriteOptions:
     enable_stable_row_ids: bool = False
     commit_message: str | None = None
     merge_schema: bool = False
+    distribution: str | None = None
     column_properties: Properties = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,6 +85,15 @@ class WriteOptions:
         """
         plain, properties = _split(options)
         return cls(**_parse(plain, _WRITE), column_properties=properties)
+
+    def check_without_partitions(self) -> None:
+        """Passes if the options make sense for a table without partitions.
+
+        Raises:
+            InvalidInputError: rows are to be moved to their partitions.
+        """
+        if self.distribution not in (None, "none"):
+            raise InvalidInputError("option distribution is for partitioned tables; repartition the rows instead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,9 @@ class StateOptions:
             InvalidInputError: a value that makes no sense.
         """
         mine = {name: value for name, value in options.items() if _is_state(name.lower())}
-        return cls(**_parse(mine, _READ, needs_path=False))
+        parsed = cls(**_parse(mine, _READ, needs_path=False))
+        _check_one_version(parsed)
+        return parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +173,12 @@ class TableProperties:
             config=config if comment is None else {**config, "comment": comment},
             options=WriteOptions.parse({**_without_path(merged), "path": uri}),
         )
+
+
+def _check_one_version(options: ReadOptions | StateOptions) -> None:
+    chosen = [name for name in ("version", "tag", "timestamp") if getattr(options, name) is not None]
+    if len(chosen) > 1:
+        raise InvalidInputError(f"options {' and '.join(chosen)} both choose a version; keep one")
 
 
 def _is_state(folded: str) -> bool:
@@ -217,6 +235,13 @@ def _file_version(value: str) -> str:
     return FileVersion.parse(value.strip()).value
 
 
+def _distribution(value: str) -> str:
+    folded = value.strip().lower()
+    if folded not in {"none", "hash", "range"}:
+        raise ValueError("none, hash or range")
+    return folded
+
+
 def _implementation(value: str) -> str:
     if value.strip().lower() != "dir":
         raise ValueError("dir, the only implementation there is")
@@ -243,12 +268,14 @@ _READ = _COMMON | {
     "tag": _Option("tag", _text),
     "timestamp": _Option("timestamp", _timestamp),
     "batch_size": _Option("batch_size", _integer(1)),
+    "max_batch_bytes": _Option("max_batch_bytes", _integer(1)),
     "columns": _Option("columns", _columns),
     "filter": _Option("filter", parse_filter),
     "limit": _Option("limit", _integer(0)),
     "with_row_id": _Option("with_row_id", _boolean),
     "with_row_address": _Option("with_row_address", _boolean),
     "pushdownfilters": _Option("push_down_filters", _boolean),
+    "topn_push_down": _Option("push_down_top_n", _boolean),
     "target_partition_bytes": _Option("target_partition_bytes", _integer(1)),
     **_OF_SPARK,
 }
@@ -263,6 +290,7 @@ _WRITE = _COMMON | {
     "enable_stable_row_ids": _Option("enable_stable_row_ids", _boolean),
     "commit_message": _Option("commit_message", _text),
     "mergeschema": _Option("merge_schema", _boolean),
+    "distribution": _Option("distribution", _distribution),
     "partitionoverwritemode": _Option(None, _text),
 }
 _CATALOG = {
@@ -281,15 +309,23 @@ _NO_CATALOG = (
 )
 _NOT_YET = frozenset(
     {
-        "topn_push_down",
         "use_scalar_index",
-        "max_batch_bytes",
-        "distribution",
         "startingversion",
         "maxversionspertrigger",
         "readchangefeed",
     }
 )
+
+
+_OF_JVM_CONNECTOR = {
+    "block_size": "what is read at a time follows from the file",
+    "index_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
+    "metadata_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
+    "use_queued_write_buffer": "writes always take whole batches",
+    "queue_depth": "writes always take whole batches",
+    "write_mode": "the mode of the write says it: mode('append') or mode('overwrite')",
+}
+"""Options of the other connector for Spark that have no meaning here, and why."""
 
 
 def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
@@ -338,6 +374,8 @@ def _known(name: str, folded: str, known: Mapping[str, _Option]) -> _Option:
         raise InvalidInputError("several paths are given; a table has one")
     if folded in _NOT_YET:
         raise UnsupportedFeatureError(f"option {name} is not supported here yet; leave it out", feature=name)
+    if folded in _OF_JVM_CONNECTOR:
+        raise InvalidInputError(f"there is no option {name}: {_OF_JVM_CONNECTOR[folded]}; leave it out")
     near = difflib.get_close_matches(folded, [*known, _STORAGE], n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))} and {_STORAGE}*"
     raise InvalidInputError(f"unknown option {name}; {hint}")

@@ -104,6 +104,7 @@ class LanceReader(DataSourceReader):
             filter=snapshot.options.filter,
             stable_row_ids=snapshot.manifest.has_stable_row_ids,
             batch_rows=snapshot.options.batch_size,
+            window_bytes=snapshot.options.max_batch_bytes,
         )
         self._scan = replace(self._scan, projection=projection, output=tuple(schema.fieldNames()))
 

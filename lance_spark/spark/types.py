@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
@@ -91,6 +93,56 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
         f"column {path} has type {dtype}, for which Spark has none; choose other columns by option 'columns'",
         feature=f"type {dtype} in Spark",
     )
+
+
+def written_schema(columns: st.StructType) -> pa.Schema:
+    """The Arrow schema in which Spark hands over rows of `columns` that are to be written.
+
+    CHAR and VARCHAR are strings of any length, as in the other table formats that have no such types.
+
+    Raises:
+        UnsupportedFeatureError: Lance has no counterpart for the type of a column; the message names it.
+    """
+    fields = [
+        st.StructField(field.name, _stored_type(field.dataType, field.name), field.nullable) for field in columns.fields
+    ]
+    return to_arrow_schema(st.StructType(fields), timezone="UTC")
+
+
+def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
+    if isinstance(dtype, st.StructType):
+        members = [
+            st.StructField(field.name, _stored_type(field.dataType, f"{path}.{field.name}"), field.nullable)
+            for field in dtype.fields
+        ]
+        return st.StructType(members)
+    if isinstance(dtype, st.ArrayType):
+        return st.ArrayType(_stored_type(dtype.elementType, f"{path}.element"), dtype.containsNull)
+    if isinstance(dtype, st.MapType):
+        key, value = _stored_type(dtype.keyType, f"{path}.key"), _stored_type(dtype.valueType, f"{path}.value")
+        return st.MapType(key, value, dtype.valueContainsNull)
+    if isinstance(dtype, (st.CharType, st.VarcharType)):
+        return st.StringType()
+    if isinstance(dtype, st.UserDefinedType):
+        return _stored_type(dtype.sqlType(), path)
+    has_collation = isinstance(dtype, st.StringType) and not dtype.isUTF8BinaryCollation()
+    if has_collation or not _has_counterpart(dtype):
+        # The table would forget what the type means, and give back another one.
+        raise UnsupportedFeatureError(
+            f"column {path} has Spark's type {dtype.simpleString()}, for which Lance has none; cast it to another",
+            feature=f"type {dtype.simpleString()} in Lance",
+        )
+    return dtype
+
+
+def _has_counterpart(dtype: st.DataType) -> bool:
+    if isinstance(dtype, st.VariantType):
+        return False  # Its Arrow type is a struct of two binaries.
+    try:
+        to_arrow_schema(st.StructType().add("value", dtype), timezone="UTC")
+    except PySparkTypeError:
+        return False
+    return True
 
 
 def is_same_for_spark(one: pa.DataType, other: pa.DataType) -> bool:

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CommitStateUnknownError, LanceError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import from_spark_batch, table_types, with_comments
+from lance_spark.spark.types import from_spark_batch, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.delete import matching_rows
 from lance_spark.table.fragment import DataFragment
@@ -97,7 +96,7 @@ class WriteJob:
             UnsupportedFeatureError: this release cannot write to the table, or not such columns.
         """
         known = None if base is None or mode == CREATE else to_arrow_schema(base.schema)
-        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), known, options.column_properties)
+        types = table_types(written_schema(columns), known, options.column_properties)
         source = RowSource(with_comments(types, columns) if mode in (CREATE, OVERWRITE) else types, iter(()))
         # What goes into the table's own columns is planned as an append.
         planned = APPEND if mode in (TRUNCATE, REPLACE_WHERE) else mode

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError
-from lance_spark.schema.arrow import from_arrow_schema, to_arrow_schema
+from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_schema
 from lance_spark.schema.evolution import as_nested, renamed, reordered, with_added, without
-from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.field import RESERVED_NAMES, LanceSchema
 from lance_spark.schema.widening import is_wider
 
 INNER = pa.struct([("x", pa.int32()), ("a.b", pa.string())])
@@ -213,3 +213,13 @@ def test_any_drop_keeps_the_ids_of_the_rest(paths: list[str]) -> None:
     after = ids(left)
     assert after.items() <= before.items()
     assert to_arrow_schema(left).names == [name for name in ARROW.names if name not in paths]
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
+def test_system_columns_are_no_names_for_columns(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="every table has"):
+        from_arrow_schema(pa.schema([pa.field(name, pa.int64())]))
+    with pytest.raises(InvalidInputError, match="every table has"):
+        from_arrow_field(pa.field(name, pa.int64()), first_id=3)
+    nested = from_arrow_schema(pa.schema([pa.field("s", pa.struct([pa.field(name, pa.int64())]))]))
+    assert nested.fields[0].children[0].name == name

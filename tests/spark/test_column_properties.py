@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark.errors import InvalidInputError
+import lance_spark
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import table_types
 
@@ -62,6 +63,39 @@ def test_encodings_by_option() -> None:
 def test_what_does_not_fit_is_refused(option: str, value: str, problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
         types({option: value})
+
+
+def test_blobs_are_refused_by_name() -> None:
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"text\.lance\.encoding: columns of blobs are read, but not written"
+    ):
+        types({"text.lance.encoding": "blob"})
+
+
+ENCODINGS = {
+    "compression": "lz4",
+    "compression-level": "3",
+    "structural-encoding": "fullzip",
+    "rle-threshold": "0.3",
+    "bss": "on",
+    "dict-divisor": "2",
+    "dict-size-ratio": "0.5",
+    "dict-values-compression": "zstd",
+    "minichunk-size": "4096",
+    "packed": "false",
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_each_encoding_property_reaches_the_files(name: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    schema = types({f"text.lance.{name}": ENCODINGS[name]})
+    texts = [f"text {row % 7}" for row in range(2000)]
+    columns = {"id": list(range(2000)), "Vector": [[1.0]] * 2000, "half": [0.5] * 2000, "text": texts}
+    lance_spark.write(pa.table(columns, schema=schema), uri)
+    dataset = lance.dataset(uri)
+    assert dataset.schema.field("text").metadata == {f"lance-encoding:{name}".encode(): ENCODINGS[name].encode()}
+    assert dataset.to_table(columns=["text"])["text"].to_pylist() == texts
 
 
 def test_a_column_of_the_table_keeps_its_type_and_says_so() -> None:

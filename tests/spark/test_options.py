@@ -35,6 +35,8 @@ def write(**options: str) -> WriteOptions:
         ({"branch": "dev"}, "branch", "dev"),
         ({"timestamp": "2026-11-21T10:00:00Z"}, "timestamp", datetime.datetime(2026, 11, 21, 10, tzinfo=datetime.timezone.utc)),
         ({"batch_size": "100"}, "batch_size", 100),
+        ({"max_batch_bytes": "1000"}, "max_batch_bytes", 1000),
+        ({"topN_push_down": "false"}, "push_down_top_n", False),
         ({"columns": "id, point.x ,`a,b`.c"}, "columns", ("id", "point.x", "`a,b`.c")),
         ({"columns": "id"}, "columns", ("id",)),
         ({"filter": "id > 5"}, "filter", parse("id > 5")),
@@ -62,6 +64,7 @@ def test_read_options(options: dict[str, str], attribute: str, expected: Any) ->
         ({"enable_stable_row_ids": "true"}, "enable_stable_row_ids", True),
         ({"branch": "dev"}, "branch", "dev"),
         ({"commit_message": "hello"}, "commit_message", "hello"),
+        ({"distribution": "Range"}, "distribution", "range"),
         ({"max_rows_per_group": "5"}, "max_rows_per_file", write().max_rows_per_file),
         ({"partitionOverwriteMode": "static"}, "path", "/t"),
     ],
@@ -111,19 +114,26 @@ def test_refused(parse_options: Any, options: dict[str, str], message: str) -> N
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "name", ["topN_push_down", "use_scalar_index", "max_batch_bytes", "startingVersion", "readChangeFeed"]
-)
+@pytest.mark.parametrize("name", ["use_scalar_index", "startingVersion", "readChangeFeed"])
 def test_reads_not_supported_yet(name: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here yet") as caught:
         read(**{name: "true"})
     assert caught.value.feature == name
 
 
-@pytest.mark.parametrize("name", ["distribution"])
-def test_writes_not_supported_yet(name: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here yet"):
-        write(**{name: "hash"})
+@pytest.mark.parametrize("name", ["block_size", "index_cache_size", "metadata_cache_size", "use_queued_write_buffer"])
+def test_options_of_the_jvm_connector_say_what_is_here_instead(name: str) -> None:
+    for parse_options in (read, write):
+        assert "bounds what" in _complaint(parse_options, name) or "leave it out" in _complaint(parse_options, name)
+
+
+def test_a_table_without_partitions_has_no_distribution() -> None:
+    write(distribution="none").check_without_partitions()
+    for name in ("hash", "RANGE"):
+        with pytest.raises(InvalidInputError, match="partitioned tables"):
+            write(distribution=name).check_without_partitions()
+    with pytest.raises(InvalidInputError, match="not none, hash or range"):
+        write(distribution="sort")
 
 
 @pytest.mark.parametrize("kind", [ReadOptions, WriteOptions])

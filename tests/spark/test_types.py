@@ -14,7 +14,14 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.spark.types import from_spark_batch, is_lossless, table_types, to_spark_batch, to_spark_schema
+from lance_spark.spark.types import (
+    from_spark_batch,
+    is_lossless,
+    table_types,
+    to_spark_batch,
+    to_spark_schema,
+    written_schema,
+)
 
 MICROS = datetime.timedelta(microseconds=1)
 
@@ -204,3 +211,21 @@ def test_columns_go_by_name_on_the_way_back_and_rows_survive_without_columns() -
     back = from_spark_batch(given, pa.schema([("b", pa.large_string()), ("a", pa.uint8())]))
     assert back.to_pydict() == {"b": ["x"], "a": [1]}
     assert to_spark_batch(given.select([]), pa.schema([])).num_rows == 1
+
+
+@pytest.mark.parametrize("dtype", [st.CharType(3), st.VarcharType(3)])
+def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
+    columns = st.StructType().add("a", st.ArrayType(dtype)).add("m", st.MapType(dtype, st.StructType().add("x", dtype)))
+    schema = written_schema(columns)
+    assert schema.field("a").type.value_type == pa.string()
+    assert schema.field("m").type.item_type.field("x").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [st.VariantType(), st.StringType("UNICODE_CI"), st.YearMonthIntervalType(), st.CalendarIntervalType()],
+)
+def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
+    columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))
+    with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element has Spark's type"):
+        written_schema(columns)

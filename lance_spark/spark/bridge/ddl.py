@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -23,7 +22,7 @@ from lance_spark.spark.bridge.registry import Call, operation
 from lance_spark.spark.bridge.table import LoadReply, LoadRequest, load, open_whole
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
 from lance_spark.spark.options import StateOptions
-from lance_spark.spark.types import is_same_for_spark, table_types
+from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
 from lance_spark.table.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.changes import update_properties
 from lance_spark.table.location import TableLocation
@@ -180,7 +179,7 @@ def _changes_type(schema: LanceSchema, change: Change) -> bool:
 def _arrow_type(change: Change, name: str) -> pa.Field:
     assert change.type is not None, "the change tells a type"
     spark = StructType([StructField(name, change.type, change.nullable)])
-    return table_types(spark_to_arrow_schema(spark, timezone="UTC"), None).field(0)
+    return table_types(written_schema(spark), None).field(0)
 
 
 def _column_type(change: Change, config: Mapping[str, str]) -> pa.Field:

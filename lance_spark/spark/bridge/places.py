@@ -85,6 +85,8 @@ def find(table: TableName) -> Place | None:
     storage = table.storage_options()
     branch = StateOptions.pick(table.options).branch
     if table.path is not None:
+        if "paths" in {name.lower() for name in table.options}:
+            raise InvalidInputError("several paths are given; a table has one")
         if not table.path:
             raise InvalidInputError("no path is given; use load(path), save(path), or the name of a table")
         return Place(table.path, storage, branch)

@@ -56,9 +56,15 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What EXPLAIN says, and what rows are to be clustered and sorted by before they are written."""
+    """What EXPLAIN says, and what rows are to be clustered and sorted by before they are written.
+
+    Attributes:
+        distribution: how they come to their tasks: "hash" (equal ones to one task), "range" (in order) or "none" (they
+            stay where they are, and only each task sorts its own).
+    """
 
     description: str
+    distribution: str = "none"
     clustering: tuple[SparkTransform, ...] = ()
 
 
@@ -100,6 +106,7 @@ def plan(request: WriteRequest, _call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     if request.handle.partitioned:
         return _partitioned_plan(request)
+    request.write_options().check_without_partitions()
     job = _job(request)
     attachments = (command(WriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
     return Reply(WriteSummary(f"lance {job.mode} {request.handle.uri}"), attachments)
@@ -115,7 +122,8 @@ def _partitioned_plan(request: WriteRequest) -> Reply:
     whole = handle.open_partitioned()
     transforms = write_transforms(whole.specs.current, whole.lance_schema)
     attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
-    return Reply(WriteSummary(f"lance {job.mode.value} {handle.uri}", tuple(transforms)), attachments)
+    distribution = request.write_options().distribution or "hash"
+    return Reply(WriteSummary(f"lance {job.mode.value} {handle.uri}", distribution, tuple(transforms)), attachments)
 
 
 @operation("write.commit")

@@ -25,6 +25,7 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   private final byte[] function;
   private final byte[] job;
   private final Transform[] clustering;
+  private final String distribution;
   private final StructType columns;
   private final LanceStagedTable staged;
   private JsonNode written = Json.object();
@@ -32,6 +33,7 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   LanceWrite(LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
     this.description = plan.body().get("description").asText();
     this.clustering = Json.transforms(plan.body().path("clustering"));
+    this.distribution = plan.body().get("distribution").asText();
     this.function = plan.attachments().get(0);
     this.job = plan.attachments().get(1);
     this.columns = columns;
@@ -46,7 +48,14 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   /** The rows of one partition go to one task, as far as Spark likes. */
   @Override
   public Distribution requiredDistribution() {
-    return clustering.length == 0 ? Distributions.unspecified() : Distributions.clustered(clustering);
+    if (clustering.length == 0) {
+      return Distributions.unspecified();
+    }
+    return switch (distribution) {
+      case "hash" -> Distributions.clustered(clustering);
+      case "range" -> Distributions.ordered(requiredOrdering());
+      default -> Distributions.unspecified();
+    };
   }
 
   @Override
