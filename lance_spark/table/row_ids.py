@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -24,6 +25,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, UInt64Array
 
 _MAX_U64 = (1 << 64) - 1
+_ListedT = TypeVar("_ListedT", bound="_Listed")
 
 
 class U64Segment(ABC):
@@ -132,8 +134,8 @@ class RangeWithBitmap(U64Segment):
 
 
 @dataclass(frozen=True, slots=True)
-class SortedArray(U64Segment):
-    """Ascending values without a better form."""
+class _Listed(U64Segment):
+    """The values one by one."""
 
     array: UInt64Array
 
@@ -144,33 +146,25 @@ class SortedArray(U64Segment):
     def at(self, ranks: Int64Array) -> UInt64Array:
         return self.array[ranks]
 
-    def to_proto(self) -> rowids_pb2.U64Segment:
-        return rowids_pb2.U64Segment(sorted_array=encode_array(self.array))
-
     @classmethod
-    def from_proto(cls, message: rowids_pb2.EncodedU64Array) -> SortedArray:
+    def from_proto(cls: type[_ListedT], message: rowids_pb2.EncodedU64Array) -> _ListedT:
         return cls(decode_array(message))
 
 
 @dataclass(frozen=True, slots=True)
-class Array(U64Segment):
+class SortedArray(_Listed):
+    """Ascending values without a better form."""
+
+    def to_proto(self) -> rowids_pb2.U64Segment:
+        return rowids_pb2.U64Segment(sorted_array=encode_array(self.array))
+
+
+@dataclass(frozen=True, slots=True)
+class Array(_Listed):
     """Values in any order."""
-
-    array: UInt64Array
-
-    @property
-    def num_values(self) -> int:
-        return len(self.array)
-
-    def at(self, ranks: Int64Array) -> UInt64Array:
-        return self.array[ranks]
 
     def to_proto(self) -> rowids_pb2.U64Segment:
         return rowids_pb2.U64Segment(array=encode_array(self.array))
-
-    @classmethod
-    def from_proto(cls, message: rowids_pb2.EncodedU64Array) -> Array:
-        return cls(decode_array(message))
 
 
 _SEGMENTS = {
