@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.writable import require_writable
 from lance_spark.namespace.partition_change import Step
-from lance_spark.namespace.partition_commit import commit_specs
+from lance_spark.namespace.partition_commit import commit_specs, named
 from lance_spark.namespace.partition_save import run_on_newest
 from lance_spark.namespace.partition_spec import PartitionSpecs
 from lance_spark.namespace.partition_writer import partition_schema
@@ -161,6 +161,7 @@ def _changed(
 def _commit(whole: PartitionedTable, schema: LanceSchema, options: CommitOptions | None) -> PartitionedTable:
     # What data files mean does not depend on comments, so partitions can do without.
     step = None if same_columns(whole.lance_schema, schema) else follower(schema, options)
+    options = named(options, "columns")
     return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=_noted(whole, schema))
 
 
@@ -186,6 +187,7 @@ def _widened(
         return commit_evolution(table, manifest, replace(made, schema=partition_schema(schema)), options)
 
     properties = _noted(whole, schema)
+    options = named(options, "columns")
     return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=properties)
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,9 @@ from lance_spark.table.tidy import delete_quietly
 
 _POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
 
+OPERATION = "lance.operation"
+"""The property of a version that tells what made it; in `__manifest` all are overwrites."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Done:
@@ -67,6 +70,12 @@ class _Done:
     before: Manifest | None
     made: Manifest | None
     removes_data: bool = False
+
+
+def named(options: CommitOptions | None, operation: str) -> CommitOptions:
+    """`options` for a commit that is to be known as `operation`, unless they name it themselves."""
+    options = options or CommitOptions()
+    return replace(options, properties={OPERATION: operation, **(options.properties or {})})
 
 
 Check = Callable[[PartitionedTable], None]

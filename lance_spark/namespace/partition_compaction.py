@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, RetryableConflictError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.partition_change import ChangeTable, PartitionChange, Step
-from lance_spark.namespace.partition_commit import commit_changes
+from lance_spark.namespace.partition_commit import commit_changes, named
 from lance_spark.namespace.partition_save import run_on_newest
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable, PartitionVersion
 from lance_spark.storage.overlap import overlapped
@@ -119,7 +119,7 @@ def commit_partition_compaction(
         for object_id, own in by_id.items()
     ]
     try:
-        made = commit_changes(table, changes, options)
+        made = commit_changes(table, changes, named(options, "rewrite"))
     except CommitStateUnknownError:
         raise
     except LanceError:

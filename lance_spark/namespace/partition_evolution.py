@@ -7,14 +7,17 @@ may still land in the old spec.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.partition_commit import commit_specs
-from lance_spark.namespace.partition_field import PartitionField, partition_field
+from lance_spark.namespace.partition_commit import commit_specs, named
+from lance_spark.namespace.partition_field import PartitionField
 from lance_spark.namespace.partition_save import PartitionBy, run_on_newest
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.table.save import CommitOptions
+
+Edit = Callable[[PartitionedTable], Sequence[PartitionBy | PartitionField]]
+"""The fields of the newest spec as they are to be, from a version of the table. Called again after a lost race."""
 
 
 def set_partitioning(
@@ -35,7 +38,12 @@ def set_partitioning(
     if fields == table.specs.current.fields:
         return table
     # Not run again after a lost race: what the other writer wanted may not go together with this.
-    return commit_specs(table, table.specs.with_spec(fields), options)
+    return commit_specs(table, table.specs.with_spec(fields), named(options, "partitioning"))
+
+
+def edit_partitioning(table: PartitionedTable, edit: Edit, options: CommitOptions | None = None) -> PartitionedTable:
+    """The version whose new rows are partitioned by the fields that `edit` names. Raises as `set_partitioning`."""
+    return run_on_newest(table, options, lambda whole: set_partitioning(whole, edit(whole), options))
 
 
 def add_partition_field(
@@ -43,13 +51,13 @@ def add_partition_field(
 ) -> PartitionedTable:
     """The version whose new rows are partitioned by one field more, below the others. Raises as `set_partitioning`."""
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
+    def edit(whole: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
         known = whole.specs.current.fields
         if _field(whole, field) in known:
             raise InvalidInputError(f"{whole!r} is partitioned by {field.field_id!r} already")
-        return set_partitioning(whole, (*known, field), options)
+        return (*known, field)
 
-    return run_on_newest(table, options, once)
+    return edit_partitioning(table, edit, options)
 
 
 def drop_partition_field(
@@ -60,12 +68,12 @@ def drop_partition_field(
     Raises: NotFoundError for a field that the newest spec does not have, and as `set_partitioning`.
     """
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
+    def edit(whole: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
         known = whole.specs.current.fields
         place = _place(whole, field_id)
-        return set_partitioning(whole, (*known[:place], *known[place + 1 :]), options)
+        return (*known[:place], *known[place + 1 :])
 
-    return run_on_newest(table, options, once)
+    return edit_partitioning(table, edit, options)
 
 
 def replace_partition_field(
@@ -73,18 +81,18 @@ def replace_partition_field(
 ) -> PartitionedTable:
     """The version whose new rows are partitioned by `field` where they were by another. Raises as the others."""
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
+    def edit(whole: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
         known = whole.specs.current.fields
         place = _place(whole, field_id)
-        return set_partitioning(whole, (*known[:place], field, *known[place + 1 :]), options)
+        return (*known[:place], field, *known[place + 1 :])
 
-    return run_on_newest(table, options, once)
+    return edit_partitioning(table, edit, options)
 
 
 def _field(table: PartitionedTable, item: PartitionBy | PartitionField) -> PartitionField:
     if isinstance(item, PartitionField):
         return item
-    made = partition_field(item.field_id, table.lance_schema, item.sources, item.transform)
+    made = item.field(table.lance_schema)
     return table.specs.existing_field(made) or made
 
 

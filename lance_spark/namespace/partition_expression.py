@@ -70,6 +70,18 @@ def evaluate_expression(expression: str, columns: Sequence[pa.Array], result_typ
         raise InvalidInputError(f"partition expression {expression!r} gives no {result_type}: {error}") from error
 
 
+def type_of_expression(expression: str, sources: Sequence[pa.DataType]) -> pa.DataType:
+    """The type of its values, for columns of the types `sources`; it meets the specification's requirements.
+
+    Raises: as `check_expression`.
+    """
+    found = value_type(_evaluate(expression, [pa.nulls(1, value_type(source)) for source in sources]).type)
+    if pa.types.is_null(found):
+        raise InvalidInputError(f"partition expression {expression!r} is always NULL")
+    check_expression(expression, sources, found)
+    return found
+
+
 def check_expression(expression: str, sources: Sequence[pa.DataType], result_type: pa.DataType) -> None:
     """Nothing, if the expression meets the specification's requirements as far as they can be tested.
 

@@ -72,6 +72,11 @@ def plan_changes(
     location = table.catalog.table
     last = table.version if to_version is None else to_version
     numbers = VersionRange.of(location, from_version, last, from_inclusive=from_inclusive, to_inclusive=to_inclusive)
+    return plan_range(table, numbers, columns)
+
+
+def plan_range(table: PartitionedTable, numbers: VersionRange, columns: Sequence[str] | None = None) -> ChangeFeed:
+    """The changes of some versions; what comes back and errors as `plan_changes`."""
     end = _at(table, max(numbers.last, 1))
     fields = LanceSchema(tuple(nullable(field) for field in _columns(end).fields), end.lance_schema.metadata)
     schema = _schema(end, fields, columns)

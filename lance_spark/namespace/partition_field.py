@@ -15,7 +15,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.nodes import Column
 from lance_spark.namespace.json_arrow_schema import type_from_json, type_to_json
-from lance_spark.namespace.partition_expression import check_expression, evaluate_expression
+from lance_spark.namespace.partition_expression import check_expression, evaluate_expression, type_of_expression
 from lance_spark.namespace.partition_names import partition_column
 from lance_spark.namespace.transforms.base import Transform
 from lance_spark.namespace.transforms.registry import transform_from_json
@@ -145,12 +145,17 @@ class PartitionField:
 
 
 def partition_field(
-    field_id: str, schema: LanceSchema, sources: Sequence[str | tuple[str, ...]], transform: Transform
+    field_id: str,
+    schema: LanceSchema,
+    sources: Sequence[str | tuple[str, ...]],
+    transform: Transform | None = None,
+    expression: str | None = None,
 ) -> PartitionField:
     """A new field by names of source columns; `result_type` follows from their types.
 
     Raises:
-        InvalidInputError: no such column, or a type that the transform does not take.
+        InvalidInputError: no such column, or types that the transform or the expression does not take.
+        UnsupportedFeatureError: an expression, and the package `datafusion` is not installed.
     """
     ids = {tuple(node.name for node in path): path[-1] for path in source_paths(schema).values()}
     names = [(source,) if isinstance(source, str) else source for source in sources]
@@ -158,7 +163,12 @@ def partition_field(
     if missing:
         raise InvalidInputError(f"partition field {field_id!r}: the schema has no column {', '.join(missing)}")
     types = [to_arrow_type(ids[name]) for name in names]
-    return PartitionField(field_id, tuple(ids[name].id for name in names), transform.result_type(types), transform)
+    source_ids = tuple(ids[name].id for name in names)
+    if expression is not None:
+        return PartitionField(field_id, source_ids, type_of_expression(expression, types), None, expression)
+    if transform is None:
+        raise InvalidInputError(f"partition field {field_id!r} needs either a transform or an expression")
+    return PartitionField(field_id, source_ids, transform.result_type(types), transform)
 
 
 def partition_field_from_json(members: object) -> PartitionField:

@@ -24,14 +24,15 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.namespace.partition_change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
-from lance_spark.namespace.partition_commit import Check, commit_changes
-from lance_spark.namespace.partition_field import partition_field
+from lance_spark.namespace.partition_commit import Check, commit_changes, named
+from lance_spark.namespace.partition_field import PartitionField, partition_field
 from lance_spark.namespace.partition_index import READ_FIELDS, PartitionPlace
 from lance_spark.namespace.partition_spec import PartitionSpec, PartitionSpecs, is_partitioned
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion
 from lance_spark.namespace.transforms.base import Transform
 from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.table.assignments import Assignments
 from lance_spark.table.changes import update_metadata
 from lance_spark.table.commit import RetryPolicy
@@ -63,12 +64,18 @@ class PartitionBy:
     Attributes:
         field_id: its name for ever.
         sources: the source columns, by name.
-        transform: how the value follows from them.
+        transform: how the value follows from them; or
+        expression: an expression in DataFusion's SQL on `col0`, `col1`... in the order of `sources`.
     """
 
     field_id: str
     sources: tuple[str | tuple[str, ...], ...]
-    transform: Transform
+    transform: Transform | None = None
+    expression: str | None = None
+
+    def field(self, schema: LanceSchema) -> PartitionField:
+        """The field, of columns of `schema`. Raises as `partition_field`."""
+        return partition_field(self.field_id, schema, self.sources, self.transform, self.expression)
 
 
 def create_partitioned(
@@ -89,7 +96,7 @@ def create_partitioned(
         InvalidInputError: a column or a field makes no sense.
     """
     lance_schema = from_arrow_schema(schema)
-    fields = [partition_field(item.field_id, lance_schema, item.sources, item.transform) for item in partition_by]
+    fields = [item.field(lance_schema) for item in partition_by]
     specs = PartitionSpecs(lance_schema, (PartitionSpec(1, tuple(fields)),))
     specs.check()
     catalog = CatalogTable(root, storage_options)
@@ -164,7 +171,7 @@ def commit_written(
         others = [partition for partition in table.index.partitions if partition.place not in joined]
         changes += [DropPartition(opened.partition, opened.manifest) for opened in table.open_all(others)]
     with _kept_if_committed(plan, written):
-        return commit_changes(table, changes, options)
+        return commit_changes(table, changes, named(options, "append" if mode is SaveMode.APPEND else "overwrite"))
 
 
 @contextmanager
@@ -240,6 +247,8 @@ def commit_delta(
             changes.append(ChangeRows(partition, bases[place], gone[place], new.get(place, ())))
         else:
             changes.append(AppendRows(partition, bases.get(place), new[place]))
+    takes = bool(gone or dropped)
+    options = named(options, "delete" if not delta.written else "update" if takes else "append")
     if plan is None:
         return commit_changes(table, changes, options, check=check)
     with _kept_if_committed(plan, delta.written):
@@ -296,7 +305,7 @@ def replace_where(
             _refuse_others(table, batch, condition)
             writer.write(batch)
         written = writer.close()
-    return commit_delta(table, plan, replace(gone, written=written), options)
+    return commit_delta(table, plan, replace(gone, written=written), named(options, "overwrite"))
 
 
 def _refuse_others(table: PartitionedTable, batch: pa.RecordBatch, condition: Expr) -> None:

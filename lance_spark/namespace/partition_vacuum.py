@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.locations import is_external, location_uri
 from lance_spark.namespace.partition_history import RESTORE_GUARD
@@ -31,17 +31,24 @@ from lance_spark.namespace.partition_index import Partition, partitions_of
 from lance_spark.namespace.partition_spec import is_partitioned, specs_from_metadata
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable
 from lance_spark.storage import open_store
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ObjectInfo, ObjectStore
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupRun, CleanupStats, cleanup
 from lance_spark.table.features import check_writable
+from lance_spark.table.leftovers import FileKind, Leftover
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_store import ManifestLocation
 from lance_spark.table.other_roots import other_branches
-from lance_spark.table.paths import TAGS, VERSIONS
+from lance_spark.table.paths import DATA, DELETIONS, INDICES, TAGS, TRANSACTIONS, VERSIONS
 
 _DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")
+_KINDS = {
+    DATA: FileKind.DATA,
+    DELETIONS: FileKind.DELETION,
+    INDICES: FileKind.INDEX,
+    TRANSACTIONS: FileKind.TRANSACTION,
+}
 _Named = dict[str, set[int | None]]
 """By location the versions of the main branch that are named; None for whatever is the newest one."""
 
@@ -55,12 +62,28 @@ class VacuumStats:
         catalog: what went of `__manifest`.
         partitions: by location what went of partitions that are left, where anything did.
         directories: locations of partitions that went as a whole.
+        of_directories: what was in them.
     """
 
     versions: tuple[int, ...] = ()
     catalog: CleanupStats = field(default_factory=CleanupStats)
     partitions: Mapping[str, CleanupStats] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
+    of_directories: CleanupStats = field(default_factory=CleanupStats)
+
+    @property
+    def total(self) -> CleanupStats:
+        """Everything together; `versions` are those of the whole."""
+        parts = [self.catalog, *self.partitions.values(), self.of_directories]
+        return CleanupStats(
+            self.versions,
+            data_files=sum(part.data_files for part in parts),
+            deletion_files=sum(part.deletion_files for part in parts),
+            index_files=sum(part.index_files for part in parts),
+            transaction_files=sum(part.transaction_files for part in parts),
+            staged_files=sum(part.staged_files for part in parts),
+            bytes_removed=sum(part.bytes_removed for part in parts),
+        )
 
 
 def vacuum(
@@ -68,6 +91,7 @@ def vacuum(
     older_than: timedelta | datetime | None = None,
     keep_versions: int | None = None,
     *,
+    keep_from: int | None = None,
     delete_unverified: bool = False,
     error_if_tagged_old_versions: bool = True,
     dry_run: bool = False,
@@ -81,6 +105,7 @@ def vacuum(
         older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions` is
             given. If both are, versions go that both let go.
         keep_versions: so many of the newest versions stay.
+        keep_from: this version stays too, and those after it.
         delete_unverified: removes what no version ever named whatever its age; nobody may be writing then.
         error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
         dry_run: only tells what would go.
@@ -92,33 +117,58 @@ def vacuum(
         StorageError: the store failed. Each version that is left has its files.
     """
     policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
-    return _Vacuum(table, policy).run()
+    run = _Vacuum(table, policy, None if delete_unverified else SAFETY_WINDOW)
+    return run.run(table.version if keep_from is None else min(table.version, keep_from))
+
+
+def remove_orphans(
+    table: PartitionedTable, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False
+) -> VacuumStats:
+    """Removes what no version of the whole ever named and is older than `older_than`; what was removed.
+
+    A version of a partition that only versions named which are gone counts as never named. Raises as `vacuum`.
+    """
+    if older_than < timedelta(0):
+        raise InvalidInputError(f"an age of {older_than} lies in the future")
+    return _Vacuum(table, CleanupPolicy(dry_run=dry_run), older_than).run(None)
 
 
 class _Vacuum:
-    def __init__(self, table: PartitionedTable, policy: CleanupPolicy) -> None:
+    """One clean-up.
+
+    Args:
+        window: what no version ever named goes if it is older; None: whatever its age.
+    """
+
+    def __init__(self, table: PartitionedTable, policy: CleanupPolicy, window: timedelta | None) -> None:
         self._table = table
         self._catalog: CatalogTable = table.catalog
         self._policy = policy
         self._now = datetime.now(timezone.utc)
-        self._window = None if policy.delete_unverified else SAFETY_WINDOW
+        self._window = window
         self._store: ObjectStore = open_store(table.root, table.storage_options)
 
-    def run(self) -> VacuumStats:
-        catalog, gone = self._remove_versions()
+    def run(self, keep_from: int | None) -> VacuumStats:
+        """What went. Versions of the whole go if they are older than `keep_from`; None: none go."""
+        catalog, gone = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
         kept = self._kept(catalog.versions if self._policy.dry_run else ())
         inside = [location for location in sorted(kept) if not is_external(location)]
         found = overlapped(lambda location: self._clean(location, kept, gone), inside, NUM_THREADS)
         cleaned = {place: stats for place, stats in zip(inside, found, strict=True) if stats != CleanupStats()}
         dropped = [location for location in sorted(self._directories(gone)) if location not in kept]
         removed = overlapped(lambda location: self._drop(location, location in gone), dropped, NUM_THREADS)
-        directories = tuple(location for location, went in zip(dropped, removed, strict=True) if went)
-        return VacuumStats(catalog.versions, catalog, cleaned, directories)
+        directories = {location: files for location, files in zip(dropped, removed, strict=True) if files}
+        files = [file for of_directory in directories.values() for file in of_directory]
+        return VacuumStats(catalog.versions, catalog, cleaned, tuple(directories), _counted(files))
 
-    def _remove_versions(self) -> tuple[CleanupStats, _Named]:
+    def _orphans_of_catalog(self) -> tuple[CleanupStats, _Named]:
+        location = self._catalog.table
+        check_writable(location.history.load_latest().manifest.writer_flags, location.uri)
+        return CleanupRun(location, self._policy, self._now).remove_files(self._window), {}
+
+    def _remove_versions(self, keep_from: int) -> tuple[CleanupStats, _Named]:
         """Step 1; what the versions named that went."""
         location = self._catalog.table
-        keep_from = self._table.version
         policy = replace(self._policy, error_if_tagged_old_versions=self._refuses_tags())
         old = cleanup(location, replace(policy, dry_run=True), keep_from=keep_from)
         named: dict[int, _Named] = {}
@@ -177,7 +227,8 @@ class _Vacuum:
         if newest is None:
             return CleanupStats()
         check_writable(newest.writer_flags, table.uri)
-        run = _PartitionRun(table, self._policy, self._now, kept[location], gone.get(location, set()))
+        before = None if self._window is None else self._now - self._window
+        run = _PartitionRun(table, self._policy, self._now, before, kept[location], gone.get(location, set()))
         run.remove_versions(newest, None)
         return run.remove_files(self._window)
 
@@ -187,28 +238,27 @@ class _Vacuum:
         listed = {name for name in found if _DIRECTORY.fullmatch(name)}
         return listed | {location for location in gone if not is_external(location)}
 
-    def _drop(self, location: str, was_named: bool) -> bool:
-        """Step 4 for one directory; True if it goes."""
+    def _drop(self, location: str, was_named: bool) -> list[ObjectInfo]:
+        """Step 4 for one directory; what goes."""
         entries = list(self._store.list(location, recursive=True))
-        if not entries:
-            return False
         if not was_named and self._window is not None:
             before = self._now - self._window
             if any(entry.modified is None or entry.modified >= before for entry in entries):
-                return False
+                return []
         if not self._policy.dry_run:
             # Manifests first, so that what is left after a crash is no table.
             manifests = [entry.path for entry in entries if f"/{VERSIONS}/" in f"/{entry.path}"]
             others = [entry.path for entry in entries if f"/{VERSIONS}/" not in f"/{entry.path}"]
             for paths in (manifests, others):
                 overlapped(self._store.delete, paths, NUM_THREADS)
-        return True
+        return entries
 
 
 class _PartitionRun(CleanupRun):
     """The clean-up of one partition. Here a higher version need not be younger.
 
     Args:
+        before: versions that nobody ever named go if they are from before this; None: whatever their age.
         kept: the versions that `__manifest` names.
         gone: those that versions of it named which are no more.
     """
@@ -220,13 +270,14 @@ class _PartitionRun(CleanupRun):
         table: TableLocation,
         policy: CleanupPolicy,
         now: datetime,
+        before: datetime | None,
         kept: set[int | None],
         gone: set[int | None],
     ) -> None:
         super().__init__(table, policy, now)
         self._kept_versions = kept
         self._gone_versions = gone
-        self._before = None if policy.delete_unverified else now - SAFETY_WINDOW
+        self._before = before
 
     def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
         found = sorted(self._history.locations(), key=lambda location: location.version)
@@ -243,6 +294,16 @@ class _PartitionRun(CleanupRun):
         if manifest.version in self._gone_versions or self._before is None:
             return True
         return manifest.timestamp < self._before
+
+
+def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
+    """What files in directories of partitions were."""
+    files = [
+        Leftover(_KINDS[folder], entry.path, entry.size)
+        for entry in entries
+        if (folder := entry.path.split("/")[1]) in _KINDS
+    ]
+    return replace(CleanupStats().with_files(files), bytes_removed=sum(entry.size for entry in entries))
 
 
 def _main_versions(partition: Partition) -> set[int | None]:

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
+from lance_spark.namespace.partition_commit import named
 from lance_spark.namespace.partition_index import Partition
 from lance_spark.namespace.partition_save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.storage import open_store
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.moved_rows import NewFragment
@@ -78,7 +78,7 @@ class PartitionedWriteJob:
             raise UnsupportedFeatureError(
                 "a write does not add columns to a partitioned table; use ALTER TABLE first", feature="mergeSchema"
             )
-        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), whole.schema, options.column_properties)
+        types = table_types(written_schema(columns), whole.schema, options.column_properties)
         limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)
         return cls(PartitionedWrite.of(whole, types, limits), mode, types, options.commit_message, replaced)
 
@@ -115,7 +115,8 @@ class PartitionedWriteJob:
         if self.replaced is None:
             made = commit_written(whole, self.plan, written, self.mode, options)
         else:
-            made = commit_delta(whole, self.plan, self._delta(whole, self.replaced, written), options)
+            delta = self._delta(whole, self.replaced, written)
+            made = commit_delta(whole, self.plan, delta, named(options, "overwrite"))
         if repeated:
             kept = [new.fragment for item in written for new in item.new]
             self._remove_files({item.partition.location for item in files}, kept)

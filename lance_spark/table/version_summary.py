@@ -131,12 +131,13 @@ def _summary(before: _Loaded | None, loaded: _Loaded) -> TableVersion:
         message=message,
         properties=properties,
         writer=manifest.writer_version,
-        content=_content(manifest.fragments),
-        difference=_difference(before.manifest.fragments, manifest.fragments) if before and follows else None,
+        content=content_of(manifest.fragments),
+        difference=difference_of(before.manifest.fragments, manifest.fragments) if before and follows else None,
     )
 
 
-def _content(fragments: FragmentList) -> Content:
+def content_of(fragments: FragmentList) -> Content:
+    """How much some fragments hold."""
     rows = fragments.row_counts()
     files = [file for message in fragments.messages for file in message.files]
     return Content(
@@ -148,7 +149,8 @@ def _content(fragments: FragmentList) -> Content:
     )
 
 
-def _difference(before: FragmentList, after: FragmentList) -> Difference:
+def difference_of(before: FragmentList, after: FragmentList) -> Difference:
+    """What the fragments of a version have added to those of another one of the same table, and taken away."""
     was = dict(zip((message.id for message in before.messages), before.row_counts(), strict=True))
     now = dict(zip((message.id for message in after.messages), after.row_counts(), strict=True))
     files_before, files_after = _files(before), _files(after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
@@ -13,6 +13,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
+from lance_spark.namespace.partition_feed import plan_range
+from lance_spark.namespace.partitioned_table import open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.registry import Call, Reply, operation
@@ -21,8 +23,16 @@ from lance_spark.spark.bridge.table import LoadRequest, load
 from lance_spark.spark.bridge.tasks import command
 from lance_spark.spark.types import to_spark_batch, to_spark_schema
 from lance_spark.table.blob_columns import shown
-from lance_spark.table.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeTask, plan_changes
+from lance_spark.table.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    ChangeFeed,
+    ChangeTask,
+    plan_changes,
+)
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.location import TableLocation
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.version_range import VersionRange
 
@@ -112,18 +122,15 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
     if found.table is None:
         return ChangelogReply(False)
     handle = found.table.handle
-    if handle.partitioned:
-        raise UnsupportedFeatureError("the changes of a partitioned table are not told", feature="CHANGES")
     if request.deduplication == "net_changes":
         raise UnsupportedFeatureError("changes are told version by version, not net", feature="net changes")
-    last = _range(Dataset(*handle.open()), request.range).last
-    end = handle.location().at(max(last, 1)).manifest
-    if request.compute_updates and not end.has_stable_row_ids:
+    schema, has_stable_row_ids = _end(handle, request.range)
+    if request.compute_updates and not has_stable_row_ids:
         raise UnsupportedFeatureError(
             "rows of this table have no stable ids, so an update cannot be told from a delete and an insert",
             feature="computed updates",
         )
-    columns = to_spark_schema(to_arrow_schema(shown(end.schema, data_format(end))))
+    columns = to_spark_schema(schema)
     clash = set(columns.fieldNames()) & {item.name for item in _ADDED}
     if clash:
         raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as changes have; rename it")
@@ -134,18 +141,17 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
 @operation("changelog.plan")
 def plan(request: ChangesRequest, _call: Call) -> Reply:
     """The tasks that read the changes."""
-    table = Dataset(*request.handle.open())
     added = {item.name for item in _ADDED}
     names = request.columns.fieldNames()
     data = [quote_name(name) for name in names if name not in added]
-    feed = plan_changes(table.location, _range(table, request.range), data)
+    feed = _feed(request.handle, request.range, data)
     groups = _together(feed.tasks)
     target = spark_to_arrow_schema(request.columns, timezone="UTC")
     function = ChangesTask(tuple(names), target)
     known = [task.num_rows for task in feed.tasks]
     counts = [count for count in known if count is not None]
     num_rows = sum(counts) if len(counts) == len(known) else None
-    described = f"lance changes {table.uri} columns=[{', '.join(names)}] tasks={len(groups)}"
+    described = f"lance changes {request.handle.uri} columns=[{', '.join(names)}] tasks={len(groups)}"
     summary = ScanPlan(described, num_rows, None if num_rows is None else num_rows * 8 * max(len(names), 1))
     return Reply(summary, (command(function, request.columns), *(pickle.dumps(group) for group in groups)))
 
@@ -164,13 +170,34 @@ def _together(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]:
     return [*groups, tuple(current)] if current else groups
 
 
-def _range(table: Dataset, asked: ChangelogRange) -> VersionRange:
+def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[pa.Schema, bool]:
+    """The columns of the last version of a range, and whether its rows have stable ids."""
+    if handle.partitioned:
+        whole = handle.open_partitioned()
+        last = _range(whole.catalog.table, whole.version, asked).last
+        end = open_partitioned(whole.root, version=max(last, 1), storage_options=whole.storage_options)
+        return end.schema, end.has_stable_row_ids
+    table = Dataset(*handle.open())
+    manifest = handle.location().at(max(_range(table.location, table.version, asked).last, 1)).manifest
+    return to_arrow_schema(shown(manifest.schema, data_format(manifest))), manifest.has_stable_row_ids
+
+
+def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:
+    if handle.partitioned:
+        whole = handle.open_partitioned()
+        numbers = _range(whole.catalog.table, whole.version, asked)
+        return plan_range(whole, numbers, columns)
+    table = Dataset(*handle.open())
+    return plan_changes(table.location, _range(table.location, table.version, asked), columns)
+
+
+def _range(location: TableLocation, newest: int, asked: ChangelogRange) -> VersionRange:
     first = _bound(asked.starting_version, asked.starting_micros)
     last = _bound(asked.ending_version, asked.ending_micros)
     return VersionRange.of(
-        table.location,
+        location,
         1 if first is None else first,
-        table.version if last is None else last,
+        newest if last is None else last,
         from_inclusive=asked.starting_inclusive,
         to_inclusive=asked.ending_inclusive,
     )

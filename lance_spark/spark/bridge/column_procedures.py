@@ -9,16 +9,17 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
+from lance_spark.spark.bridge.partitioned_procedures import with_primary_key
 from lance_spark.spark.bridge.procedure_types import (
     TABLE,
     TEXT,
@@ -31,7 +32,7 @@ from lance_spark.spark.bridge.procedure_types import (
     Source,
 )
 from lance_spark.spark.bridge.tasks import messages
-from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.table.backfill import (
     BackfilledFragment,
     BackfillPlan,
@@ -52,7 +53,7 @@ _FILLED = row_type(version=LongType(), fragments=LongType(), columns=ArrayType(S
 
 
 def _set_primary_key(call: Invocation) -> LocalRows:
-    table, columns = call.dataset(), call.arguments.texts("columns")
+    table, columns = call.table(), call.arguments.texts("columns")
     if not columns or len(set(columns)) != len(columns):
         raise InvalidInputError(f"{list(columns)} are no columns of a key")
     known = [item for item in table.lance_schema.walk() if item.unenforced_primary_key]
@@ -65,6 +66,8 @@ def _set_primary_key(call: Invocation) -> LocalRows:
         if [item.id for item in known] != [item.id for item in wanted]:
             raise InvalidInputError("the table has a primary key, which cannot be changed once it is set")
         return LocalRows.of(_KEY, [(table.version, list(columns))])
+    if isinstance(table, PartitionedTable):
+        return LocalRows.of(_KEY, [(with_primary_key(table, columns).version, list(columns))])
     entries = {
         name: {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)} for place, name in enumerate(columns, start=1)
     }
@@ -176,7 +179,7 @@ def _query_plan(table: Dataset, plan: BackfillPlan) -> QueryPlan:
 
 def _values_of(columns: StructType) -> pa.Schema:
     fields = [field for field in columns.fields if field.name != ROW_ADDRESS]
-    return spark_to_arrow_schema(StructType(fields), timezone="UTC")
+    return written_schema(StructType(fields))
 
 
 def _read_version(newest: Dataset, tables: Sequence[TableHandle]) -> Dataset:

@@ -12,6 +12,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.partition_columns import alter_column as alter_partitioned_column
 from lance_spark.namespace.partition_columns import edit_columns
+from lance_spark.namespace.partition_properties import set_properties
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
@@ -101,24 +102,64 @@ def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Ch
     Raises:
         InvalidInputError: a property does not fit its column.
     """
-    wanted = {change.name: change.value if change.kind == _SET else None for change in changes}
+    wanted = _wanted(changes)
     config = {name: value for name, value in wanted.items() if base.config.get(name) != value}
+    fields = _field_metadata(base.schema, wanted, base.config)
+    if not config and not fields:
+        return base
+    return update_properties(table, base, config, fields)
+
+
+def _wanted(changes: Sequence[Change]) -> dict[str, str | None]:
+    return {change.name: change.value if change.kind == _SET else None for change in changes}
+
+
+def _field_metadata(
+    schema: LanceSchema, wanted: Mapping[str, str | None], config: Mapping[str, str]
+) -> dict[FieldId, dict[str, str | None]]:
+    """What properties change in the metadata of columns.
+
+    Raises:
+        InvalidInputError: a property does not fit its column.
+    """
     fields: dict[FieldId, dict[str, str | None]] = {}
     for name, value in wanted.items():
         of_column = split_name(name.lower())
-        known = None if of_column is None else _named(base.schema, of_column[0])
+        known = None if of_column is None else _named(schema, of_column[0])
         if of_column is None or known is None:
             continue  # Of the table, or of a column that is to be added.
         key = metadata_key(of_column[1])
-        if key is None and value is not None and name in config:
+        if key is None and value is not None and config.get(name) != value:
             raise InvalidInputError(f"{name}: {known.name!r} has its type; properties shape that of new columns only")
         if value is not None and key is not None:
             apply({of_column[0]: {of_column[1]: value}}, pa.schema([to_arrow_field(known)]))
         if key is not None and known.metadata.get(key) != (None if value is None else value.encode()):
             fields.setdefault(known.id, {})[key] = value
-    if not config and not fields:
-        return base
-    return update_properties(table, base, config, fields)
+    return fields
+
+
+def change_whole_properties(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
+    """The version of a partitioned table with other properties, and other metadata of columns that they name.
+
+    Raises:
+        InvalidInputError: a property does not fit its column, or says what the table is.
+    """
+    wanted = _wanted(changes)
+
+    def edit(schema: LanceSchema) -> LanceSchema:
+        fields = _field_metadata(schema, wanted, table.properties)
+        return LanceSchema(
+            tuple(_with_entries(item, fields.get(item.id, {})) for item in schema.fields), schema.metadata
+        )
+
+    return set_properties(table, wanted, edit)
+
+
+def _with_entries(item: Field, entries: Mapping[str, str | None]) -> Field:
+    if not entries:
+        return item
+    rest = {key: value for key, value in item.metadata.items() if key not in entries}
+    return with_metadata(item, {**rest, **{key: value.encode() for key, value in entries.items() if value is not None}})
 
 
 def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
@@ -147,16 +188,14 @@ def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> Partitio
     Raises:
         NotFoundError: there is no such column.
         InvalidInputError: a change makes no sense.
-        UnsupportedFeatureError: properties are changed, or the type of a column together with other columns.
+        UnsupportedFeatureError: the type of a column is changed together with other columns.
     """
     if any(change.kind in _PROPERTIES for change in changes):
-        raise UnsupportedFeatureError(
-            "this release does not change properties of partitioned tables", feature="TBLPROPERTIES"
-        )
+        return change_whole_properties(table, changes)
     schema = table.lance_schema
     converted = [change for change in changes if change.kind == "type" and _changes_type(schema, change)]
     if not converted:
-        columns = {change.path[0]: _column_type(change, {}) for change in changes if change.kind == "add"}
+        columns = {change.path[0]: _column_type(change, table.properties) for change in changes if change.kind == "add"}
         return edit_columns(table, lambda known, first_id: _edited(known, first_id, changes, columns))
     if len(changes) > 1:
         raise UnsupportedFeatureError(

@@ -11,7 +11,9 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
+from lance_spark.spark.bridge.partitioned_procedures import PartitionedCompaction, cleaned, compaction, orphans
 from lance_spark.spark.bridge.procedure_types import (
     FLAG,
     NUMBER,
@@ -55,6 +57,7 @@ _COMPACTION = (
     Parameter("materialize_deletions_threshold", NUMBER, "which part of the rows has to be deleted for that"),
     Parameter("batch_size", WHOLE, "rows that are read at a time"),
     Parameter("commit_message", TEXT, "kept with the version"),
+    Parameter("where", TEXT, "only partitions that may hold rows for which this is true; of partitioned tables"),
 )
 
 
@@ -80,25 +83,33 @@ class CompactTask:
 
 
 def _optimize(call: Invocation) -> LocalRows | Tasks:
-    table, given = call.dataset(), call.arguments
+    table, given = call.table(), call.arguments
+    where, message = given.text("where"), given.text("commit_message")
     options = CompactionOptions.of(
-        table.config,
+        table.properties if isinstance(table, PartitionedTable) else table.config,
         target_rows_per_fragment=given.whole("target_rows_per_fragment"),
         max_bytes_per_file=given.whole("max_bytes_per_file"),
         materialize_deletions=given.flag("materialize_deletions"),
         materialize_deletions_threshold=given.number("materialize_deletions_threshold"),
         batch_size=given.whole("batch_size"),
     )
+    if isinstance(table, PartitionedTable):
+        job = compaction(table, options, where, call.time_zone, message)
+        return job or LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])
+    if where is not None:
+        raise InvalidInputError("where chooses partitions, and the table has none")
     plan = plan_compaction(table.location, table.manifest, options)
     if not plan.tasks:
         return LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])
-    state = _State(table.location, table.version, given.text("commit_message"))
+    state = _State(table.location, table.version, message)
     work = [task.to_json().encode() for task in plan.tasks]
     return Tasks(CompactTask(table.location, table.version), work, pickle.dumps(state))
 
 
 def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State = pickle.loads(state)  # Made by this package, on this driver.
+    planned: _State | PartitionedCompaction = pickle.loads(state)  # Made by this package, on this driver.
+    if isinstance(planned, PartitionedCompaction):
+        return LocalRows.of(_OPTIMIZED, [planned.finish(results)])
     rewritten = [RewriteResult.from_json(result.decode()) for result in results]
     base = planned.location.at(planned.version).manifest
     made = commit_compaction(planned.location, base, rewritten, CommitOptions(message=planned.message))
@@ -118,7 +129,7 @@ def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
 
 
 def _vacuum(call: Invocation) -> LocalRows:
-    table, given = call.dataset(), call.arguments
+    table, given = call.table(), call.arguments
     before, millis, days = given.whole("before_version"), given.whole("before_timestamp_millis"), given.number("days")
     if sum(item is not None for item in (before, millis, days)) > 1:
         raise InvalidInputError("give one of before_version, before_timestamp_millis and days")
@@ -137,12 +148,16 @@ def _vacuum(call: Invocation) -> LocalRows:
         error_if_tagged_old_versions=True if checks_tags is None else checks_tags,
         dry_run=bool(given.flag("dry_run")),
     )
+    if isinstance(table, PartitionedTable):
+        return _cleaned(cleaned(table, policy, before), policy.dry_run)
     return _cleaned(cleanup(table.location, policy, keep_from=before), policy.dry_run)
 
 
 def _remove_orphans(call: Invocation) -> LocalRows:
     days, dry_run = call.arguments.number("days"), bool(call.arguments.flag("dry_run"))
-    table = call.dataset()
+    table = call.table()
+    if isinstance(table, PartitionedTable):
+        return _cleaned(orphans(table, days, dry_run=dry_run), dry_run)
     stats = (
         table.remove_orphans(dry_run=dry_run)
         if days is None

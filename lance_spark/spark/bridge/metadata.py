@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
+from lance_spark.namespace.partition_history import history
+from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
 from lance_spark.spark.bridge.registry import Call, operation
 from lance_spark.spark.bridge.table import LoadRequest, load
-from lance_spark.spark.bridge.version_procedures import HISTORY, branch_rows, history_rows
+from lance_spark.spark.bridge.version_procedures import HISTORY, branch_rows, history_rows, tag_rows
 from lance_spark.table.dataset import Dataset
 
 _FRAGMENTS = row_type(
@@ -89,38 +91,45 @@ def _indexes(table: Dataset) -> _Rows:
         yield (index.name, index.uuid, columns, index.message.dataset_version, known)
 
 
-def _refs(table: Dataset) -> _Rows:
+def _refs(table: Dataset | PartitionedTable) -> _Rows:
     yield from ((row[0], "branch", row[0], row[3]) for row in branch_rows(table))
-    yield from ((name, "tag", tag.branch or "main", tag.version) for name, tag in sorted(table.tags().items()))
+    yield from ((row[0], "tag", row[1], row[2]) for row in tag_rows(table))
 
 
-def _transactions(table: Dataset) -> _Rows:
-    for item in reversed(table.versions()):
-        yield (
-            item.version,
-            item.transaction,
-            item.read_version,
-            item.operation,
-            item.message,
-            dict(item.properties),
-        )
+def _transactions(table: Dataset | PartitionedTable) -> _Rows:
+    if isinstance(table, PartitionedTable):
+        found = [(item.entry, item.operation, item.properties) for item in history(table, contents=False)]
+    else:
+        found = [(item, item.operation, item.properties) for item in reversed(table.versions())]
+    for item, made_by, properties in found:
+        yield (item.version, item.transaction, item.read_version, made_by, item.message, dict(properties))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    schema: StructType
-    rows: Callable[[Dataset], _Rows]
-
-
-_KINDS: Mapping[str, _Kind] = {
-    "versions": _Kind(HISTORY, history_rows),
-    "fragments": _Kind(_FRAGMENTS, _fragments),
-    "files": _Kind(_FILES, _files),
-    "indexes": _Kind(_INDEXES, _indexes),
-    "refs": _Kind(_REFS, _refs),
-    "transactions": _Kind(_TRANSACTIONS, _transactions),
+_KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable], _Rows]]] = {
+    "versions": (HISTORY, history_rows),
+    "refs": (_REFS, _refs),
+    "transactions": (_TRANSACTIONS, _transactions),
 }
+_KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], _Rows]]] = {
+    "fragments": (_FRAGMENTS, _fragments),
+    "files": (_FILES, _files),
+    "indexes": (_INDEXES, _indexes),
+}
+"""What a partitioned table has once a partition; its rows tell which in a column more."""
+
 _OF_PARTITIONED = "partitions"
+
+
+def _schema(kind: str, *, partitioned: bool) -> StructType | None:
+    """The columns of a metadata table, None if there is none of this kind."""
+    if kind == _OF_PARTITIONED:
+        return _PARTITIONS if partitioned else None
+    if kind in _KINDS:
+        return _KINDS[kind][0]
+    if kind not in _KINDS_OF_PARTITION:
+        return None
+    schema = _KINDS_OF_PARTITION[kind][0]
+    return StructType([*row_type(partition=StringType()).fields, *schema.fields]) if partitioned else schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,22 +155,39 @@ class MetadataRequest:
 def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     """The metadata table that a name means which is no table: its last part is the kind, the rest a table."""
     kind = request.name.lower()
-    if not request.namespace or request.privileges or (kind not in _KINDS and kind != _OF_PARTITIONED):
+    if not request.namespace or request.privileges or _schema(kind, partitioned=True) is None:
         return MetadataReply(False)
     of = load(replace(request, namespace=request.namespace[:-1], name=request.namespace[-1]), call)
-    if of.table is None or of.table.handle.partitioned != (kind == _OF_PARTITIONED):
+    schema = None if of.table is None else _schema(kind, partitioned=of.table.handle.partitioned)
+    if of.table is None or schema is None:
         return MetadataReply(False)
-    schema = _PARTITIONS if kind == _OF_PARTITIONED else _KINDS[kind].schema
     return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema)
 
 
 @operation("metadata.rows")
 def rows(request: MetadataRequest, _call: Call) -> LocalRows:
     """The rows of a metadata table."""
-    if request.kind == _OF_PARTITIONED:
-        return LocalRows.of(_PARTITIONS, _partitions(request.handle))
-    found = _KINDS[request.kind]
-    return LocalRows.of(found.schema, found.rows(Dataset(*request.handle.open())))
+    handle, kind = request.handle, request.kind
+    schema = _schema(kind, partitioned=handle.partitioned)
+    assert schema is not None, "it was loaded"
+    if kind == _OF_PARTITIONED:
+        return LocalRows.of(schema, _partitions(handle))
+    if kind in _KINDS:
+        return LocalRows.of(
+            schema, _KINDS[kind][1](handle.open_partitioned() if handle.partitioned else _plain(handle))
+        )
+    found = _KINDS_OF_PARTITION[kind][1]
+    return LocalRows.of(schema, _of_partitions(handle, found) if handle.partitioned else found(_plain(handle)))
+
+
+def _plain(handle: TableHandle) -> Dataset:
+    return Dataset(*handle.open())
+
+
+def _of_partitions(handle: TableHandle, of_one: Callable[[Dataset], _Rows]) -> _Rows:
+    table = handle.open_partitioned()
+    for opened in table.open_all(table.partitions()):
+        yield from ((opened.partition.object_id, *row) for row in of_one(Dataset(opened.table, opened.manifest)))
 
 
 def _partitions(handle: TableHandle) -> _Rows:

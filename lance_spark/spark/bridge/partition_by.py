@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from pyspark.sql.types import LongType, StringType
+
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.partition_save import PartitionBy
 from lance_spark.namespace.transforms.base import Transform
@@ -19,11 +21,22 @@ from lance_spark.namespace.transforms.month import Month
 from lance_spark.namespace.transforms.multi_bucket import MultiBucket
 from lance_spark.namespace.transforms.truncate import Truncate
 from lance_spark.namespace.transforms.year import Year
+from lance_spark.schema.projection import parse_path
 from lance_spark.spark.bridge.expressions import SparkExpression
 
 _PARTS: dict[str, Transform] = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}
 _NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate, "multi_bucket": MultiBucket}
 _PLAIN: dict[str, Transform] = {"identity": Identity(), **_PARTS}
+_EXPRESSION = "expression"
+
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+_NAME = r"(?:`(?:[^`]|``)+`|\w+)"
+_ARGUMENT = re.compile(
+    rf"""\s*(?:(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")|(?P<number>[0-9]+)(?![\w.`])
+    |(?P<path>{_NAME}(?:\s*\.\s*{_NAME})*))\s*(?P<end>,|\Z)""",
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 
 
 def partition_fields(transforms: Sequence[SparkExpression]) -> list[PartitionBy]:
@@ -39,6 +52,9 @@ def partition_fields(transforms: Sequence[SparkExpression]) -> list[PartitionBy]
     """
     found: list[PartitionBy] = []
     for expression in transforms:
+        if expression.transform == _EXPRESSION:
+            found.append(_expression(expression, found))
+            continue
         columns, numbers = _arguments(expression)
         for transform, suffix in _levels(expression.transform or "?", columns, numbers):
             names = ["_".join(column) for column in columns]
@@ -47,6 +63,51 @@ def partition_fields(transforms: Sequence[SparkExpression]) -> list[PartitionBy]
                 continue
             found.append(PartitionBy(_free(field_id, found), columns, transform))
     return found
+
+
+def parse_transform(text: str) -> SparkExpression:
+    """A transform as PARTITIONED BY takes it, from text: `bucket(16, id)`, `country`.
+
+    Raises:
+        InvalidInputError: it is none.
+
+    >>> parse_transform("bucket(16, `a b`.c)").children[1].column
+    ('a b', 'c')
+    """
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return SparkExpression(transform=Identity.name, children=(SparkExpression(column=parse_path(text.strip())),))
+    arguments: list[SparkExpression] = []
+    position, has_more = 0, bool(call[2].strip())
+    while has_more:
+        match = _ARGUMENT.match(call[2], position)
+        if match is None:
+            raise InvalidInputError(f"{text!r} is no partition transform; write one such as bucket(16, id) or days(ts)")
+        arguments.append(_argument(match))
+        position, has_more = match.end(), match["end"] == ","
+    return SparkExpression(transform=call[1].lower(), children=tuple(arguments))
+
+
+def _argument(match: re.Match[str]) -> SparkExpression:
+    if match["number"] is not None:
+        return SparkExpression(literal=match["number"], type=LongType())
+    if match["text"] is not None:
+        body = _ESCAPED.sub(lambda found: found[1] or found[0][0], match["text"][1:-1])
+        return SparkExpression(literal=body, type=StringType())
+    names = re.findall(_NAME, match["path"])
+    return SparkExpression(column=tuple(name.replace("``", "\0").replace("`", "").replace("\0", "`") for name in names))
+
+
+def _expression(expression: SparkExpression, found: Sequence[PartitionBy]) -> PartitionBy:
+    """`expression('col0 % 10', id)`: the expression, then its columns."""
+    first, *rest = expression.children or (SparkExpression(),)
+    columns = tuple(child.column for child in rest if child.column is not None)
+    if not isinstance(first.type, StringType) or first.literal is None or not columns or len(columns) < len(rest):
+        raise InvalidInputError(
+            "expression takes a text in SQL on col0, col1, ... and these columns, as in expression('col0 % 10', id)"
+        )
+    field_id = "_".join(["_".join(column) for column in columns] + [_EXPRESSION]).replace(".", "_")
+    return PartitionBy(_free(field_id, found), columns, expression=first.literal)
 
 
 def _arguments(expression: SparkExpression) -> tuple[tuple[tuple[str, ...], ...], tuple[int, ...]]:
@@ -73,7 +134,7 @@ def _levels(
     parts = list(_PARTS.items())
     depths = {f"{part}s": depth for depth, part in enumerate(_PARTS, 1)}
     if name not in _PLAIN and name not in depths:
-        known = ", ".join([*_PLAIN, *depths, *_NUMBERED])
+        known = ", ".join([*_PLAIN, *depths, *_NUMBERED, _EXPRESSION])
         raise UnsupportedFeatureError(
             f"no partition transform {name!r}; known are {known}", feature=f"PARTITIONED BY {name}"
         )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
@@ -21,17 +20,16 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY, given_location, hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
-from lance_spark.namespace.partition_field import partition_field
 from lance_spark.namespace.partition_save import PartitionBy, SaveMode, create_partitioned
 from lance_spark.namespace.partition_spec import PartitionSpec
 from lance_spark.namespace.partitioned_table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
+from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.bridge.handles import Staged, TableHandle
 from lance_spark.spark.bridge.places import Place, directory
 from lance_spark.spark.options import TableProperties, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, PartitionFiles
-from lance_spark.spark.types import table_types, to_spark_schema, with_comments
+from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
 from lance_spark.storage import open_store
-from lance_spark.storage.folders import delete_folder
 
 _MODES = {"append": SaveMode.APPEND, "overwrite": SaveMode.OVERWRITE, "overwrite_dynamic": SaveMode.DYNAMIC_OVERWRITE}
 
@@ -100,7 +98,7 @@ class NewPartitionedTable:
     def _create(self, place: Place) -> PartitionedTable:
         parsed = TableProperties.parse(self.staged.properties, place.uri, {})
         columns, options = self.staged.columns, parsed.options
-        types = table_types(spark_to_arrow_schema(columns, timezone="UTC"), None, options.column_properties)
+        types = table_types(written_schema(columns), None, options.column_properties)
         properties = dict(parsed.config)
         if options.file_format_version is not None:
             properties[FILE_VERSION] = options.file_format_version
@@ -120,7 +118,7 @@ class NewPartitionedTable:
         Raises:
             UnsupportedFeatureError: the statement wants others.
         """
-        types = table_types(spark_to_arrow_schema(self.staged.columns, timezone="UTC"), whole.schema)
+        types = table_types(written_schema(self.staged.columns), whole.schema)
         fields = [(field.definition, field.result_type) for field in _spec_of(whole, self.partition_by).fields]
         is_same = [(field.definition, field.result_type) for field in whole.specs.current.fields] == fields
         if not is_same or types.names != whole.schema.names or types.types != whole.schema.types:
@@ -139,8 +137,7 @@ class NewPartitionedTable:
 
 
 def _spec_of(whole: PartitionedTable, partition_by: Sequence[PartitionBy]) -> PartitionSpec:
-    fields = (partition_field(item.field_id, whole.lance_schema, item.sources, item.transform) for item in partition_by)
-    return PartitionSpec(1, tuple(fields))
+    return PartitionSpec(1, tuple(item.field(whole.lance_schema) for item in partition_by))
 
 
 def _name(staged: Staged) -> tuple[DirectoryNamespace, tuple[str, ...]]:
@@ -229,9 +226,10 @@ def give_up_partitioned(handle: TableHandle) -> None:
         return
     if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
         # The directory is ours alone.
-        delete_folder(open_store(directory(staged.catalog).root, handle.storage_options), staged.location)
+        root, directory_name = directory(staged.catalog).root, staged.location
     else:
-        delete_folder(open_store(handle.uri, handle.storage_options), CATALOG_DIRECTORY)
+        root, directory_name = handle.uri, CATALOG_DIRECTORY
+    delete_tables_in(open_store(root, handle.storage_options), root, directory_name, handle.storage_options)
 
 
 def truncate_partitioned(handle: TableHandle) -> bool:

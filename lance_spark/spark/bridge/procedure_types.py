@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.namespace.partitioned_table import is_partitioned_table
+from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.bridge.handles import CatalogSettings, TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows
@@ -72,28 +72,56 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a procedure."""
+    """One call of a procedure; `time_zone` is that of the session."""
 
     catalog: CatalogSettings
     arguments: Arguments
+    time_zone: str = "UTC"
+
+    def table(self) -> Dataset | PartitionedTable:
+        """The newest version of the table that the parameter `table` names.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        name = self.arguments.required("table")
+        place = find(self.table_name(name))
+        newest = None if place is None else place.location().latest()
+        if place is not None and newest is not None:
+            return Dataset(place.location(), newest)
+        if place is None or place.branch is not None or not is_partitioned_table(place.uri, place.storage_options):
+            raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
+        return open_partitioned(place.uri, storage_options=place.storage_options)
 
     def dataset(self) -> Dataset:
-        """The newest version of the table that the parameter `table` names.
+        """The same of a table without partitions.
 
         Raises:
             NotFoundError: there is none.
             UnsupportedFeatureError: it is a partitioned one.
         """
-        name = self.arguments.required("table")
-        place = find(self.table_name(name))
-        newest = None if place is None else place.location().latest()
-        if place is None or newest is None:
-            if place is not None and is_partitioned_table(place.uri, place.storage_options):
-                raise UnsupportedFeatureError(
-                    f"{name} is a partitioned table, which this procedure does not take", feature="partitioned table"
-                )
-            raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
-        return Dataset(place.location(), newest)
+        table = self.table()
+        if isinstance(table, PartitionedTable):
+            raise UnsupportedFeatureError(
+                f"{self.arguments.required('table')} is a partitioned table, which this procedure does not take",
+                feature="partitioned table",
+            )
+        return table
+
+    def whole(self) -> PartitionedTable:
+        """The same of a partitioned table.
+
+        Raises:
+            NotFoundError: there is none.
+            UnsupportedFeatureError: it has no partitions.
+        """
+        table = self.table()
+        if isinstance(table, Dataset):
+            raise UnsupportedFeatureError(
+                f"{self.arguments.required('table')} has no partitions; CREATE TABLE ... PARTITIONED BY makes such",
+                feature="partition fields of a plain table",
+            )
+        return table
 
     def table_name(self, text: str) -> TableName:
         """A name as a statement writes it, with or without the catalog; or a path."""

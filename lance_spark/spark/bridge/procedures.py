@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import DataType, StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.bridge import column_procedures, maintenance_procedures, version_procedures
+from lance_spark.spark.bridge import (
+    column_procedures,
+    maintenance_procedures,
+    partition_procedures,
+    version_procedures,
+)
 from lance_spark.spark.bridge.handles import CatalogSettings, TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows
 from lance_spark.spark.bridge.procedure_types import Arguments, Invocation, Procedure, Query, Source, Tasks
-from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
+from lance_spark.spark.bridge.registry import Call, Done, Reply, Session, operation
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
 
 _PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure
-    for module in (maintenance_procedures, version_procedures, column_procedures)
+    for module in (maintenance_procedures, version_procedures, column_procedures, partition_procedures)
     for procedure in module.PROCEDURES
 }
 
@@ -64,9 +69,9 @@ class CallRequest:
     columns: StructType | None = None
     tables: tuple[TableHandle, ...] = ()
 
-    def invocation(self) -> Invocation:
+    def invocation(self, session: Session) -> Invocation:
         """The call as procedures see it."""
-        return Invocation(self.catalog, Arguments(self.arguments))
+        return Invocation(self.catalog, Arguments(self.arguments), session.time_zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,9 @@ def describe(request: ProcedureRequest, _call: Call) -> ProcedureDescription:
 
 
 @operation("procedure.call")
-def call(request: CallRequest, _call: Call) -> Reply:
+def call(request: CallRequest, call: Call) -> Reply:
     """The result of a procedure, or its job."""
-    result = _procedure(request).call(request.invocation())
+    result = _procedure(request).call(request.invocation(call.session))
     if isinstance(result, Tasks):
         return Reply(CallReply("tasks"), (command(result.function, MESSAGE_TYPE), result.state, *result.work))  # type: ignore[arg-type]
     if isinstance(result, Query):
@@ -104,12 +109,12 @@ def call(request: CallRequest, _call: Call) -> Reply:
 
 
 @operation("procedure.plan")
-def plan(request: CallRequest, _call: Call) -> Reply:
+def plan(request: CallRequest, call: Call) -> Reply:
     """The function for the rows of a query, and the state."""
     procedure = _procedure(request)
     assert procedure.plan is not None, "the procedure has asked for a query"
     assert request.columns is not None, "its columns are known"
-    planned = procedure.plan(request.invocation(), Source(request.columns, request.tables))
+    planned = procedure.plan(request.invocation(call.session), Source(request.columns, request.tables))
     return Reply(Done(), (command(planned.function, MESSAGE_TYPE), planned.state))  # type: ignore[arg-type]
 
 

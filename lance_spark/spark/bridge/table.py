@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.partition_properties import user_properties
 from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
@@ -293,7 +294,7 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
         name=place.uri,
         schema=to_spark_schema(schema),
         version=str(whole.version),
-        properties={"provider": "lance", "location": place.uri},
+        properties={**user_properties(whole.properties), "provider": "lance", "location": place.uri},
         capabilities=_READS + (_WRITES + _EVOLVES if writable else ()),
         metadata_columns=tuple(columns),
         partitioning=tuple(shown_transforms(current, whole.lance_schema)),

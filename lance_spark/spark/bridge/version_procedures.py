@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.namespace.partition_history import create_tag, delete_tag, history, restore, tags, update_tag
+from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
+from lance_spark.spark.bridge.partitioned_procedures import MAIN, at, without_branches
+from lance_spark.spark.bridge.partitioned_procedures import tag_rows as whole_tag_rows
 from lance_spark.spark.bridge.procedure_types import FLAG, TABLE, TEXT, WHOLE, Invocation, Parameter, Procedure
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.refs import Tag
+from lance_spark.table.version_summary import Content, Difference, TableVersion
 
 _VERSION = row_type(version=LongType())
 _TAG = row_type(tag=StringType(), branch=StringType(), version=LongType())
@@ -41,60 +49,77 @@ _IF_NOT_EXISTS = Parameter("if_not_exists", FLAG, "do nothing if there is one")
 _IF_EXISTS = Parameter("if_exists", FLAG, "do nothing if there is none")
 
 
-def history_rows(table: Dataset) -> list[tuple[object, ...]]:
-    """The versions of a branch, newest first, in the columns `HISTORY`."""
-    rows: list[tuple[object, ...]] = []
-    for item in reversed(table.versions()):
-        difference = item.difference
-        writer = None if item.writer is None else f"{item.writer.library} {item.writer.version}".strip()
-        rows.append(
-            (
-                item.version,
-                item.timestamp,
-                item.operation,
-                item.read_version,
-                item.message,
-                item.content.num_rows,
-                item.content.num_fragments,
-                None if difference is None else difference.added_rows,
-                None if difference is None else difference.removed_rows,
-                item.content.num_bytes,
-                writer,
-                item.transaction,
-                dict(item.properties),
-            )
-        )
-    return rows
+def history_rows(table: Dataset | PartitionedTable, limit: int | None = None) -> list[tuple[object, ...]]:
+    """The versions of a branch or of a partitioned table, newest first, in the columns `HISTORY`."""
+    if isinstance(table, PartitionedTable):
+        found = history(table, limit)
+        return [_row(item.entry, item.operation, item.properties, item.content, item.difference) for item in found]
+    return [
+        _row(item, item.operation, item.properties, item.content, item.difference)
+        for item in table.versions()[::-1][:limit]
+    ]
 
 
-def tag_rows(table: Dataset) -> list[tuple[object, ...]]:
+def _row(
+    item: TableVersion,
+    operation: str,
+    properties: Mapping[str, str],
+    content: Content | None,
+    difference: Difference | None,
+) -> tuple[object, ...]:
+    return (
+        item.version,
+        item.timestamp,
+        operation,
+        item.read_version,
+        item.message,
+        None if content is None else content.num_rows,
+        None if content is None else content.num_fragments,
+        None if difference is None else difference.added_rows,
+        None if difference is None else difference.removed_rows,
+        None if content is None else content.num_bytes,
+        None if item.writer is None else f"{item.writer.library} {item.writer.version}".strip(),
+        item.transaction,
+        dict(properties),
+    )
+
+
+def tag_rows(table: Dataset | PartitionedTable) -> list[tuple[object, ...]]:
     """The tags, in the columns of `list_tags`."""
-    return [(name, tag.branch or "main", tag.version) for name, tag in sorted(table.tags().items())]
+    if isinstance(table, PartitionedTable):
+        return whole_tag_rows(table)
+    return [(name, tag.branch or MAIN, tag.version) for name, tag in sorted(table.tags().items())]
 
 
-def branch_rows(table: Dataset) -> list[tuple[object, ...]]:
+def branch_rows(table: Dataset | PartitionedTable) -> list[tuple[object, ...]]:
     """The branches, the main one first, in the columns of `list_branches`."""
+    if isinstance(table, PartitionedTable):
+        return [(MAIN, None, None, table.version, None)]
     rows: list[tuple[object, ...]] = []
     for name, branch in [(None, None), *sorted(table.branches().items())]:
         newest = table.location.on_branch(name).latest()
         version = None if newest is None else newest.version
         if branch is None:
-            rows.append(("main", None, None, version, None))
+            rows.append((MAIN, None, None, version, None))
         else:
-            rows.append((name, branch.parent or "main", branch.parent_version, version, branch.created_at))
+            rows.append((name, branch.parent or MAIN, branch.parent_version, version, branch.created_at))
     return rows
 
 
 def _history(call: Invocation) -> LocalRows:
     limit = call.arguments.whole("limit")
-    return LocalRows.of(HISTORY, history_rows(call.dataset())[:limit])
+    return LocalRows.of(HISTORY, history_rows(call.table(), limit))
 
 
 def _restore(call: Invocation) -> LocalRows:
-    table = call.dataset()
+    table = call.table()
     version, tag = call.arguments.whole("version"), call.arguments.text("tag")
     if (version is None) == (tag is None):
         raise InvalidInputError("give the version to restore, or a tag")
+    if isinstance(table, PartitionedTable):
+        wanted = table.catalog.table.refs.tag(tag).version if version is None and tag is not None else version
+        assert wanted is not None, "one of the two is given"
+        return LocalRows.of(_VERSION, [(restore(table, wanted).version,)])
     if tag is not None:
         named = table.location.refs.tag(tag)
         if named.branch != table.branch:
@@ -114,7 +139,7 @@ def _at(call: Invocation, table: Dataset) -> Dataset:
         named = location.refs.tag(tag)
         location, version = location.on_branch(named.branch), named.version
     elif branch is not None:
-        location = location.on_branch(None if branch == "main" else branch)
+        location = location.on_branch(None if branch == MAIN else branch)
     elif version is None:
         return table
     return Dataset(
@@ -123,39 +148,60 @@ def _at(call: Invocation, table: Dataset) -> Dataset:
 
 
 def _create_tag(call: Invocation) -> LocalRows:
-    table, name = call.dataset(), call.arguments.required("tag")
-    if not (call.arguments.flag("if_not_exists") and name in table.tags()):
-        _at(call, table).create_tag(name)
+    table, name = call.table(), call.arguments.required("tag")
+    if not (call.arguments.flag("if_not_exists") and name in _tags(table)):
+        if isinstance(table, PartitionedTable):
+            create_tag(table, name, at(table, call.arguments))
+        else:
+            _at(call, table).create_tag(name)
     return _the_tag(table, name)
 
 
 def _update_tag(call: Invocation) -> LocalRows:
-    table, name = call.dataset(), call.arguments.required("tag")
-    _at(call, table).update_tag(name)
+    table, name = call.table(), call.arguments.required("tag")
+    if isinstance(table, PartitionedTable):
+        update_tag(table, name, at(table, call.arguments))
+    else:
+        _at(call, table).update_tag(name)
     return _the_tag(table, name)
 
 
-def _the_tag(table: Dataset, name: str) -> LocalRows:
-    tag = table.location.refs.tag(name)
-    return LocalRows.of(_TAG, [(name, tag.branch or "main", tag.version)])
+def _the_tag(table: Dataset | PartitionedTable, name: str) -> LocalRows:
+    tag = _tags(table)[name]
+    return LocalRows.of(_TAG, [(name, tag.branch or MAIN, tag.version)])
 
 
 def _drop_tag(call: Invocation) -> LocalRows:
-    table, name = call.dataset(), call.arguments.required("tag")
-    if not call.arguments.flag("if_exists") or name in table.tags():
-        table.delete_tag(name)
+    table, name = call.table(), call.arguments.required("tag")
+    if not call.arguments.flag("if_exists") or name in _tags(table):
+        if isinstance(table, PartitionedTable):
+            delete_tag(table, name)
+        else:
+            table.delete_tag(name)
     return LocalRows.of(_TAG, tag_rows(table))
 
 
+def _tags(table: Dataset | PartitionedTable) -> dict[str, Tag]:
+    return tags(table) if isinstance(table, PartitionedTable) else table.tags()
+
+
+def _branching(call: Invocation) -> Dataset:
+    """The table, if it can have branches."""
+    table = call.table()
+    if isinstance(table, PartitionedTable):
+        raise without_branches(table)
+    return table
+
+
 def _create_branch(call: Invocation) -> LocalRows:
-    table, name = call.dataset(), call.arguments.required("branch")
+    table, name = _branching(call), call.arguments.required("branch")
     if not (call.arguments.flag("if_not_exists") and name in table.branches()):
         _at(call, table).create_branch(name)
     return LocalRows.of(_BRANCH, [row for row in branch_rows(table) if row[0] == name])
 
 
 def _drop_branch(call: Invocation) -> LocalRows:
-    table, name = call.dataset(), call.arguments.required("branch")
+    table, name = _branching(call), call.arguments.required("branch")
     if not call.arguments.flag("if_exists") or name in table.branches():
         table.delete_branch(name, force=bool(call.arguments.flag("force")))
     return LocalRows.of(_BRANCH, branch_rows(table))
@@ -185,7 +231,7 @@ PROCEDURES = (
         "list_tags",
         "The tags of a table.",
         (TABLE,),
-        lambda call: LocalRows.of(_TAG, tag_rows(call.dataset())),
+        lambda call: LocalRows.of(_TAG, tag_rows(call.table())),
     ),
     Procedure(
         "create_branch", "Begins a branch at a version.", (TABLE, _BRANCH_NAME, *_AT, _IF_NOT_EXISTS), _create_branch
@@ -200,6 +246,6 @@ PROCEDURES = (
         "list_branches",
         "The branches of a table.",
         (TABLE,),
-        lambda call: LocalRows.of(_BRANCH, branch_rows(call.dataset())),
+        lambda call: LocalRows.of(_BRANCH, branch_rows(call.table())),
     ),
 )

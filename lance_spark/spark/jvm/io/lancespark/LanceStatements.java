@@ -116,8 +116,42 @@ final class LanceStatements {
       return columns() && source() ? "add_columns_from" : null;
     } else if (tokens.take("UPDATE", "COLUMNS")) {
       return columns() && source() ? "update_columns_from" : null;
+    } else if (tokens.take("ADD", "PARTITION", "FIELD")) {
+      return transform("transform") && named() ? "add_partition_field" : null;
+    } else if (tokens.take("DROP", "PARTITION", "FIELD")) {
+      return transform("field") ? "drop_partition_field" : null;
+    } else if (tokens.take("REPLACE", "PARTITION", "FIELD")) {
+      boolean known = transform("field") && tokens.take("WITH") && transform("transform") && named();
+      return known ? "replace_partition_field" : null;
     }
     return null;
+  }
+
+  private boolean named() {
+    return !tokens.take("AS") || name("name");
+  }
+
+  /** A column, or a function of columns, numbers and strings. */
+  private boolean transform(String parameter) {
+    List<String> first = tokens.identifier();
+    if (first == null) {
+      return false;
+    }
+    if (!tokens.takeSymbol("(")) {
+      return arguments.add(parameter + " => " + literal(quoted(first)));
+    }
+    List<String> given = new ArrayList<>();
+    do {
+      String constant = tokens.number();
+      constant = constant == null ? tokens.string() : constant;
+      List<String> column = constant == null ? tokens.identifier() : null;
+      if (constant == null && column == null) {
+        return false;
+      }
+      given.add(constant == null ? quoted(column) : constant);
+    } while (tokens.takeSymbol(","));
+    String text = String.join(".", first) + "(" + String.join(", ", given) + ")";
+    return tokens.takeSymbol(")") && arguments.add(parameter + " => " + literal(text));
   }
 
   private boolean created(String kind) {
