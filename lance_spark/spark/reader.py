@@ -21,6 +21,7 @@ from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, sized
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_batch, to_spark_schema
+from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
@@ -131,6 +132,7 @@ class LanceReader(DataSourceReader):
                 yield to_spark_batch(batch, self._target)
                 if left == 0:
                     return
+        keep_imports()
 
 
 class PushdownReader(LanceReader):

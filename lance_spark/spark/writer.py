@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.spark.messages import LanceCommitMessage
 from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
@@ -33,6 +34,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         fragments = self._job.write(iterator)
+        keep_imports()
         task = TaskContext.get()
         return LanceCommitMessage(
             tuple(fragment.to_bytes() for fragment in fragments), 0 if task is None else task.attemptNumber()

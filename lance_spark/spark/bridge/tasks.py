@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, StructType
 
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.types import to_spark_batch
+from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.scan import Scan
@@ -77,9 +78,23 @@ def messages(results: Iterable[bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"message": pa.array(list(results), pa.binary())})
 
 
-def command(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], returns: StructType) -> bytes:
+TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class _InWarmWorker:
+    """Runs `function` in a worker that serves more tasks after this one."""
+
+    function: TaskFunction
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self.function(batches)
+        keep_imports()
+
+
+def command(function: TaskFunction, returns: StructType) -> bytes:
     """`function` as Spark's Python workers read it."""
-    return pickle.dumps((function, returns))
+    return pickle.dumps((_InWarmWorker(function), returns))
 
 
 def slices_to_bytes(slices: tuple[FragmentSlice, ...]) -> bytes:

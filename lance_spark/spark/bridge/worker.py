@@ -8,6 +8,7 @@ from typing import IO
 from pyspark.sql.worker.utils import worker_run
 
 from lance_spark.spark.bridge.registry import answer
+from lance_spark.spark.warm_worker import keep_imports
 
 _INT = struct.Struct("!i")
 
@@ -27,6 +28,7 @@ def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
     for attachment in replied:
         _write(attachment, outfile)
     outfile.flush()
+    keep_imports()
 
 
 def _read(infile: IO[bytes]) -> bytes:

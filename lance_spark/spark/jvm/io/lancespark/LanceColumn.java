@@ -1,11 +1,17 @@
 package io.lancespark;
 
+import org.apache.arrow.vector.BaseFixedWidthVector;
 import org.apache.arrow.vector.ValueVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.complex.ListVector;
+import org.apache.arrow.vector.complex.MapVector;
+import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -13,17 +19,43 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <p>Spark closes the columns of a batch that it has read; a struct would lose its fields for good. And it must not see
  * that this is Arrow: Python functions would keep batches of Arrow while later ones are read, and copy rows of others.
+ *
+ * <p>Values of fixed width, texts and short decimals are read straight from the vector's memory. One class for all types
+ * lets the JVM put these reads in line; Arrow's own ones go through two virtual calls, check the bounds of every value,
+ * which Spark has from the number of rows, and make a BigDecimal of every decimal.
  */
 final class LanceColumn extends ColumnVector {
+  private static final int DECIMAL_BYTES = 16;
+
   private final ArrowColumnVector vector;
+  private final LanceColumn[] children;
+  private final int numNulls;
+  private final long validity;
+  private final long values;
+  private final long offsets;
 
-  LanceColumn(ValueVector vector) {
-    this(new ArrowColumnVector(vector));
-  }
-
-  private LanceColumn(ArrowColumnVector vector) {
-    super(vector.dataType());
-    this.vector = vector;
+  LanceColumn(ValueVector arrow) {
+    super(new ArrowColumnVector(arrow).dataType());
+    this.vector = new ArrowColumnVector(arrow);
+    this.numNulls = vector.numNulls();
+    boolean empty = arrow.getValueCount() == 0;
+    boolean fixed = arrow instanceof BaseFixedWidthVector && !empty;
+    boolean text = arrow instanceof VarCharVector && !empty;
+    boolean list = arrow instanceof ListVector && !(arrow instanceof MapVector) && !empty;
+    boolean direct = fixed || text || list;
+    this.validity = direct && numNulls > 0 ? arrow.getValidityBuffer().memoryAddress() : 0;
+    this.values = fixed || text ? arrow.getDataBuffer().memoryAddress() : 0;
+    this.offsets = text || list ? arrow.getOffsetBuffer().memoryAddress() : 0;
+    if (list) {
+      this.children = new LanceColumn[] {new LanceColumn(((ListVector) arrow).getDataVector())};
+    } else if (arrow instanceof StructVector struct) {
+      this.children = new LanceColumn[struct.size()];
+      for (int index = 0; index < children.length; index++) {
+        children[index] = new LanceColumn(struct.getVectorById(index));
+      }
+    } else {
+      this.children = null;
+    }
   }
 
   @Override
@@ -31,57 +63,72 @@ final class LanceColumn extends ColumnVector {
 
   @Override
   public boolean hasNull() {
-    return vector.hasNull();
+    return numNulls > 0;
   }
 
   @Override
   public int numNulls() {
-    return vector.numNulls();
+    return numNulls;
   }
 
   @Override
   public boolean isNullAt(int row) {
-    return vector.isNullAt(row);
+    if (numNulls == 0) {
+      return false;
+    }
+    return validity == 0 ? vector.isNullAt(row) : !bit(validity, row);
+  }
+
+  private static boolean bit(long address, int row) {
+    return (Platform.getByte(null, address + (row >> 3)) >> (row & 7) & 1) != 0;
   }
 
   @Override
   public boolean getBoolean(int row) {
-    return vector.getBoolean(row);
+    return bit(values, row);
   }
 
   @Override
   public byte getByte(int row) {
-    return vector.getByte(row);
+    return Platform.getByte(null, values + row);
   }
 
   @Override
   public short getShort(int row) {
-    return vector.getShort(row);
+    return Platform.getShort(null, values + ((long) row << 1));
   }
 
   @Override
   public int getInt(int row) {
-    return vector.getInt(row);
+    return Platform.getInt(null, values + ((long) row << 2));
   }
 
   @Override
   public long getLong(int row) {
-    return vector.getLong(row);
+    return Platform.getLong(null, values + ((long) row << 3));
   }
 
   @Override
   public float getFloat(int row) {
-    return vector.getFloat(row);
+    return Platform.getFloat(null, values + ((long) row << 2));
   }
 
   @Override
   public double getDouble(int row) {
-    return vector.getDouble(row);
+    return Platform.getDouble(null, values + ((long) row << 3));
   }
 
   @Override
   public ColumnarArray getArray(int row) {
-    return vector.getArray(row);
+    if (offsets == 0) {
+      return vector.getArray(row);
+    }
+    int start = offset(row);
+    return new ColumnarArray(children[0], start, offset(row + 1) - start);
+  }
+
+  private int offset(int row) {
+    return Platform.getInt(null, offsets + ((long) row << 2));
   }
 
   @Override
@@ -91,12 +138,24 @@ final class LanceColumn extends ColumnVector {
 
   @Override
   public Decimal getDecimal(int row, int precision, int scale) {
+    if (precision <= Decimal.MAX_LONG_DIGITS() && !isNullAt(row)) {
+      long address = values + (long) row * DECIMAL_BYTES;
+      long low = Platform.getLong(null, address);
+      // Otherwise it has more digits than its type, and Spark says so.
+      if (Platform.getLong(null, address + 8) == low >> 63) {
+        return Decimal.createUnsafe(low, precision, scale);
+      }
+    }
     return vector.getDecimal(row, precision, scale);
   }
 
   @Override
   public UTF8String getUTF8String(int row) {
-    return vector.getUTF8String(row);
+    if (offsets == 0 || isNullAt(row)) {
+      return vector.getUTF8String(row);
+    }
+    int start = offset(row);
+    return UTF8String.fromAddress(null, values + start, offset(row + 1) - start);
   }
 
   @Override
@@ -106,6 +165,6 @@ final class LanceColumn extends ColumnVector {
 
   @Override
   public ColumnVector getChild(int ordinal) {
-    return vector.getChild(ordinal);
+    return children == null ? vector.getChild(ordinal) : children[ordinal];
   }
 }
