@@ -8,16 +8,8 @@ import lance
 import pyarrow as pa
 
 import lance_spark
-from lance_spark.storage.faults import Fault, FaultStore
-from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.history import History
-from lance_spark.table.location import TableLocation
-from lance_spark.table.save import CommitOptions
 from tests.support.equality import assert_tables_equal
-
-QUIET = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
-PUT = "put_if_absent"
 
 KINDS = {
     "2.0": {"data_storage_version": "2.0"},
@@ -66,22 +58,10 @@ def checked(uri: str) -> Dataset:
     return ours
 
 
-def files(uri: str) -> list[str]:
-    """The data files of a table, whether a version names them or not."""
-    return sorted(entry.path for entry in TableLocation(uri).store.list("data", recursive=True))
-
-
 def named_files(uri: str) -> set[str]:
     """The data files that some version names."""
     versions = [lance_spark.open(uri, version=entry.version) for entry in lance_spark.open(uri).versions()]
     return {f"data/{file.path}" for item in versions for fragment in item.fragments for file in fragment.files}
-
-
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
 
 
 def operation_of(dataset: Dataset) -> object:

@@ -26,18 +26,8 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.add_columns import add_columns
 from lance_spark.table.features import FeatureFlag
 from lance_spark.table.operations import Merge
-from tests.support.column_tables import (
-    KINDS,
-    PUT,
-    QUIET,
-    checked,
-    files,
-    make,
-    named_files,
-    operation_of,
-    rows,
-    with_faults,
-)
+from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
+from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 
 ADDED = {0: "zero", 3: "three", 99: "none"}
 

@@ -22,18 +22,8 @@ from lance_spark.table.alter_column import Alteration, alter_column
 from lance_spark.table.operations import Merge, UpdateConfig
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import save
-from tests.support.column_tables import (
-    KINDS,
-    PUT,
-    QUIET,
-    checked,
-    files,
-    make,
-    named_files,
-    operation_of,
-    rows,
-    with_faults,
-)
+from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
+from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 
 WIDENINGS = {
     "i8": (pa.int8(), pa.int64(), [1, None, -128]),

@@ -26,7 +26,8 @@ from lance_spark.table.backfill import (
 )
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.operations import Merge, Update, UpdateMode
-from tests.support.column_tables import KINDS, QUIET, checked, files, make, named_files, operation_of, rows
+from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
+from tests.support.harmed_tables import QUIET, files
 
 NEW = pa.schema([pa.field("n", pa.string(), nullable=False), pa.field("t", pa.struct([("q", pa.int8())]))])
 

@@ -28,9 +28,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions, save
+from tests.support.harmed_tables import NO_WAIT, PUT, files, with_faults
 
-NO_WAIT = RetryPolicy(sleep=lambda seconds: None)
-PUT = "put_if_absent"
 MANIFESTS = "_versions/"
 
 
@@ -46,20 +45,9 @@ def values(uri: str) -> list[int]:
     return sorted(lance_spark.open(uri).to_table()["a"].to_pylist())
 
 
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
-
-
 def append(location: TableLocation, table: pa.Table, **options: object) -> int:
     settings = CommitOptions(policy=NO_WAIT, **options)  # type: ignore[arg-type]
     return save(location, RowSource.of(table), mode="append", options=settings).version
-
-
-def files(uri: str, folder: str) -> list[str]:
-    return [entry.path for entry in TableLocation(uri).store.list(folder, recursive=True)]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.storage import open_store
-from lance_spark.storage.faults import Fault, FaultStore, Harm
+from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.compaction import RewriteResult, commit_compaction, compact
 from lance_spark.table.compaction_plan import (
@@ -38,6 +38,7 @@ from lance_spark.table.index_section import parse_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Rewrite, Settings
 from lance_spark.table.save import CommitOptions
+from tests.support.harmed_tables import with_faults
 
 NO_WAIT = CommitOptions(policy=RetryPolicy(max_attempts=4, sleep=lambda seconds: None))
 TEN = CompactionOptions(target_rows_per_fragment=10)
@@ -422,13 +423,6 @@ def test_the_reference_follows_from_an_older_version(tmp_path: Path, what: str, 
     assert sorted(values) == sorted(expected)
     for number in (2, 3, 39):
         assert dataset.count_rows(f"a = {number}") == (number in expected)
-
-
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
 
 
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.NOT_SENT, Harm.SENT_TWICE])

@@ -22,19 +22,15 @@ from lance_spark.errors import (
     StorageError,
 )
 from lance_spark.expr.nodes import Column, IsNull
-from lance_spark.storage.faults import Fault, FaultStore, Harm
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.delete import delete_rows
 from lance_spark.table.features import FeatureFlag
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Delete
 from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions, save
-
-PUT = "put_if_absent"
-QUIET = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
+from lance_spark.table.save import save
+from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 
 
 def rows(*values: int | None) -> pa.Table:
@@ -51,17 +47,6 @@ def values(uri: str) -> list[int]:
         assert reference.count_rows() == mine.num_rows == lance_spark.open(uri).count_rows()
     found: list[int] = mine["a"].to_pylist()
     return found
-
-
-def files(uri: str, folder: str = "_deletions") -> list[str]:
-    return sorted(entry.path for entry in TableLocation(uri).store.list(folder, recursive=True))
-
-
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
 
 
 def delete(location: TableLocation, filter: str) -> int:
@@ -114,7 +99,7 @@ def test_what_is_written(uri: str) -> None:
     described = manifest.fragments[0].deletion_file
     assert described is not None
     assert (described.num_deleted_rows, described.read_version) == (3, 2)
-    assert files(uri) == [described.path(manifest.fragments[0].id)]
+    assert files(uri, "_deletions") == [described.path(manifest.fragments[0].id)]
     found = dataset.location.history.transaction(dataset.location.at(3))
     assert found is not None
     assert isinstance(found.operation, Delete)
@@ -131,7 +116,7 @@ def test_forms_of_deletion_files(tmp_path: Path, count: int, extension: str) -> 
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(12000)), uri)
     lance_spark.open(uri).delete(f"a >= 100 and a < {100 + count}")
-    assert [path.rpartition(".")[2] for path in files(uri)] == [extension]
+    assert [path.rpartition(".")[2] for path in files(uri, "_deletions")] == [extension]
     assert values(uri) == [*range(100), *range(100 + count, 12000)]
     lance_spark.open(uri).delete("a % 2 = 0")
     odd = [value for value in [*range(100), *range(100 + count, 12000)] if value % 2]
@@ -159,7 +144,7 @@ def test_the_whole_table_and_then_more(tmp_path: Path, stable: bool) -> None:
 def test_a_delete_of_nothing_makes_no_version(uri: str) -> None:
     assert lance_spark.open(uri).delete("a > 100").version == 2
     assert lance_spark.open(uri).delete("a = 3").delete("a = 3").version == 3
-    assert len(files(uri)) == 1
+    assert len(files(uri, "_deletions")) == 1
     assert len(files(uri, "_transactions")) == 3
 
 
@@ -252,7 +237,7 @@ def test_other_writers_that_leave_our_rows_alone(uri: str, case: str, before: bo
     stored = dataset.location.store.read(f"_transactions/{dataset.manifest.transaction_file}")
     assert stored.to_pybytes() == transaction.to_bytes()
     named = {path for version in lance_spark.open(uri).versions() for path in deletion_paths(uri, version.version)}
-    assert set(files(uri)) == named, "no deletion file is left that no version names"
+    assert set(files(uri, "_deletions")) == named, "no deletion file is left that no version names"
 
 
 def deletion_paths(uri: str, version: int) -> set[str]:
@@ -280,7 +265,7 @@ def test_other_writers_that_have_our_rows(uri: str, case: str) -> None:
     stale(uri, "a < 4", meanwhile=meanwhile)
     assert values(uri) == expected
     named = {path for version in lance_spark.open(uri).versions() for path in deletion_paths(uri, version.version)}
-    assert set(files(uri)) == named
+    assert set(files(uri, "_deletions")) == named
 
 
 def test_what_ours_was_made_for_is_gone(uri: str) -> None:
@@ -292,7 +277,7 @@ def test_what_ours_was_made_for_is_gone(uri: str) -> None:
     with pytest.raises(IncompatibleConflictError):
         stale(uri, "a < 4", meanwhile=lambda dataset: lance.dataset(dataset.uri, version=1).restore())
     assert values(uri) == [*range(10)]
-    assert files(uri) == []
+    assert files(uri, "_deletions") == []
 
 
 def test_a_merged_deletion_file_takes_the_form_of_its_size(tmp_path: Path) -> None:
@@ -364,7 +349,7 @@ def test_a_lost_reply_gives_exactly_one_version(memory: str, harm: Harm) -> None
     assert delete(with_faults(memory, Fault(PUT, harm, times=3)), "a < 3") == 2
     assert [entry.version for entry in lance_spark.open(memory).versions()] == [1, 2]
     assert values(memory) == [*range(3, 10)]
-    assert len(files(memory)) == 1
+    assert len(files(memory, "_deletions")) == 1
 
 
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.SENT_TWICE, Harm.NOT_SENT])
@@ -372,13 +357,13 @@ def test_a_lost_reply_after_a_rebase(memory: str, harm: Harm) -> None:
     rival = Fault(PUT, harm, run=lambda: lance_spark.open(memory).delete("a = 9") and None)
     assert delete(with_faults(memory, rival, Fault(PUT, harm, nth=2)), "a < 3") == 3
     assert values(memory) == [*range(3, 9)]
-    assert set(files(memory)) == deletion_paths(memory, 2) | deletion_paths(memory, 3)
+    assert set(files(memory, "_deletions")) == deletion_paths(memory, 2) | deletion_paths(memory, 3)
 
 
 def test_a_store_that_never_answers_keeps_the_deletion_file(memory: str) -> None:
     with pytest.raises(CommitStateUnknownError):
         delete(with_faults(memory, Fault(PUT, Harm.NOT_SENT, times=1000)), "a < 3")
-    assert len(files(memory)) == 1, "the version may still appear, and then it needs its deletion file"
+    assert len(files(memory, "_deletions")) == 1, "the version may still appear, and then it needs its deletion file"
     assert len(values(memory)) == 10
 
 
@@ -396,7 +381,7 @@ def test_a_store_that_never_answers_keeps_the_deletion_file(memory: str) -> None
 def test_a_failure_before_the_commit_leaves_nothing_behind(memory: str, fault: Fault) -> None:
     with pytest.raises(StorageError):
         delete(with_faults(memory, fault), "a < 3")
-    assert files(memory) == []
+    assert files(memory, "_deletions") == []
     assert len(files(memory, "_versions")) == 1
     assert values(memory) == [*range(10)]
 
@@ -427,4 +412,4 @@ def test_it_gives_up_when_rivals_have_our_rows_again_and_again(memory: str) -> N
     named = {
         path for version in lance_spark.open(memory).versions() for path in deletion_paths(memory, version.version)
     }
-    assert set(files(memory)) == named
+    assert set(files(memory, "_deletions")) == named

@@ -15,7 +15,8 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.operations import Append, Merge
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import save
-from tests.support.column_tables import PUT, QUIET, checked, files, make, named_files, operation_of, rows, with_faults
+from tests.support.column_tables import checked, make, named_files, operation_of, rows
+from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 
 WIDER = pa.table(
     {

@@ -24,18 +24,14 @@ from lance_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from lance_spark.storage.faults import Fault, FaultStore, Harm
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
 from lance_spark.table.merge import MergeActions, merge_rows
 from lance_spark.table.operations import Delete, Update
 from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions
+from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
 
-PUT = "put_if_absent"
-QUIET = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
 UPSERT = MergeActions.of("update", "insert", None)
 
 
@@ -56,27 +52,6 @@ def content(uri: str) -> list[tuple[int | None, str]]:
 
 def named(**values: str) -> list[tuple[int | None, str]]:
     return sorted(((int(key[1:]), value) for key, value in values.items()), key=str)
-
-
-def files(uri: str, folder: str) -> list[str]:
-    return sorted(entry.path for entry in TableLocation(uri).store.list(folder, recursive=True))
-
-
-def assert_nothing_left_over(uri: str) -> None:
-    paths = set()
-    for entry in lance_spark.open(uri).versions():
-        for fragment in lance_spark.open(uri, version=entry.version).fragments:
-            paths.update(f"data/{file.path}" for file in fragment.files)
-            if fragment.deletion_file is not None:
-                paths.add(fragment.deletion_file.path(fragment.id))
-    assert set(files(uri, "data")) | set(files(uri, "_deletions")) == paths
-
-
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
 
 
 def merge(location: TableLocation, source: pa.Table, actions: MergeActions = UPSERT) -> int:

@@ -24,7 +24,8 @@ from lance_spark.table.operations import Merge, Project
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import save
 from lance_spark.table.schema_changes import drop_columns, rename_columns
-from tests.support.column_tables import KINDS, PUT, QUIET, checked, make, operation_of, rows, with_faults
+from tests.support.column_tables import KINDS, checked, make, operation_of, rows
+from tests.support.harmed_tables import PUT, QUIET, with_faults
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,18 +11,15 @@ import pytest
 import lance_spark
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, NotFoundError, RetryableConflictError
 from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.storage.faults import Fault, FaultStore, Harm
+from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.changes import restore
-from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.conflict_rules import Rivals
 from lance_spark.table.conflicts import check_conflict
-from lance_spark.table.history import History
-from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import OperationKind as K
 from lance_spark.table.operations import OtherOperation, Restore
 from lance_spark.table.operations.successor import largest_fragment_id
+from tests.support.harmed_tables import NO_WAIT, with_faults
 
-NO_WAIT = RetryPolicy(sleep=lambda seconds: None)
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
 
 
@@ -92,13 +89,6 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         lance_spark.open(uri).restore(2)
     assert len(lance_spark.open(uri).versions()) == 1
-
-
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
 
 
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.NOT_SENT, Harm.SENT_TWICE])

@@ -27,17 +27,12 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.expr.nodes import Column
-from lance_spark.storage.faults import Fault, FaultStore, Harm
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Update
-from lance_spark.table.save import CommitOptions
 from lance_spark.table.update import update_rows
-
-PUT = "put_if_absent"
-QUIET = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
+from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
 
 
 def rows(*values: int | None) -> pa.Table:
@@ -53,32 +48,6 @@ def content(uri: str) -> list[tuple[int, str]]:
         assert reference.to_table(columns=["a", "b"]).to_pylist() == mine.to_pylist()
         assert reference.count_rows() == mine.num_rows == lance_spark.open(uri).count_rows()
     return sorted((row["a"], row["b"]) for row in mine.to_pylist())
-
-
-def files(uri: str, folder: str) -> list[str]:
-    return sorted(entry.path for entry in TableLocation(uri).store.list(folder, recursive=True))
-
-
-def named_files(uri: str) -> set[str]:
-    """Data files and deletion files that some version names."""
-    paths = set()
-    for entry in lance_spark.open(uri).versions():
-        for fragment in lance_spark.open(uri, version=entry.version).fragments:
-            paths.update(f"data/{file.path}" for file in fragment.files)
-            if fragment.deletion_file is not None:
-                paths.add(fragment.deletion_file.path(fragment.id))
-    return paths
-
-
-def assert_nothing_left_over(uri: str) -> None:
-    assert set(files(uri, "data")) | set(files(uri, "_deletions")) == named_files(uri)
-
-
-def with_faults(uri: str, *faults: Fault) -> TableLocation:
-    location = TableLocation(uri)
-    location.store = FaultStore(location.store, faults)
-    location.history = History(location.store)
-    return location
 
 
 def update(location: TableLocation, values: dict[str, Any], filter: str | None = None) -> int:
