@@ -1,8 +1,12 @@
-"""Damaged files give a `LanceError` or, where the format has no checksum, rows: no other exception, no crash."""
+"""Damaged files give a `LanceError` or, where the format has no checksum, rows: no other exception, no crash.
+
+`make soak` changes many more bytes (LANCE_FLIPS).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +20,8 @@ import lance_spark
 from tests.support import arrays
 
 CASES = ("2.0", "2.1", "2.2")
+FLIPS = int(os.environ.get("LANCE_FLIPS", "100"))
+SEED = int(os.environ.get("LANCE_SEED", "7"))
 
 
 def small_table(version: str) -> pa.Table:
@@ -65,10 +71,10 @@ def test_truncated_anywhere(table: Path, tmp_path: Path, folder: str) -> None:
 @pytest.mark.parametrize("folder", ["data", "_versions", "_deletions"])
 def test_bytes_flipped_anywhere(table: Path, tmp_path: Path, folder: str) -> None:
     whole = files(table, folder)[0].read_bytes()
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(SEED)
 
     def flips() -> Iterator[bytes]:
-        for _ in range(250):
+        for _ in range(FLIPS):
             content = bytearray(whole)
             for position in rng.integers(0, len(whole), int(rng.integers(1, 4))):
                 content[position] ^= int(rng.integers(1, 256))

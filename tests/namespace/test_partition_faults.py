@@ -196,10 +196,10 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked process
 
 @forks
 @pytest.mark.parametrize("name", STEPS)
-def test_a_writer_killed_before_a_call(name: str, tmp_path: Path, rng: random.Random) -> None:
+def test_a_writer_killed_before_a_call(name: str, whole: str, tmp_path: Path, rng: random.Random) -> None:
     step = STEPS[name]
     good = str(tmp_path / "good")
-    table = make(good)
+    table = copied(whole, good)
     before = content(good)
     counted = Plan()
     with harmed(counted):
@@ -208,7 +208,7 @@ def test_a_writer_killed_before_a_call(name: str, tmp_path: Path, rng: random.Ra
     assert table.version >= 3
     for nth in sorted(rng.sample(range(1, counted.num_calls + 1), min(KILLS, counted.num_calls))):
         root = str(tmp_path / str(nth))
-        make(root)
+        copied(whole, root)
 
         def act(report: Report, root: str = root, nth: int = nth) -> None:
             with harmed(Plan(nth, run=kill_self)):

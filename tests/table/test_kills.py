@@ -41,6 +41,8 @@ pytestmark = [
 KILLS = int(os.environ.get("LANCE_KILLS", "6"))
 SEED = int(os.environ.get("LANCE_SEED", "0")) or random.randrange(1 << 32)
 MANY = 10_000
+CHANGES = ("put", "put_if_absent", "open_output", "write", "close", "delete")
+"""Operations after which a store is not what it was; the others of `OPERATIONS` only look."""
 
 
 def check_no_torn_file(store: ObjectStore) -> None:
@@ -79,7 +81,10 @@ def calls_of(step: Step, uri: str) -> list[tuple[str, int]]:
 def test_a_writer_killed_before_each_of_its_calls(step: Step, tmp_path: Path) -> None:
     whole = f"memory://kills-{uuid.uuid4().hex}"
     make_table(TableLocation(whole))
-    for number, (name, nth) in enumerate(calls_of(step, whole)):
+    calls = calls_of(step, whole)
+    for number, (name, nth) in enumerate(calls):
+        if number and calls[number - 1][0] not in CHANGES:
+            continue  # Nothing has changed since the call before.
         uri = str(tmp_path / str(number))
         copy_table(whole, uri)
         fatal = Fault(name, Harm.NONE, nth=nth, run=kill_self)
