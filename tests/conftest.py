@@ -1,10 +1,15 @@
-"""How the tests are spread over the processes of `pytest -n`."""
+"""How the tests are spread over the processes of `pytest -n`, and what all random tests have in common."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure. Where the environment variable CI is set, hypothesis takes the same examples every time.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 
 @pytest.hookimpl(optionalhook=True)
