@@ -31,6 +31,7 @@ from lance_spark.storage.local_publish import (
     remove_staged,
     write_all,
 )
+from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX, Root, folder_path, is_listed, object_path
 
 _COPIED_BYTES = 1 << 20
@@ -65,7 +66,8 @@ class LocalStore:
         return self._uri
 
     def read(self, path: str) -> pa.Buffer:
-        with self._opened(path) as (descriptor, status):
+        with READS.reading(1) as whole, self._opened(path) as (descriptor, status):
+            whole.num_bytes = status.st_size
             if status.st_size <= _COPIED_BYTES:
                 return _copy(descriptor, path, ByteRange(0, status.st_size))
             return self._mapped(path, descriptor, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
@@ -74,7 +76,8 @@ class LocalStore:
         return self.read_ranges(path, [byte_range])[0]
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        with self._opened(path) as (descriptor, status):
+        num_bytes = sum(wanted.length for wanted in byte_ranges)
+        with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
             whole = self._mapped(path, descriptor, status)
             if whole is not None:

@@ -19,6 +19,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutResult
 from lance_spark.storage.coalesce import ReadPolicy, cut, plan_stretches, require_inside, slice_ranges
 from lance_spark.storage.exclusive_create import require_exclusive_create
+from lance_spark.storage.meter import READS
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import Root, folder_path, is_listed, object_path
 
@@ -67,7 +68,10 @@ class RemoteStore(ABC):
     def read(self, path: str) -> pa.Buffer:
         key = self._key(path)
         with self._translated(path):
-            return pa.py_buffer(self._fetch(key, None))
+            with READS.reading(1) as whole:
+                data = pa.py_buffer(self._fetch(key, None))
+                whole.num_bytes = data.size
+            return data
 
     def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
         return self.read_ranges(path, [byte_range])[0]
@@ -87,7 +91,8 @@ class RemoteStore(ABC):
             reply, piece = task
             reply.accept(piece, self._read_piece(path, fetch, piece))
 
-        overlapped(read, pieces, self.policy.num_threads)
+        with READS.reading(len(pieces), sum(piece.length for _, piece in pieces)):
+            overlapped(read, pieces, self.policy.num_threads)
         return slice_ranges(byte_ranges, stretches, [reply.buffer for reply in replies])
 
     def size(self, path: str) -> int:
