@@ -21,3 +21,9 @@ def test_scans_count_what_they_read(spark: SparkSession, uri: str) -> None:
     assert metrics(frame, names) == dict(zip(names, (2, 2, 2, 40), strict=True))
     assert metrics(frame, ["batches_read"])["batches_read"] >= 2
     assert metrics(frame, ["bytes_planned"])["bytes_planned"] > 0
+    # A request for the end of each file and one for its pages, or one for both.
+    told = metrics(frame, ["requests", "bytes_read", "fetch_time", "decode_time"])
+    assert 2 <= told["requests"] <= 12
+    assert told["bytes_read"] > 40
+    assert told["decode_time"] > 0
+    assert told["fetch_time"] >= 0

@@ -17,6 +17,7 @@ from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
+from lance_spark.spark.bridge.task_metrics import MeteredTask
 from lance_spark.spark.bridge.tasks import ReadTask, command, slices_to_bytes
 from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
@@ -220,7 +221,8 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         tuple(Key(key.transform, key.type) for key in planned.keys),
         planned.key_values,
     )
-    return Reply(summary, (command(*planned.command), *planned.work))
+    function, returns = planned.command
+    return Reply(summary, (command(MeteredTask(function), returns), *planned.work))
 
 
 def filterable_of(handle: TableHandle) -> pa.Schema:
@@ -328,8 +330,8 @@ class _Planner:
         if self._top_n is not None:
             keys = _sort_keys(self._top_n, self._manifest)
             assert keys is not None, "the scan took this order before"
-            return command(TopNTask(self._scan, keys, self._top_n.limit, target), self._columns)
-        return command(ReadTask(self._scan, target, self._limit), self._columns)
+            return command(MeteredTask(TopNTask(self._scan, keys, self._top_n.limit, target)), self._columns)
+        return command(MeteredTask(ReadTask(self._scan, target, self._limit)), self._columns)
 
     def summary(self) -> ScanPlan:
         """What the planner is told."""

@@ -134,9 +134,10 @@ def commit(request: CommitRequest, call: Call) -> Written:
     job: WriteJob | PartitionedWriteJob = pickle.loads(call.attachments[0])
     if isinstance(job, PartitionedWriteJob):
         commit_partitioned(job, call.attachments[1:])
-    else:
-        commit_job(call.attachments)
-    return written
+        return written
+    made = commit_job(call.attachments)
+    others = 0 if made is None else made.version - (job.base_version or 0) - 1
+    return Written({**written.metrics, "commits_of_others": others})
 
 
 @operation("write.metrics")

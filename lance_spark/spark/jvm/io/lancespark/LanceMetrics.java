@@ -3,7 +3,9 @@ package io.lancespark;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.stream.LongStream;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -14,12 +16,23 @@ public final class LanceMetrics {
 
   static CustomMetric[] ofScans() {
     return new CustomMetric[] {
-      new FragmentsRead(), new FragmentsPruned(), new FilesRead(), new BytesPlanned(), new RowsRead(), new BatchesRead()
+      new PartitionsRead(),
+      new PartitionsPruned(),
+      new FragmentsRead(),
+      new FragmentsPruned(),
+      new FilesRead(),
+      new BytesPlanned(),
+      new RowsRead(),
+      new BatchesRead(),
+      new Requests(),
+      new BytesRead(),
+      new FetchTime(),
+      new DecodeTime()
     };
   }
 
   static CustomMetric[] ofWrites() {
-    return new CustomMetric[] {new RowsWritten(), new FilesWritten(), new BytesWritten()};
+    return new CustomMetric[] {new RowsWritten(), new FilesWritten(), new BytesWritten(), new CommitsOfOthers()};
   }
 
   /** Values that Python tells on the driver, by the names of the metrics. */
@@ -51,6 +64,32 @@ public final class LanceMetrics {
     @Override
     public String description() {
       return description;
+    }
+  }
+
+  /** Milliseconds, shown as seconds. */
+  private abstract static class Time extends Sum {
+    Time(String name, String description) {
+      super(name, description);
+    }
+
+    @Override
+    public String aggregateTaskMetrics(long[] values) {
+      return String.format(Locale.ROOT, "%.1f s", LongStream.of(values).sum() / 1000.0);
+    }
+  }
+
+  /** Partitions of a partitioned table that tasks read. */
+  public static final class PartitionsRead extends Sum {
+    public PartitionsRead() {
+      super("partitions_read", "partitions read");
+    }
+  }
+
+  /** Partitions of a partitioned table that the plan left out. */
+  public static final class PartitionsPruned extends Sum {
+    public PartitionsPruned() {
+      super("partitions_pruned", "partitions pruned");
     }
   }
 
@@ -93,6 +132,41 @@ public final class LanceMetrics {
   public static final class BatchesRead extends Sum {
     public BatchesRead() {
       super("batches_read", "batches read");
+    }
+  }
+
+  /** Reads that stores were asked for, near ranges together. */
+  public static final class Requests extends Sum {
+    public Requests() {
+      super("requests", "requests to the store");
+    }
+  }
+
+  /** Bytes that stores were asked for. */
+  public static final class BytesRead extends Sum {
+    public BytesRead() {
+      super("bytes_read", "bytes read");
+    }
+  }
+
+  /** Time that tasks waited for stores. */
+  public static final class FetchTime extends Time {
+    public FetchTime() {
+      super("fetch_time", "time waiting for the store");
+    }
+  }
+
+  /** Time that tasks spent on pages, filters and types. */
+  public static final class DecodeTime extends Time {
+    public DecodeTime() {
+      super("decode_time", "time decoding and filtering");
+    }
+  }
+
+  /** Versions of other writers that a commit came to stand upon. */
+  public static final class CommitsOfOthers extends Sum {
+    public CommitsOfOthers() {
+      super("commits_of_others", "commits of others meanwhile");
     }
   }
 

@@ -1,7 +1,10 @@
 package io.lancespark;
 
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -33,17 +36,20 @@ final class LanceReaderFactory implements PartitionReaderFactory {
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
     byte[] work = ((LanceWork) partition).work();
     List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {work}));
-    return new Reader(runner.run(rows.iterator()));
+    Map<String, Long> told = new HashMap<>();
+    return new Reader(runner.run(rows.iterator(), told), told);
   }
 
   private static final class Reader implements PartitionReader<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
+    private final Map<String, Long> told;
     private ColumnarBatch current;
     private long rowsRead;
     private long batchesRead;
 
-    Reader(Iterator<ColumnarBatch> batches) {
+    Reader(Iterator<ColumnarBatch> batches, Map<String, Long> told) {
       this.batches = batches;
+      this.told = told;
     }
 
     @Override
@@ -64,9 +70,11 @@ final class LanceReaderFactory implements PartitionReaderFactory {
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return new CustomTaskMetric[] {
-        new LanceMetrics.Value("rows_read", rowsRead), new LanceMetrics.Value("batches_read", batchesRead)
-      };
+      List<CustomTaskMetric> values = new ArrayList<>();
+      values.add(new LanceMetrics.Value("rows_read", rowsRead));
+      values.add(new LanceMetrics.Value("batches_read", batchesRead));
+      told.forEach((name, value) -> values.add(new LanceMetrics.Value(name, value)));
+      return values.toArray(new CustomTaskMetric[0]);
     }
 
     @Override

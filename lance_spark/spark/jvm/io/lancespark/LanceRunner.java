@@ -1,6 +1,8 @@
 package io.lancespark;
 
+import java.io.IOException;
 import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -8,6 +10,8 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import net.razorvine.pickle.PickleException;
+import net.razorvine.pickle.Unpickler;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
@@ -33,6 +37,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.CollectionAccumulator;
 import scala.Option;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -86,13 +91,27 @@ final class LanceRunner implements Serializable {
 
   /** The batches that the function makes of {@code rows}, each valid until the next is asked for. */
   Iterator<ColumnarBatch> run(Iterator<InternalRow> rows) {
+    return run(rows, new HashMap<>());
+  }
+
+  /** The same; {@code told} gets the numbers that the function tells when it has come to its end. */
+  Iterator<ColumnarBatch> run(Iterator<InternalRow> rows, Map<String, Long> told) {
+    SimplePythonFunction telling =
+        new SimplePythonFunction(
+            function.command(),
+            function.envVars(),
+            function.pythonIncludes(),
+            function.pythonExec(),
+            function.pythonVer(),
+            function.broadcastVars(),
+            new Told(told));
     TaskContext task = TaskContext.get();
     ArrowPythonRunner runner =
         new ArrowPythonRunner(
             PythonUtils.toSeq(
                 List.of(
                     new Tuple2<>(
-                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(function))), (Object) 0L))),
+                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(telling))), (Object) 0L))),
             MAP_ARROW_ITER,
             new int[][] {{0}},
             input,
@@ -145,6 +164,33 @@ final class LanceRunner implements Serializable {
     thread.setDaemon(true);
     thread.start();
     return thread;
+  }
+
+  /** What accumulators of a worker hold, one pickled (id, JSON object of numbers) each. It never leaves its task. */
+  private static final class Told extends CollectionAccumulator<byte[]> {
+    private static final long serialVersionUID = 1L;
+    private static final long TOLD_ID = -1;
+    private final transient Map<String, Long> numbers;
+
+    Told(Map<String, Long> numbers) {
+      this.numbers = numbers;
+    }
+
+    @Override
+    public void add(byte[] update) {
+      try {
+        Object[] pair = (Object[]) new Unpickler().loads(update);
+        if (pair[0] instanceof Number id && id.longValue() == TOLD_ID) {
+          Json.parse(((String) pair[1]).getBytes(StandardCharsets.UTF_8))
+              .properties()
+              .forEach(entry -> numbers.put(entry.getKey(), entry.getValue().asLong()));
+        }
+      } catch (PickleException notOurs) {
+        // A profiler's, whose results only Python reads.
+      } catch (IOException error) {
+        throw LanceException.sneaky(error);
+      }
+    }
   }
 
   /** A row that is none of Spark's own and tells its size. */
