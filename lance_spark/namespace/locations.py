@@ -24,6 +24,9 @@ import re
 import secrets
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.storage.paths import below, object_path, parse_root
 
@@ -32,6 +35,8 @@ LISTED_SUFFIX = ".lance"
 
 _MAX_NAME_BYTES = 200
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_PLAIN_DIRECTORY = r"\A[A-Za-z0-9_$-][A-Za-z0-9_.$-]*\z"
+"""One directory in the root, in characters that have no meaning; whatever else may be good too."""
 _LOCAL_URI = re.compile(r"file:/(?!/)", re.IGNORECASE)
 """How Hadoop's paths, and so Spark, write local URIs."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.$-]")
@@ -61,6 +66,15 @@ def checked_location(location: str | None) -> str:
     if overlaps(location, CATALOG_DIRECTORY):
         raise CorruptFileError(f"location {location!r} of a table lies in the catalog", path=CATALOG_DIRECTORY)
     return location
+
+
+def check_locations(locations: pa.Array | pa.ChunkedArray) -> None:
+    """Passes if `checked_location` does for all of them; raises as that does."""
+    plain = pc.fill_null(pc.match_substring_regex(locations, _PLAIN_DIRECTORY), False)
+    for location in locations.filter(pc.invert(plain)).to_pylist():
+        checked_location(location)
+    if pc.any(pc.equal(locations, CATALOG_DIRECTORY), min_count=0).as_py():
+        checked_location(CATALOG_DIRECTORY)
 
 
 def given_location(root: str, location: str) -> str:

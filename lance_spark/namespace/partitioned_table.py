@@ -139,6 +139,17 @@ class PartitionedTable:
         """All partitions by their values."""
         return PartitionIndex(self.rows, self.specs)
 
+    @cached_property
+    def num_partitions(self) -> int:
+        """How many partitions there are."""
+        if "rows" in self.__dict__:
+            return len(self.index)
+        mine = any_of([starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}") for spec in self.specs.specs])
+        assert mine is not None  # There is a spec.
+        is_table = Comparison(ComparisonOp.EQ, Column((OBJECT_TYPE,)), literal(TABLE))
+        found = self.catalog_version.rows(And((is_table, mine)), [OBJECT_TYPE])
+        return int(found.num_rows)
+
     def newest(self) -> PartitionedTable:
         """The table as it is now."""
         return PartitionedTable(self.root, self.storage_options, self.catalog, self.catalog.load())
@@ -261,6 +272,24 @@ class PartitionedTable:
         """The number of rows; without a filter from metadata alone, if that has the numbers."""
         opened = self.open_all(self.partitions(filter))
         return sum(sum(self.plan(item, [], filter).counts(item.manifest.fragments)) for item in opened)
+
+
+class PlannedTable(PartitionedTable):
+    """A version with the columns and specs that it is to get; rows are written by them before they are there."""
+
+    def __init__(self, base: PartitionedTable, specs: PartitionSpecs) -> None:
+        super().__init__(base.root, base.storage_options, base.catalog, base.catalog_version)
+        self.base = base
+        self.specs = specs
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows of `__manifest`, with the columns of all specs."""
+        rows = self.catalog_version.rows()
+        for column in self.specs.partition_columns():
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        return rows
 
 
 def open_partitioned(
