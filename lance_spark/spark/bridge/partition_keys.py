@@ -29,7 +29,12 @@ from lance_spark.namespace.transforms.truncate import Truncate
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.types import is_lossless, to_spark_schema
 
-_PERIODS = ("years", "months", "days", "hours")
+PERIODS = ("years", "months", "days", "hours")
+"""Names of the keys that stand for a hierarchy of time, the longest period first."""
+
+IDENTITY, BUCKET = "identity", "bucket"
+
+_TRUNCATE = "truncate_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class SparkTransform:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column of the keys of partitions.
+    """One column of the keys that partitions of a spec have.
 
     Attributes:
         transform: what Spark computes it by.
@@ -59,17 +64,17 @@ class KeyColumn:
 
     transform: SparkTransform
     type: DataType
-    fields: tuple[PartitionField, ...]
+    fields: tuple[PartitionField, ...] = ()
 
-    def values(self, partitions: Sequence[Partition]) -> list[str | None]:
-        """The value of each partition as text that the JVM reads back; None for NULL."""
+    def values(self, partitions: Sequence[Partition]) -> pa.Array:
+        """The value of each partition."""
         columns = [
             pa.concat_arrays([partition.values.column(field.column_name) for partition in partitions])
             for field in self.fields
         ]
-        if isinstance(self.fields[0].transform, DatePart) and self.transform.name in _PERIODS:
-            return texts(ordinals(columns))
-        return texts(columns[0])
+        if isinstance(self.fields[0].transform, DatePart) and self.transform.name in PERIODS:
+            return ordinals(columns)
+        return columns[0]
 
 
 def key_columns(spec: PartitionSpec, schema: LanceSchema) -> list[KeyColumn]:
@@ -85,7 +90,7 @@ def key_columns(spec: PartitionSpec, schema: LanceSchema) -> list[KeyColumn]:
             hierarchy = [field]
             while pending and _continues(hierarchy, pending[0]):
                 hierarchy.append(pending.pop(0))
-            name = _PERIODS[len(hierarchy) - 1]
+            name = PERIODS[len(hierarchy) - 1]
             found.append(KeyColumn(SparkTransform(name, (path,)), IntegerType(), tuple(hierarchy)))
         else:
             transform = _key_transform(field, path, schema)
@@ -107,11 +112,11 @@ def _key_transform(field: PartitionField, path: tuple[str, ...], schema: LanceSc
     if pt.is_floating(field.result_type) or not is_lossless(field.result_type):
         return None
     if isinstance(field.transform, Identity):
-        return SparkTransform("identity", (path,))
+        return SparkTransform(IDENTITY, (path,))
     if isinstance(field.transform, Bucket) and field.source_types(schema) != [pa.uint64()]:
-        return SparkTransform("bucket", (path,), field.transform.num_buckets)
+        return SparkTransform(BUCKET, (path,), field.transform.num_buckets)
     if isinstance(field.transform, Truncate):
-        return SparkTransform(f"truncate_{field.transform.width}", (path,))
+        return SparkTransform(f"{_TRUNCATE}{field.transform.width}", (path,))
     if isinstance(field.transform, DatePart):
         return SparkTransform(field.transform.name, (path,))
     return None
@@ -140,18 +145,9 @@ def write_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTran
     return found + [item for item in shown_transforms(spec, schema) if item.name == MultiBucket.name]
 
 
-def common_keys(specs: Sequence[PartitionSpec], schema: LanceSchema, columns: Sequence[str]) -> list[KeyColumn]:
-    """The keys that partitions of all of `specs` have, of columns that a scan returns."""
-    if not specs:
-        return []
-    first, *others = [key_columns(spec, schema) for spec in specs]
-    shared = [{column.transform for column in keys} for keys in others]
-    return [
-        column
-        for column in first
-        if all(column.transform in keys for keys in shared)
-        and all(path[0] in columns for path in column.transform.columns)
-    ]
+def truncate_width(transform: SparkTransform) -> int | None:
+    """The width in the name of a truncation, None if it is none."""
+    return int(transform.name.removeprefix(_TRUNCATE)) if transform.name.startswith(_TRUNCATE) else None
 
 
 def texts(values: pa.Array) -> list[str | None]:

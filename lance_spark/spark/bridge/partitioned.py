@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,10 +14,13 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.sql import parse
 from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.bridge.common_keys import CommonKey, common_keys
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
-from lance_spark.spark.bridge.partition_keys import KeyColumn, common_keys, texts
+from lance_spark.spark.bridge.partition_keys import texts
 from lance_spark.spark.bridge.registry import Call, operation
+from lance_spark.spark.bridge.runtime_filters import filter_columns, runtime_filter, source_columns
+from lance_spark.spark.bridge.tasks import narrowed
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import FragmentSlice, plan_partitions, projected_bytes, sized
 from lance_spark.spark.projection import narrow
@@ -49,6 +52,7 @@ class PartitionWork:
         base_paths: of its table.
         stable_row_ids: whether that has them.
         slices: what to read.
+        runtime_filter: what rows have to match besides the filter of all tasks.
     """
 
     uri: str
@@ -56,6 +60,7 @@ class PartitionWork:
     base_paths: tuple[BasePath, ...]
     stable_row_ids: bool
     slices: tuple[FragmentSlice, ...]
+    runtime_filter: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class PartitionedReadTask:
         for part in work:
             bases = Bases(open_store(part.uri, self.storage_options), part.base_paths, self.storage_options)
             scan = replace(self.scan, bases=bases, stable_row_ids=part.stable_row_ids)
+            scan = narrowed(scan, part.runtime_filter)
             for piece in part.slices:
                 fragment = DataFragment.from_bytes(piece.fragment)
                 for batch in scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
@@ -119,14 +125,18 @@ class PartitionedPlan:
         keys: the columns of the keys of `work`; none if Spark is told of no partitioning.
         key_values: for each of `work` the values of `keys`.
         command: the function of the tasks and what it returns.
+        metrics: for Spark's UI.
+        runtime_columns: columns whose values choose partitions while the query runs.
         work: what each task does.
     """
 
     description: str
     num_rows: int | None
     size_bytes: int | None
-    keys: tuple[KeyColumn, ...]
+    keys: tuple[CommonKey, ...]
     key_values: tuple[tuple[str | None, ...], ...]
+    metrics: Mapping[str, int]
+    runtime_columns: tuple[str, ...]
     command: tuple[PartitionedReadTask, StructType]
     work: tuple[bytes, ...] = field(repr=False)
 
@@ -150,6 +160,8 @@ class PartitionedPlanner:
     Args:
         predicates: filters that the scan has taken.
         limit: how many rows are enough.
+        runtime_predicates: filters that came while the query runs. They leave out partitions and rows, and change
+            nothing else of what Spark was told before: keys and the tasks of a partition stay.
     """
 
     def __init__(
@@ -160,6 +172,7 @@ class PartitionedPlanner:
         predicates: Sequence[SparkExpression],
         limit: int | None,
         time_zone: str,
+        runtime_predicates: Sequence[SparkExpression] = (),
     ) -> None:
         self._table = table
         self._options = options
@@ -167,9 +180,13 @@ class PartitionedPlanner:
         self._limit = limit
         self._filter = self._conjunction(predicates, time_zone)
         self._partitions = table.partitions(self._filter, time_zone=time_zone)
+        specs = {partition.spec.id: partition.spec for partition in self._partitions}
+        self._runtime_filter = runtime_filter(runtime_predicates, filterable(table))
+        if self._runtime_filter is not None:
+            kept = {item.object_id for item in table.partitions(self._runtime_filter, time_zone=time_zone)}
+            self._partitions = [item for item in self._partitions if item.object_id in kept]
         self._opened = table.open_all(self._partitions)
         self._scan = self._make_scan(time_zone)
-        specs = {partition.spec.id: partition.spec for partition in self._partitions}
         self._keys = common_keys(list(specs.values()), table.lance_schema, columns.fieldNames())
         self._reason = SEVERAL_SPECS if len(specs) > 1 else NO_KEYS
 
@@ -194,6 +211,7 @@ class PartitionedPlanner:
             columns=[],
             filter=self._filter,
             batch_rows=self._options.batch_size,
+            window_bytes=self._options.max_batch_bytes,
             time_zone=time_zone,
         )
         projection = narrow(schema, self._columns, [*SYSTEM_FIELDS, PARTITION_COLUMN])
@@ -221,8 +239,27 @@ class PartitionedPlanner:
             keys=tuple(self._keys),
             key_values=tuple(tuple(column[number] for column in columns) for number in owners),
             command=(self._task(), self._columns),
+            metrics=self._metrics(size),
+            runtime_columns=self._runtime_columns(),
             work=tuple(work),
         )
+
+    def _runtime_columns(self) -> tuple[str, ...]:
+        if self._limit is not None:
+            return ()
+        specs = {partition.spec.id: partition.spec for partition in self._partitions}
+        candidates = source_columns(specs.values(), self._table.lance_schema)
+        return filter_columns(candidates, filterable(self._table), self._columns.fieldNames())
+
+    def _metrics(self, size: int | None) -> dict[str, int]:
+        fragments = [fragment for opened in self._opened for fragment in opened.manifest.fragments]
+        return {
+            "partitions_read": len(self._partitions),
+            "partitions_pruned": self._table.num_partitions - len(self._partitions),
+            "fragments_read": len(fragments),
+            "files_read": sum(len(fragment.files) for fragment in fragments),
+            "bytes_planned": size or 0,
+        }
 
     def _slices(self, opened: PartitionVersion) -> list[tuple[FragmentSlice, ...]]:
         scan = replace(self._scan, bases=opened.table.bases(opened.manifest))
@@ -236,6 +273,7 @@ class PartitionedPlanner:
             opened.manifest.base_paths,
             opened.manifest.has_stable_row_ids,
             slices,
+            self._runtime_filter,
         )
 
     def _task(self) -> PartitionedReadTask:
@@ -260,7 +298,7 @@ class PartitionedPlanner:
             f"columns=[{', '.join(self._columns.fieldNames())}]",
             f"filters=[{'' if self._filter is None else self._filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
-            f"partitions={len(self._partitions)}/{len(self._table.partitions())}",
+            f"partitions={len(self._partitions)}/{self._table.num_partitions}",
             f"fragments={sum(len(opened.manifest.fragments) for opened in self._opened)}",
             f"bytes={'unknown' if size is None else size}",
             f"partitioning=[{keys}]" if self._keys else f"partitioning=none ({self._reason})",

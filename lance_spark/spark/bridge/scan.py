@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
-from lance_spark.expr.nodes import conjunction
+from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge import partitioned
@@ -17,8 +17,9 @@ from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
+from lance_spark.spark.bridge.runtime_filters import MAX_VALUES, filter_columns, runtime_filter
 from lance_spark.spark.bridge.task_metrics import MeteredTask
-from lance_spark.spark.bridge.tasks import ReadTask, command, slices_to_bytes
+from lance_spark.spark.bridge.tasks import ReadTask, ReadWork, command, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
 from lance_spark.spark.partitions import (
@@ -47,6 +48,9 @@ _SMALLEST_TASK_BYTES = 4 << 20
 
 _BYTES_PER_ROW = 8
 """Counted for a row of which no column is read."""
+
+_PRUNED_BY = (ROW_ADDRESS, FRAGMENT_ID)
+"""The columns whose values tell the fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What Spark's planner is told; the tasks are in the attachments."""
+    """What Spark's planner is told; the tasks are in the attachments.
+
+    Attributes:
+        runtime_columns: filters of these pay even while the query runs already.
+        max_runtime_values: unless they have more values.
+    """
 
     description: str
     num_rows: int | None
@@ -144,6 +153,8 @@ class ScanPlan:
     keys: tuple[Key, ...] = ()
     key_values: tuple[tuple[str | None, ...], ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
+    runtime_columns: tuple[str, ...] = ()
+    max_runtime_values: int = MAX_VALUES
 
 
 @operation("scan.push")
@@ -166,7 +177,8 @@ def take_offset(request: ScanRequest, _call: Call) -> Taken:
 @operation("scan.top_n")
 def take_top_n(request: ScanRequest, _call: Call) -> Taken:
     """Whether the tasks return the first rows in the order of `request.top_n` alone."""
-    if request.top_n is None or request.limit is not None or request.read_options().limit is not None:
+    options = request.read_options()
+    if request.top_n is None or request.limit is not None or options.limit is not None or not options.push_down_top_n:
         return Taken(False)
     return Taken(_sort_keys(request.top_n, request.handle.open()[1]) is not None)
 
@@ -200,7 +212,7 @@ def plan(request: ScanRequest, call: Call) -> Reply:
     if request.handle.partitioned:
         return _partitioned_plan(request, call)
     planner = _Planner(request, call)
-    work = [slices_to_bytes(part.slices) for part in planner.partitions()]
+    work = [ReadWork(part.slices, planner.runtime_filter).to_bytes() for part in planner.partitions()]
     return Reply(planner.summary(), (planner.command(), *work))
 
 
@@ -211,7 +223,7 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
     table = request.handle.open_partitioned()
     limit = min(limits, default=None)
     planner = partitioned.PartitionedPlanner(
-        table, options, request.columns, request.predicates, limit, call.session.time_zone
+        table, options, request.columns, request.predicates, limit, call.session.time_zone, request.runtime_predicates
     )
     planned = planner.plan()
     summary = ScanPlan(
@@ -220,6 +232,8 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         planned.size_bytes,
         tuple(Key(key.transform, key.type) for key in planned.keys),
         planned.key_values,
+        planned.metrics,
+        planned.runtime_columns,
     )
     function, returns = planned.command
     return Reply(summary, (command(MeteredTask(function), returns), *planned.work))
@@ -242,8 +256,10 @@ class _Planner:
         self._limit = min(limits) if limits else None
         self._top_n = request.top_n
         self._parallelism = call.session.parallelism
+        self.runtime_filter = runtime_filter(request.runtime_predicates, filterable(self._manifest))
         self._scan = self._make_scan(request, call.session.time_zone)
         self._skip = request.offset or 0
+        self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip
         self._fragments = self._chosen()
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
@@ -254,8 +270,6 @@ class _Planner:
             term = to_filter(predicate, names)
             assert term is not None, "the scan took this filter before"
             terms.append(term)
-        late = [to_filter(predicate, names) for predicate in request.runtime_predicates]
-        terms += [term for term in late if term is not None]
         scan = Scan.of(
             schema,
             self._location.bases(self._manifest),
@@ -263,6 +277,7 @@ class _Planner:
             filter=conjunction(tuple(terms)),
             stable_row_ids=self._manifest.has_stable_row_ids,
             batch_rows=self._options.batch_size,
+            window_bytes=self._options.max_batch_bytes,
             time_zone=time_zone,
         )
         projection = narrow(schema, self._columns, SYSTEM_FIELDS)
@@ -273,8 +288,9 @@ class _Planner:
         fragments = self._manifest.fragments
         if self._skip:
             return self._after_offset()
-        if self._scan.filter is not None:
-            return [fragment for fragment in fragments if self._may_match(fragment)]
+        condition = narrowed(self._scan, self.runtime_filter).filter
+        if condition is not None:
+            return [fragment for fragment in fragments if self._may_match(fragment, condition)]
         if self._limit is None:
             return list(fragments)
         chosen: list[DataFragment] = []
@@ -286,14 +302,13 @@ class _Planner:
             left -= rows or 0
         return chosen
 
-    def _may_match(self, fragment: DataFragment) -> bool:
-        """Whether the filter can be true in a fragment, by what its place tells."""
-        assert self._scan.filter is not None
+    def _may_match(self, fragment: DataFragment, condition: Expr) -> bool:
+        """Whether a filter can be true in a fragment, by what its place tells."""
         hidden = self._scan.schema.names()
         places: dict[tuple[str, ...], ColumnStatistics] = {
             (name,): statistics for name, statistics in _place_statistics(fragment).items() if name not in hidden
         }
-        return may_match(self._scan.filter, places, time_zone=self._scan.time_zone)
+        return may_match(condition, places, time_zone=self._scan.time_zone)
 
     def _after_offset(self) -> list[DataFragment]:
         """The fragments after the first rows; `_skip` becomes the rows to leave out in the first of them."""
@@ -353,7 +368,13 @@ class _Planner:
                 "files_read": sum(len(fragment.files) for fragment in self._fragments),
                 "bytes_planned": size or 0,
             },
+            runtime_columns=self._runtime_columns(),
         )
+
+    def _runtime_columns(self) -> tuple[str, ...]:
+        if not self._takes_all_rows:
+            return ()
+        return filter_columns(_PRUNED_BY, filterable(self._manifest), self._columns.fieldNames())
 
     def _description(self, size: int | None) -> str:
         files = sum(len(fragment.files) for fragment in self._fragments)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructType
 
+from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.types import to_spark_batch
 from lance_spark.spark.warm_worker import keep_imports
@@ -21,6 +22,35 @@ from lance_spark.table.fragment import DataFragment
 from lance_spark.table.scan import Scan
 
 MESSAGE_TYPE = StructType().add("message", BinaryType())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWork:
+    """What one read task does.
+
+    Attributes:
+        slices: what to read.
+        runtime_filter: what rows have to match besides the filter of all tasks.
+    """
+
+    slices: tuple[FragmentSlice, ...]
+    runtime_filter: Expr | None = None
+
+    def to_bytes(self) -> bytes:
+        """The work as a row carries it to a task."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def of_rows(batches: Iterable[pa.RecordBatch]) -> list[ReadWork]:
+        """All of the input at once: a worker that leaves some of it unread cannot be used again."""
+        # Pickled by the driver of this very query; it never was in a file or with a user.
+        return [pickle.loads(row.as_py()) for batch in batches for row in batch.column(0)]
+
+
+def narrowed(scan: Scan, more: Expr | None) -> Scan:
+    """`scan` of those rows only that match `more` too."""
+    terms = tuple(term for term in (scan.filter, more) if term is not None)
+    return scan if more is None else replace(scan, filter=conjunction(terms))
 
 
 @dataclass(frozen=True)
@@ -39,15 +69,19 @@ class ReadTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left = self.limit
-        for piece in _work(batches):
-            fragment = DataFragment.from_bytes(piece.fragment)
-            for batch in self.scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
+        for work in ReadWork.of_rows(batches):
+            for batch in self._read(work):
                 if left is not None:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows
                 yield to_spark_batch(batch, self.target)
                 if left == 0:
                     return
+
+    def _read(self, work: ReadWork) -> Iterator[pa.RecordBatch]:
+        scan = narrowed(self.scan, work.runtime_filter)
+        for piece in work.slices:
+            yield from scan.read_fragment(DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop)
 
 
 @dataclass(frozen=True)
@@ -95,14 +129,3 @@ class _InWarmWorker:
 def command(function: TaskFunction, returns: StructType) -> bytes:
     """`function` as Spark's Python workers read it."""
     return pickle.dumps((_InWarmWorker(function), returns))
-
-
-def slices_to_bytes(slices: tuple[FragmentSlice, ...]) -> bytes:
-    """The work of one read task."""
-    return pickle.dumps(slices)
-
-
-def _work(batches: Iterable[pa.RecordBatch]) -> list[FragmentSlice]:
-    """All of the input at once: a worker that leaves some of it unread cannot be used again."""
-    # Pickled by the driver of this very query; it never was in a file or with a user.
-    return [piece for batch in batches for work in batch.column(0) for piece in pickle.loads(work.as_py())]

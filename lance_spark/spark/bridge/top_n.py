@@ -9,7 +9,6 @@ key becomes up to three columns: whether it is null, whether it is NaN, and the 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import column_values, resolve_names
 from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.bridge.tasks import ReadWork
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.types import is_lossless, to_spark_batch
 from lance_spark.table.fragment import DataFragment
@@ -113,8 +113,7 @@ class TopNTask:
     target: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Pickled by the driver of this very query.
-        slices = [piece for batch in batches for work in batch.column(0) for piece in pickle.loads(work.as_py())]
+        slices = [piece for work in ReadWork.of_rows(batches) for piece in work.slices]
         fragments = {fragment.id: fragment for fragment in (DataFragment.from_bytes(item.fragment) for item in slices)}
         owners, offsets = split_addresses(self._best(slices))
         for fragment_id in np.unique(owners).tolist():

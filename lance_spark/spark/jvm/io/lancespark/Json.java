@@ -158,6 +158,11 @@ final class Json {
     return transforms;
   }
 
+  /** A column at the top, whatever is in its name. */
+  static NamedReference column(String name) {
+    return Expressions.column(quoted(name));
+  }
+
   private static String quoted(String part) {
     return "`" + part.replace("`", "``") + "`";
   }

@@ -2,30 +2,36 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.List;
+import java.util.Arrays;
 import java.util.OptionalLong;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
 import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
 import org.apache.spark.sql.types.StructType;
 
-/** One scan of one query: what to read, planned by Python when Spark first asks. */
-final class LanceScan implements Batch, SupportsReportStatistics, SupportsReportPartitioning {
+/**
+ * One scan of one query: what to read, planned by Python when Spark first asks.
+ *
+ * <p>Filters that come while the query runs make another plan, for the one batch that Spark then asks for. Spark may
+ * have this scan in several places of a plan, or in copies of it, with different such filters, at the same time.
+ */
+final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   private final ObjectNode request;
   private final StructType columns;
+  private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
   private LancePy.Reply plan;
+  private volatile LancePy.Reply newest;
 
   LanceScan(ObjectNode request, StructType columns) {
     this.request = request;
@@ -37,6 +43,7 @@ final class LanceScan implements Batch, SupportsReportStatistics, SupportsReport
   private synchronized LancePy.Reply plan() {
     if (plan == null) {
       plan = LancePy.call("scan.plan", request);
+      newest = plan;
     }
     return plan;
   }
@@ -53,36 +60,37 @@ final class LanceScan implements Batch, SupportsReportStatistics, SupportsReport
 
   @Override
   public Batch toBatch() {
-    return this;
+    LancePy.Reply chosen = filtered.get();
+    filtered.remove();
+    return new LanceBatch(chosen == null ? plan() : chosen, request);
+  }
+
+  @Override
+  public NamedReference[] filterAttributes() {
+    JsonNode names = plan().body().path("runtime_columns");
+    NamedReference[] references = new NamedReference[names.size()];
+    for (int index = 0; index < references.length; index++) {
+      references[index] = Json.column(names.get(index).asText());
+    }
+    return references;
+  }
+
+  @Override
+  public void filter(Predicate[] predicates) {
+    int most = plan().body().get("max_runtime_values").asInt();
+    Predicate[] taken =
+        Arrays.stream(predicates).filter(item -> item.children().length <= most + 1).toArray(Predicate[]::new);
+    if (taken.length > 0) {
+      ObjectNode asked = request.deepCopy();
+      asked.set("runtime_predicates", Json.expressions(taken));
+      newest = LancePy.call("scan.plan", asked);
+      filtered.set(newest);
+    }
   }
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     return ColumnarSupportMode.SUPPORTED;
-  }
-
-  @Override
-  public InputPartition[] planInputPartitions() {
-    List<byte[]> attachments = plan().attachments();
-    List<byte[]> work = attachments.subList(1, attachments.size());
-    JsonNode keys = plan().body().path("keys");
-    if (keys.isEmpty()) {
-      return work.stream().map(LanceInputPartition::new).toArray(InputPartition[]::new);
-    }
-    JsonNode values = plan().body().get("key_values");
-    InputPartition[] partitions = new InputPartition[work.size()];
-    for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new LanceKeyedPartition(work.get(index), key(keys, values.get(index)));
-    }
-    return partitions;
-  }
-
-  private static InternalRow key(JsonNode keys, JsonNode texts) {
-    Object[] values = new Object[keys.size()];
-    for (int index = 0; index < values.length; index++) {
-      values[index] = Json.value(texts.get(index), Json.type(keys.get(index).get("type")));
-    }
-    return new GenericInternalRow(values);
   }
 
   /** By which keys the tasks' rows are apart, for joins and aggregations without a shuffle. */
@@ -101,18 +109,14 @@ final class LanceScan implements Batch, SupportsReportStatistics, SupportsReport
   }
 
   @Override
-  public PartitionReaderFactory createReaderFactory() {
-    return new LanceReaderFactory(new LanceRunner(plan().attachments().get(0), LanceInputPartition.SCHEMA));
-  }
-
-  @Override
   public CustomMetric[] supportedCustomMetrics() {
     return LanceMetrics.ofScans();
   }
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
-    return LanceMetrics.values(plan().body().path("metrics"));
+    plan();
+    return LanceMetrics.values(newest.body().path("metrics"));
   }
 
   @Override

@@ -1,0 +1,173 @@
+"""Filters that come while a query runs: fewer partitions and fragments are read, and the rows stay the same.
+
+Spark makes them where it filters the other side itself, so the conditions here are none that a scan takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType
+
+from lance_spark.namespace.partition_evolution import set_partitioning
+from lance_spark.namespace.partition_save import PartitionBy, create_partitioned, save_rows
+from lance_spark.namespace.partitioned_table import open_partitioned
+from lance_spark.namespace.transforms.bucket import Bucket
+from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.spark.bridge import runtime_filters
+from lance_spark.spark.bridge.expressions import SparkExpression
+from tests.connector.conftest import plan
+
+PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("a b", pa.string()), pa.field("x", pa.float64())])
+NAME = PartitionBy("name", ("a b",), Identity())
+BUCKET = PartitionBy("bucket", ("id",), Bucket(8))
+
+
+def rows(count: int) -> pa.Table:
+    listed = [
+        {"id": None if n % 10 == 9 else n, "a b": None if n % 10 == 9 else f"name {n % 6}", "x": float(n)}
+        for n in range(count)
+    ]
+    return pa.Table.from_pylist(listed, SCHEMA)
+
+
+def table(root: Path, *by: PartitionBy, count: int = 60) -> str:
+    save_rows(create_partitioned(str(root), SCHEMA, by), rows(count))
+    return str(root)
+
+
+@pytest.fixture(autouse=True)
+def pruned(spark: SparkSession) -> Iterator[None]:
+    """Joins without broadcasts are pruned too, by a query of their own."""
+    settings = {
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": "false",
+        "spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio": "100",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)
+
+
+def load(spark: SparkSession, uri: str) -> DataFrame:
+    return spark.read.format("lance").load(uri)
+
+
+def result(frame: DataFrame) -> list[str]:
+    return sorted(str(row) for row in frame.collect())
+
+
+def scans(frame: DataFrame) -> list[dict[str, int]]:
+    """What each scan of an executed plan has read."""
+    return _scans(frame._jdf.queryExecution().executedPlan())
+
+
+def _scans(tree: Any) -> list[dict[str, int]]:
+    kind = tree.getClass().getSimpleName()
+    if kind == "AdaptiveSparkPlanExec":
+        return _scans(tree.executedPlan())
+    if kind.endswith("QueryStageExec"):
+        return _scans(tree.plan())
+    if kind == "BatchScanExec":
+        names = ["partitions_read", "partitions_pruned", "fragments_read", "rows_read"]
+        return [{name: tree.metrics().apply(name).value() for name in names}]
+    children = tree.children()
+    return [scan for place in range(children.size()) for scan in _scans(children.apply(place))]
+
+
+def check(spark: SparkSession, text: str) -> DataFrame:
+    """The query is pruned while it runs, and has the rows that it has otherwise."""
+    frame = spark.sql(text)
+    assert "dynamicpruning" in plan(frame), plan(frame)
+    found = result(frame)
+    spark.conf.set(PRUNING, "false")
+    try:
+        assert found == result(spark.sql(text))
+    finally:
+        spark.conf.unset(PRUNING)
+    return frame
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize(("by", "on"), [(NAME, "`a b`"), (BUCKET, "id")])
+def test_partitions_are_left_out_of_joins_without_a_shuffle(
+    spark: SparkSession, tmp_path: Path, by: PartitionBy, on: str, adaptive: str
+) -> None:
+    load(spark, table(tmp_path / "l", by)).createOrReplaceTempView("l")
+    load(spark, table(tmp_path / "r", by, count=40)).createOrReplaceTempView("r")
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        frame = check(spark, f"SELECT l.*, r.x AS y FROM l JOIN r ON l.{on} = r.{on} WHERE r.x + 1 = 4")
+        assert "Exchange" not in plan(frame).split("SubqueryAdaptiveBroadcast")[0].split("Subquery")[0]
+        if adaptive == "false":
+            left, right = scans(frame)
+            assert left["partitions_read"] == 1
+            assert left["partitions_pruned"] >= 6
+            assert left["rows_read"] == (8 if by is NAME else 1)
+            assert right["partitions_read"] >= 6
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+def test_broadcast_joins_are_pruned_by_what_is_broadcast(spark: SparkSession, tmp_path: Path) -> None:
+    load(spark, table(tmp_path / "l", NAME)).createOrReplaceTempView("l")
+    spark.createDataFrame([("name 1", 1), ("name 4", 4), (None, 9)], "n string, y int").createOrReplaceTempView("d")
+    text = "SELECT /*+ BROADCAST(d) */ l.*, y FROM l JOIN d ON l.`a b` = d.n WHERE d.y < 9"
+    frame = check(spark, text)
+    assert [scan["partitions_read"] for scan in scans(frame)] == [2]
+
+
+def test_nothing_is_read_if_the_other_side_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+    load(spark, table(tmp_path / "l", BUCKET)).createOrReplaceTempView("l")
+    load(spark, table(tmp_path / "r", BUCKET)).createOrReplaceTempView("r")
+    frame = check(spark, "SELECT l.* FROM l LEFT SEMI JOIN (SELECT id FROM r WHERE r.x + 1 < -1) r ON l.id = r.id")
+    assert frame.collect() == []
+    assert all(scan["rows_read"] == 0 for scan in scans(frame)[:1])
+
+
+def test_keys_stay_when_the_partitions_of_one_spec_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    """What is left then has finer keys than Spark was told of."""
+    left, right = table(tmp_path / "l", BUCKET, count=20), table(tmp_path / "r", BUCKET, count=20)
+    more = pa.Table.from_pylist([{"id": 1000 + n, "a b": f"name {n % 3}", "x": float(n)} for n in range(20)], SCHEMA)
+    save_rows(set_partitioning(open_partitioned(left), [NAME, BUCKET]), more)
+    load(spark, left).createOrReplaceTempView("l")
+    load(spark, right).createOrReplaceTempView("r")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        frame = check(spark, "SELECT l.*, r.x AS y FROM l JOIN r ON l.id = r.id WHERE r.x + 1 IN (3, 4)")
+        assert 0 < scans(frame)[0]["partitions_read"] < 28
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+def test_fragments_of_plain_tables_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    spark.range(0, 100, numPartitions=4).write.format("lance").save(uri)
+    spark.createDataFrame(
+        [(2 << 32, "a"), ((2 << 32) + 3, "b"), (None, "c")], "at bigint, y string"
+    ).createOrReplaceTempView("d")
+    load(spark, uri).select("id", "_rowaddr").createOrReplaceTempView("t")
+    frame = check(spark, "SELECT /*+ BROADCAST(d) */ t.id, y FROM t JOIN d ON t._rowaddr = d.at WHERE y < 'd'")
+    assert [scan["fragments_read"] for scan in scans(frame)] == [1]
+    assert frame.count() == 2
+
+
+def test_long_lists_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_filters, "MAX_VALUES", 3)
+    schema = pa.schema([pa.field("id", pa.int64())])
+    values = [SparkExpression(literal=str(n), type=LongType()) for n in range(3)]
+    short = SparkExpression("IN", (SparkExpression(column=("id",)), *values[:2]))
+    long = SparkExpression("IN", (SparkExpression(column=("id",)), *values))
+    assert str(runtime_filters.runtime_filter([short, long], schema)) == "id IN (0, 1)"
+    assert (
+        str(runtime_filters.runtime_filter([SparkExpression("IN", (SparkExpression(column=("id",)),))], schema))
+        == "FALSE"
+    )
