@@ -20,6 +20,7 @@ from lance_spark.storage import local, local_publish, open_store
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
 from lance_spark.storage.local import LocalStore
 from lance_spark.storage.paths import STAGING_PREFIX
+from tests.support.process_race import assert_one_of_many_processes_wins
 from tests.support.store_contract import StoreContract
 
 
@@ -118,34 +119,11 @@ def test_a_deleted_file_does_not_stay_mapped(store: LocalStore) -> None:
     assert not store._maps
 
 
-def _race(directory: str, number: int, rounds: int, barrier: Any, results: Any) -> None:
-    store = open_store(directory)
-    for round_ in range(rounds):
-        barrier.wait(60)
-        results.put((round_, number, store.put_if_absent(f"_versions/{round_}", b"%d" % number)))
-
-
 @pytest.mark.parametrize("links", [True, False], ids=["links", "renames"])
 def test_one_of_many_processes_wins(store: LocalStore, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not links:
         monkeypatch.setattr(os, "link", _failing(errno.EPERM))
-    context = multiprocessing.get_context("fork")
-    num_racers, rounds = 16, 10
-    barrier, results = context.Barrier(num_racers), context.Queue()
-    racers = [
-        context.Process(target=_race, args=(store.uri, number, rounds, barrier, results))
-        for number in range(num_racers)
-    ]
-    for racer in racers:
-        racer.start()
-    found = [results.get(timeout=60) for _ in range(rounds * num_racers)]
-    for racer in racers:
-        racer.join(60)
-    for round_ in range(rounds):
-        winners = [number for r, number, result in found if r == round_ and result is PutResult.CREATED]
-        assert len(winners) == 1
-        assert store.read(f"_versions/{round_}").to_pybytes() == b"%d" % winners[0]
-    assert {result for _, _, result in found} == {PutResult.CREATED, PutResult.EXISTS}
+    assert_one_of_many_processes_wins(store, rounds=10)
     assert not staged(store)
 
 

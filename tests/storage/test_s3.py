@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import multiprocessing
 import os
-import pickle
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +15,7 @@ from lance_spark.storage.s3_bulk import S3BulkReader
 from lance_spark.storage.s3_client import S3Client
 from tests.storage.test_overlap import in_a_fork
 from tests.support.moto import S3Bucket
+from tests.support.process_race import assert_one_of_many_processes_wins
 from tests.support.s3_proxy import S3Proxy, refused, s3_proxy
 from tests.support.store_contract import ODD_NAMES, StoreContract
 
@@ -236,31 +235,9 @@ def test_missing_credentials(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatc
             attempt()
 
 
-def _race(data: bytes, number: int, rounds: int, barrier: Any, results: Any) -> None:
-    store = pickle.loads(data)
-    for round_ in range(rounds):
-        barrier.wait(60)
-        results.put((round_, number, store.put_if_absent(f"_versions/{round_}", b"%d" % number)))
-
-
 def test_one_of_many_processes_wins(store: S3Store) -> None:
     store.put_if_absent("warm-up", b"")
-    context = multiprocessing.get_context("fork")
-    num_racers, rounds = 16, 4
-    barrier, results = context.Barrier(num_racers), context.Queue()
-    racers = [
-        context.Process(target=_race, args=(pickle.dumps(store), number, rounds, barrier, results))
-        for number in range(num_racers)
-    ]
-    for racer in racers:
-        racer.start()
-    found = [results.get(timeout=120) for _ in range(rounds * num_racers)]
-    for racer in racers:
-        racer.join(60)
-    for round_ in range(rounds):
-        winners = [number for r, number, result in found if r == round_ and result is PutResult.CREATED]
-        assert len(winners) == 1
-        assert store.read(f"_versions/{round_}").to_pybytes() == b"%d" % winners[0]
+    assert_one_of_many_processes_wins(store, rounds=4)
 
 
 def test_a_used_store_works_in_a_forked_child(store: S3Store) -> None:
