@@ -114,6 +114,28 @@ class CatalogOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnOptions:
+    """The options that choose a table's columns, among others that somebody else looks at."""
+
+    columns: tuple[str, ...] | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+
+    @classmethod
+    def pick(cls, options: Mapping[str, str]) -> ColumnOptions:
+        """From Spark's options; those of other purposes are left aside.
+
+        Raises:
+            InvalidInputError: a value that makes no sense.
+        """
+        names = {"columns", "with_row_id", "with_row_address"}
+        parsed = _parse(
+            {name: value for name, value in options.items() if name.lower() in names}, _READ, needs_path=False
+        )
+        return cls(**{name: value for name, value in parsed.items() if name in names})
+
+
+@dataclass(frozen=True, slots=True)
 class StateOptions:
     """The options that choose a table's version, among others that somebody else looks at."""
 

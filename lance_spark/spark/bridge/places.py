@@ -84,11 +84,11 @@ def find(table: TableName) -> Place | None:
     """Where the table of this name is; None if the catalog has no such name. A path may lead to nothing yet."""
     storage = table.storage_options()
     branch = StateOptions.pick(table.options).branch
+    if not table.name and "paths" not in {name.lower() for name in table.options}:
+        raise InvalidInputError("no path is given; use load(path), save(path), or the name of a table")
     if table.path is not None:
         if "paths" in {name.lower() for name in table.options}:
             raise InvalidInputError("several paths are given; a table has one")
-        if not table.path:
-            raise InvalidInputError("no path is given; use load(path), save(path), or the name of a table")
         return Place(table.path, storage, branch)
     is_below_path = any("/" in part for part in table.namespace)
     found = None if is_below_path else _look_up(table, table.identifier, storage, branch)

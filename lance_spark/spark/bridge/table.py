@@ -29,7 +29,7 @@ from lance_spark.spark.bridge.partitioned_writes import (
 from lance_spark.spark.bridge.places import Place, TableName, directory, find
 from lance_spark.spark.bridge.registry import Call, Done, operation
 from lance_spark.spark.bridge.tasks import TaskOutput
-from lance_spark.spark.options import ReadOptions, StateOptions, TableProperties, WriteOptions
+from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, TableProperties, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.spark.write_job import TRUNCATE, WriteJob
 from lance_spark.table.blob_columns import shown
@@ -45,6 +45,7 @@ _READS = ("BATCH_READ",)
 _WRITES = ("BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 _EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
+_ALL_COLUMNS = ColumnOptions()
 _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
     ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
@@ -167,11 +168,13 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
         return LoadReply(False)
     if request.privileges:
         return _load_to_write(request, place)
-    state = StateOptions.pick(request.options)
+    state, options = StateOptions.pick(request.options), ColumnOptions.pick(request.options)
     location = place.location()
     if location.branch is None and location.history.latest_location() is None:
         whole = open_whole(place, state, request.time_travel)
         if whole is not None:
+            if options != _ALL_COLUMNS:
+                raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
             is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
             return LoadReply(True, describe_whole(place, whole, writable=is_newest))
     manifest = _version(location, state, request.time_travel)
@@ -181,7 +184,8 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
         return LoadReply(False)
     if isinstance(manifest, tuple):
         location, manifest = manifest
-    options = ReadOptions.parse({**request.options, "path": place.uri}) if request.by_path else None
+    if request.by_path:
+        ReadOptions.parse({**request.options, "path": place.uri})  # Refuses what it does not know.
     is_newest = request.time_travel is None and state.version is None and state.tag is None and state.timestamp is None
     return LoadReply(
         True, describe(place, location, manifest, _READS + (_WRITES if is_newest else ()), options=options)
@@ -240,12 +244,12 @@ def describe(
     location: TableLocation,
     manifest: Manifest,
     capabilities: tuple[str, ...],
-    options: ReadOptions | None = None,
+    options: ColumnOptions = _ALL_COLUMNS,
 ) -> TableDescription:
     """A version as Spark sees it, in the columns that `options` ask for."""
     schema = shown(manifest.schema, data_format(manifest))
-    chosen = schema if options is None or options.columns is None else project(schema, options.columns)
-    asked = () if options is None else ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    chosen = schema if options.columns is None else project(schema, options.columns)
+    asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     system = [StructField(name, LongType(), False) for name, on in asked if on]
     columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *system])
     return TableDescription(

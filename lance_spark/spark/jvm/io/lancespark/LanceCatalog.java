@@ -50,7 +50,8 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
   /** Options of a query that choose the version that is read, or say what a write may do to the columns. */
   @Override
   public Set<String> tableStateOptionKeys() {
-    return Set.of("version", "tag", "branch", "timestamp", "mergeSchema");
+    return Set.of(
+        "version", "tag", "branch", "timestamp", "mergeSchema", "columns", "with_row_id", "with_row_address");
   }
 
   @Override
