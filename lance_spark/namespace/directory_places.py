@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lance_spark.errors import StorageError
 from lance_spark.namespace.catalog_rows import CatalogRows
@@ -30,11 +30,13 @@ class TableEntry:
         uri: where it is.
         properties: what the catalog says about it.
         is_declared: True if only its name and place are reserved; no version of it exists.
+        storage_options: how to reach it, as far as the namespace tells.
     """
 
     uri: str
     properties: Mapping[str, str]
     is_declared: bool
+    storage_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -96,11 +96,24 @@ class WriteOptions:
             raise InvalidInputError("option distribution is for partitioned tables; repartition the rows instead")
 
 
+DIRECTORY, REST = "dir", "rest"
+_HEADER = "header."
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogOptions:
-    """What a catalog is told by the settings ``spark.sql.catalog.<name>.*``."""
+    """What a catalog is told by the settings ``spark.sql.catalog.<name>.*``.
 
+    Attributes:
+        impl: who keeps the names: "dir", a folder, or "rest", a server.
+        root: the folder.
+        uri, headers: the server, and what goes with every request to it.
+    """
+
+    impl: str = DIRECTORY
     root: str | None = None
+    uri: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -110,7 +123,14 @@ class CatalogOptions:
         Raises:
             InvalidInputError: an unknown name, or a value that makes no sense.
         """
-        return cls(**_parse(settings, _CATALOG, needs_path=False))
+        headers = {name[len(_HEADER) :]: value for name, value in settings.items() if name.lower().startswith(_HEADER)}
+        others = {name: value for name, value in settings.items() if not name.lower().startswith(_HEADER)}
+        options = cls(**_parse(others, _CATALOG, needs_path=False), headers=headers)
+        if options.impl == DIRECTORY and (options.uri is not None or headers):
+            raise InvalidInputError("uri and header.* are for catalogs with impl = rest")
+        if options.impl == REST and (options.uri is None or options.root is not None):
+            raise InvalidInputError("a catalog with impl = rest has the setting uri, the server's address, and no root")
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +285,9 @@ def _distribution(value: str) -> str:
 
 
 def _implementation(value: str) -> str:
-    if value.strip().lower() != "dir":
-        raise ValueError("dir, the only implementation there is")
-    return "dir"
+    if value.strip().lower() not in (DIRECTORY, REST):
+        raise ValueError(f"one of {DIRECTORY} and {REST}")
+    return value.strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +337,8 @@ _WRITE = _COMMON | {
 }
 _CATALOG = {
     "root": _Option("root", _text),
-    "impl": _Option(None, _implementation),
+    "impl": _Option("impl", _implementation),
+    "uri": _Option("uri", _text),
 }
 _OPTION_PREFIX = "option."
 _RESERVED_PROPERTIES = frozenset(

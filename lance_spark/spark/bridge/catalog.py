@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lance_spark.spark.bridge.handles import CatalogSettings
-from lance_spark.spark.bridge.places import directory
+from lance_spark.spark.bridge.places import names_of
 from lance_spark.spark.bridge.registry import Call, Done, operation
 
 _OK, _NO_NAMESPACE, _EXISTS, _NOT_EMPTY, _NO_TABLE = "ok", "no_namespace", "exists", "not_empty", "no_table"
@@ -65,7 +65,7 @@ def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """The tables right below a namespace."""
     if not _exists(request):
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(directory(request.catalog).list_tables(request.namespace)))
+    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_tables(request.namespace)))
 
 
 @operation("catalog.list_namespaces")
@@ -73,7 +73,7 @@ def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """The namespaces right below another."""
     if not _exists(request):
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(directory(request.catalog).list_namespaces(request.namespace)))
+    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_namespaces(request.namespace)))
 
 
 @operation("catalog.namespace")
@@ -83,7 +83,7 @@ def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
         return NamespaceReply(_NO_NAMESPACE)
     if not request.namespace:
         return NamespaceReply(_OK)
-    return NamespaceReply(_OK, properties=dict(directory(request.catalog).namespace_properties(request.namespace)))
+    return NamespaceReply(_OK, properties=dict(names_of(request.catalog).namespace_properties(request.namespace)))
 
 
 @operation("catalog.create_namespace")
@@ -91,7 +91,7 @@ def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Makes a namespace."""
     if _exists(request):
         return NamespaceReply(_EXISTS)
-    directory(request.catalog).create_namespace(request.namespace, dict(request.properties))
+    names_of(request.catalog).create_namespace(request.namespace, dict(request.properties))
     return NamespaceReply(_OK)
 
 
@@ -100,7 +100,7 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Sets properties of a namespace; null removes one."""
     if not _exists(request):
         return NamespaceReply(_NO_NAMESPACE)
-    directory(request.catalog).set_namespace_properties(request.namespace, dict(request.updates))
+    names_of(request.catalog).set_namespace_properties(request.namespace, dict(request.updates))
     return NamespaceReply(_OK)
 
 
@@ -112,7 +112,7 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """
     if not _exists(request):
         return NamespaceReply(_NO_NAMESPACE)
-    names = directory(request.catalog)
+    names = names_of(request.catalog)
     if not request.cascade and (names.list_tables(request.namespace) or names.list_namespaces(request.namespace)):
         return NamespaceReply(_NOT_EMPTY)
     names.drop_namespace(request.namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
@@ -122,7 +122,7 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 @operation("catalog.drop_table")
 def drop_table(request: DropRequest, _call: Call) -> Done:
     """Removes a table; false if there was none."""
-    names = directory(request.catalog)
+    names = names_of(request.catalog)
     identifier = (*request.namespace, request.name)
     if not names.table_exists(identifier):
         return Done(False)
@@ -133,7 +133,7 @@ def drop_table(request: DropRequest, _call: Call) -> Done:
 @operation("catalog.rename_table")
 def rename_table(request: RenameRequest, _call: Call) -> Outcome:
     """Gives a table another name."""
-    names = directory(request.catalog)
+    names = names_of(request.catalog)
     old, new = (*request.namespace, request.name), (*request.new_namespace, request.new_name)
     if not names.table_exists(old):
         return Outcome(_NO_TABLE)
@@ -144,4 +144,4 @@ def rename_table(request: RenameRequest, _call: Call) -> Outcome:
 
 
 def _exists(request: NamespaceRequest) -> bool:
-    return not request.namespace or directory(request.catalog).namespace_exists(request.namespace)
+    return not request.namespace or names_of(request.catalog).namespace_exists(request.namespace)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.rest import RestNamespace
 from lance_spark.spark.bridge.handles import CatalogSettings
 from lance_spark.spark.options import CatalogOptions, StateOptions
 from lance_spark.table.location import TableLocation
@@ -66,13 +67,28 @@ class Place:
         return TableLocation(self.uri, self.storage_options, branch=self.branch)
 
 
+def names_of(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
+    """The names of a catalog.
+
+    Raises:
+        InvalidInputError: its settings do not say where they are.
+    """
+    options = CatalogOptions.parse(catalog.settings)
+    return directory(catalog) if options.uri is None else RestNamespace(options.uri, options.headers)
+
+
 def directory(catalog: CatalogSettings) -> DirectoryNamespace:
     """The names below the root of a catalog.
 
     Raises:
         InvalidInputError: the catalog has no root.
+        UnsupportedFeatureError: a server keeps its names.
     """
     options = CatalogOptions.parse(catalog.settings)
+    if options.uri is not None:
+        raise UnsupportedFeatureError(
+            "a catalog that a server keeps has no partitioned tables", feature="partitioned tables over REST"
+        )
     if options.root is None:
         raise InvalidInputError(
             f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
@@ -102,7 +118,8 @@ def _look_up(
 ) -> Place | None:
     if len(identifier) == 1 and "/" in identifier[0]:
         return Place(identifier[0], storage, branch)
-    names = directory(table.catalog)
+    names = names_of(table.catalog)
     if not names.table_exists(identifier):
         return None
-    return Place(names.table_location(identifier).uri, storage, branch)
+    entry = names.table_location(identifier)
+    return Place(entry.uri, {**entry.storage_options, **storage}, branch)

@@ -26,7 +26,7 @@ from lance_spark.spark.bridge.partitioned_writes import (
     timestamp_of,
     truncate_partitioned,
 )
-from lance_spark.spark.bridge.places import Place, TableName, directory, find
+from lance_spark.spark.bridge.places import Place, TableName, directory, find, names_of
 from lance_spark.spark.bridge.registry import Call, Done, operation
 from lance_spark.spark.bridge.tasks import TaskOutput
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, TableProperties, WriteOptions
@@ -453,11 +453,11 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         return _stage_partitioned(request, place, base, whole)
     declared = False
     if place is None:
-        names = directory(request.catalog)
+        names = names_of(request.catalog)
         if request.namespace and not names.namespace_exists(request.namespace):
             return MakeReply("no_namespace")
         entry = names.declare_table(table.identifier, location=request.properties.get("location"), properties={})
-        place, declared = Place(entry.uri, table.storage_options()), True
+        place, declared = Place(entry.uri, {**entry.storage_options, **table.storage_options()}), True
     staged = Staged(
         columns=request.schema,
         properties=request.properties,
@@ -517,4 +517,4 @@ def _give_up(handle: TableHandle) -> None:
     if staged is None or not staged.declared or staged.catalog is None or staged.identifier is None:
         return
     if handle.location().latest() is None:
-        directory(staged.catalog).drop_table(staged.identifier, purge=True)
+        names_of(staged.catalog).drop_table(staged.identifier, purge=True)

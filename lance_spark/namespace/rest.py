@@ -1,0 +1,265 @@
+"""A catalog of tables that a server keeps (Lance REST namespace specification).
+
+The server knows names and places; rows go to and from the object store directly. The client comes with the extra
+``rest``. Versions of tables are decided by the store, so a server that keeps them itself is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from lance_spark.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceError,
+    NotEmptyError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_spark.namespace.directory_places import TableEntry
+from lance_spark.namespace.object_id import DELIMITER, Identifier, checked, is_findable, object_id, shown
+
+_ERRORS: dict[int, type[LanceError]] = {
+    1: NotFoundError,
+    2: AlreadyExistsError,
+    3: NotEmptyError,
+    4: NotFoundError,
+    5: AlreadyExistsError,
+    13: InvalidInputError,
+}
+_UNSUPPORTED = 0
+_NOT_FOUND = 404
+_TIMEOUT_SECONDS = (10.0, 120.0)
+_MAX_SHOWN = 500
+
+
+class RestNamespace:
+    """The tables and namespaces of a server; identifiers as of `DirectoryNamespace`, and nothing is kept between calls.
+
+    Methods raise `StorageError` if the server does not answer or fails, `UnsupportedFeatureError` if it cannot do what
+    it is asked for, and `InvalidInputError` if it does not take the request.
+
+    Args:
+        uri: the server's address, ``https://host/path``.
+        headers: sent with every request, such as ``Authorization``.
+
+    Raises:
+        StorageError: the client is not installed.
+    """
+
+    def __init__(self, uri: str, headers: Mapping[str, str] | None = None) -> None:
+        try:
+            client: Any = import_module("lance_namespace_urllib3_client")
+        except ImportError as error:
+            raise StorageError("a REST namespace needs the extra: pip install lance-spark[rest]") from error
+        if not uri.lower().startswith(("http://", "https://")):
+            raise InvalidInputError(f"{uri!r} is no address of a REST namespace; http:// or https://")
+        self.uri = uri.rstrip("/")
+        self._client = client
+        connection = client.ApiClient(client.Configuration(host=self.uri))
+        for name, value in (headers or {}).items():
+            connection.set_default_header(name, value)
+        self._namespaces = client.NamespaceApi(connection)
+        self._tables = client.TableApi(connection)
+
+    def __repr__(self) -> str:
+        return f"RestNamespace({self.uri!r})"
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[str]:
+        """Names of the namespaces right in `parent`, sorted.
+
+        Raises:
+            NotFoundError: the server says that there is no such namespace; some say that it is empty.
+        """
+        return sorted(self._pages(self._namespaces.list_namespaces, parent, "namespaces"))
+
+    def namespace_exists(self, path: Identifier) -> bool:
+        """Whether there is such a namespace; the root always is."""
+        if not path:
+            return True
+        if not is_findable(path):
+            return False
+        request = self._client.NamespaceExistsRequest()
+        return self._is_there(self._namespaces.namespace_exists, path, namespace_exists_request=request)
+
+    def namespace_properties(self, path: Identifier) -> Mapping[str, str]:
+        """The properties of a namespace.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        request = self._client.DescribeNamespaceRequest()
+        found = self._call(self._namespaces.describe_namespace, path, describe_namespace_request=request)
+        return found.properties or {}
+
+    def create_namespace(self, path: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Makes a namespace in one that exists.
+
+        Raises:
+            AlreadyExistsError: something with this name exists.
+            NotFoundError: there is no namespace to make it in.
+        """
+        request = self._client.CreateNamespaceRequest(properties=dict(properties or {}))
+        self._call(self._namespaces.create_namespace, checked(path), create_namespace_request=request)
+
+    def set_namespace_properties(self, path: Identifier, updates: Mapping[str, str | None]) -> None:
+        """Always raises `UnsupportedFeatureError`: the protocol cannot change properties."""
+        raise UnsupportedFeatureError(
+            "a REST namespace takes properties when it is made, and none later", feature="ALTER NAMESPACE"
+        )
+
+    def drop_namespace(
+        self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
+    ) -> None:
+        """Removes a namespace; what becomes of the files of its tables with `cascade` is the server's business.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+            NotEmptyError: something is in it, and `cascade` is False or the server does not do that.
+        """
+        request = self._client.DropNamespaceRequest(behavior="Cascade" if cascade else "Restrict")
+        self._call(self._namespaces.drop_namespace, path, drop_namespace_request=request)
+
+    def list_tables(self, namespace: Identifier = ()) -> list[str]:
+        """Names of the tables right in a namespace, sorted, those that are only declared included.
+
+        Raises:
+            NotFoundError: the server says that there is no such namespace; some say that it is empty.
+        """
+        return sorted(self._pages(self._tables.list_tables, namespace, "tables"))
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether there is such a table, if only declared."""
+        if not is_findable(identifier):
+            return False
+        request = self._client.TableExistsRequest()
+        return self._is_there(self._tables.table_exists, identifier, table_exists_request=request)
+
+    def table_location(self, identifier: Identifier) -> TableEntry:
+        """Where a table is, and with which storage options it is reached, if the server tells.
+
+        Raises:
+            NotFoundError: there is no such table.
+            UnsupportedFeatureError: the server keeps the versions of the table itself.
+        """
+        request = self._client.DescribeTableRequest(check_declared=True)
+        found = self._call(self._tables.describe_table, identifier, describe_table_request=request, check_declared=True)
+        if found.managed_versioning:
+            raise UnsupportedFeatureError(
+                f"the server keeps the versions of {shown(identifier)} itself", feature="managed versioning"
+            )
+        return self._entry(found, identifier, is_declared=bool(found.is_only_declared))
+
+    def declare_table(
+        self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> TableEntry:
+        """Reserves a name and a place for a table; its first commit makes it real.
+
+        Args:
+            location: where it is to be; the server may refuse it, and chooses one if None.
+
+        Raises:
+            AlreadyExistsError: something with this name exists.
+            NotFoundError: there is no namespace to make it in.
+        """
+        request = self._client.DeclareTableRequest(location=location, properties=dict(properties or {}) or None)
+        found = self._call(self._tables.declare_table, checked(identifier), declare_table_request=request)
+        return self._entry(found, identifier, is_declared=True)
+
+    def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
+        """Takes a table out of the catalog.
+
+        Args:
+            purge: whether its files are deleted too.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        if purge:
+            self._call(self._tables.drop_table, identifier)
+            return
+        request = self._client.DeregisterTableRequest()
+        self._call(self._tables.deregister_table, identifier, deregister_table_request=request)
+
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
+        """Gives a table another name, also in another namespace.
+
+        Raises:
+            NotFoundError: there is no such table, or no namespace to put it in.
+            AlreadyExistsError: something with the new name exists.
+        """
+        new = checked(new)
+        request = self._client.RenameTableRequest(new_table_name=new[-1], new_namespace_id=list(new[:-1]))
+        self._call(self._tables.rename_table, old, rename_table_request=request)
+
+    def _entry(self, found: Any, identifier: Identifier, *, is_declared: bool) -> TableEntry:
+        uri = found.location
+        if not uri:
+            raise StorageError(f"{self.uri} does not say where {shown(identifier)} is")
+        return TableEntry(uri, found.properties or {}, is_declared, storage_options=found.storage_options or {})
+
+    def _pages(self, request: Callable[..., Any], path: Identifier, names: str) -> Iterator[str]:
+        token: str | None = None
+        seen: set[str] = set()
+        while True:
+            page = self._call(request, path, page_token=token)
+            yield from getattr(page, names)
+            token = page.page_token
+            if not token:
+                return
+            if token in seen:
+                raise StorageError(f"{self.uri} sends the same page of a listing again and again")
+            seen.add(token)
+
+    def _is_there(self, request: Callable[..., Any], path: Identifier, **arguments: Any) -> bool:
+        try:
+            self._call(request, path, **arguments)
+        except NotFoundError:
+            return False
+        return True
+
+    def _call(self, request: Callable[..., Any], path: Identifier, **arguments: Any) -> Any:
+        with self._translated(path):
+            name = object_id(path) if path else DELIMITER
+            return request(name, delimiter=DELIMITER, _request_timeout=_TIMEOUT_SECONDS, **arguments)
+
+    @contextmanager
+    def _translated(self, path: Identifier) -> Iterator[None]:
+        """The client's errors become ours."""
+        from urllib3.exceptions import HTTPError
+
+        try:
+            yield
+        except self._client.ApiException as error:
+            raise self._error(error, path) from error
+        except HTTPError as error:
+            raise StorageError(f"{self.uri} does not answer: {error}") from error
+        except ValueError as error:
+            # What the client says of an answer that is not what the protocol has.
+            raise StorageError(f"the answer of {self.uri} about {shown(path)} makes no sense: {error}") from error
+
+    def _error(self, error: Any, path: Identifier) -> LanceError:
+        code, text = _described(error.body)
+        message = f"{self.uri} says of {shown(path)}: {text or error.reason or 'nothing'} (status {error.status})"
+        if code == _UNSUPPORTED and error.status != _NOT_FOUND:
+            return UnsupportedFeatureError(message, feature="REST namespace")
+        kind = NotFoundError if code is None and error.status == _NOT_FOUND else _ERRORS.get(code or -1, StorageError)
+        return kind(message)
+
+
+def _described(body: str | bytes | None) -> tuple[int | None, str]:
+    """Code and text of an error, as far as the server tells them."""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return None, text[:_MAX_SHOWN]
+    if not isinstance(told, dict):
+        return None, text[:_MAX_SHOWN]
+    code = told.get("code")
+    return code if isinstance(code, int) else None, str(told.get("detail") or told.get("error") or "")[:_MAX_SHOWN]

@@ -1,0 +1,175 @@
+"""Catalogs over REST, against the server that the reference library brings."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.namespace import RestAdapter
+
+import lance_spark
+from lance_spark.errors import (
+    AlreadyExistsError,
+    LanceError,
+    NotEmptyError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.rest import RestNamespace
+
+ROWS = pa.table({"a": [1, 2, 3]})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def names(root: str) -> Iterator[RestNamespace]:
+    with RestAdapter("dir", {"root": root}, host="127.0.0.1", port=0) as server:
+        yield RestNamespace(f"http://127.0.0.1:{server.port}/")
+
+
+def test_namespaces(names: RestNamespace, root: str) -> None:
+    assert names.list_namespaces() == []
+    names.create_namespace(("db",), {"owner": "ann"})
+    names.create_namespace(("db", "inner"))
+    names.create_namespace(("a",))
+    assert names.list_namespaces() == ["a", "db"]
+    assert names.list_namespaces(("db",)) == ["inner"]
+    assert names.namespace_properties(("db",))["owner"] == "ann"
+    assert names.namespace_exists(())
+    assert names.namespace_exists(("db", "inner"))
+    assert not names.namespace_exists(("db", "other"))
+    with pytest.raises(AlreadyExistsError):
+        names.create_namespace(("db",))
+    with pytest.raises(NotFoundError):
+        names.create_namespace(("nowhere", "x"))
+    with pytest.raises(NotFoundError):
+        names.namespace_properties(("nowhere",))
+    with pytest.raises(NotEmptyError):
+        names.drop_namespace(("db",))
+    names.drop_namespace(("db", "inner"))
+    names.drop_namespace(("db",))
+    assert DirectoryNamespace(root).list_namespaces() == ["a"]
+
+
+def test_tables(names: RestNamespace, root: str) -> None:
+    names.create_namespace(("db",))
+    declared = names.declare_table(("db", "t"))
+    assert names.table_location(("db", "t")).is_declared
+    lance_spark.write(ROWS, declared.uri)
+    found = names.table_location(("db", "t"))
+    assert (found.uri, found.is_declared) == (declared.uri, False)
+    assert lance.dataset(found.uri).to_table() == ROWS
+    assert names.list_tables(("db",)) == ["t"] == DirectoryNamespace(root).list_tables(("db",))
+    assert names.table_exists(("db", "t"))
+    assert not names.table_exists(("db", "u"))
+    with pytest.raises(AlreadyExistsError):
+        names.declare_table(("db", "t"))
+    for missing in (names.table_location, lambda path: names.drop_table(path, purge=True)):
+        with pytest.raises(NotFoundError):
+            missing(("db", "u"))
+    kept = names.declare_table(("db", "kept")).uri
+    lance_spark.write(ROWS, kept)
+    names.drop_table(("db", "kept"), purge=False)
+    names.drop_table(("db", "t"), purge=True)
+    assert lance.dataset(kept).count_rows() == 3
+    with pytest.raises(LanceError):
+        lance_spark.open(found.uri)
+    assert names.list_tables() == names.list_tables(("db",)) == []
+
+
+def test_what_the_protocol_or_the_server_cannot_do(names: RestNamespace) -> None:
+    names.create_namespace(("db",))
+    names.declare_table(("db", "t"))
+    with pytest.raises(UnsupportedFeatureError):
+        names.set_namespace_properties(("db",), {"a": "b"})
+    with pytest.raises(StorageError, match="not implemented"):
+        names.rename_table(("db", "t"), ("db", "u"))
+    assert names.table_exists(("db", "t"))
+
+
+def test_nobody_answers() -> None:
+    with serving([(200, "{}")]) as (uri, _):
+        pass
+    with pytest.raises(StorageError, match="does not answer"):
+        RestNamespace(uri).list_tables()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (500, "<html>", StorageError),
+        (503, '{"code": 17, "error": "busy"}', StorageError),
+        (401, '{"code": 16, "error": "who are you"}', StorageError),
+        (501, '{"code": 0, "error": "no"}', UnsupportedFeatureError),
+        (404, "", NotFoundError),
+        (404, '{"code": 4, "error": "t"}', NotFoundError),
+        (400, '{"code": "x"}', StorageError),
+        (400, "[]", StorageError),
+        (200, "[1", StorageError),
+        (200, '{"location": 3}', StorageError),
+        (200, "{}", StorageError),
+        (200, '{"location": "s3://b/t", "managed_versioning": true}', UnsupportedFeatureError),
+    ],
+)
+def test_answers_that_are_errors_or_make_no_sense(status: int, body: str, error: type[LanceError]) -> None:
+    with serving([(status, body)]) as (uri, _), pytest.raises(error):
+        RestNamespace(uri).table_location(("t",))
+
+
+def test_pages_headers_and_options_of_the_store() -> None:
+    pages = ['{"tables": ["b"], "page_token": "2"}', '{"tables": ["a"]}']
+    table = '{"location": "s3://b/t", "storage_options": {"aws_region": "eu-west-1"}}'
+    again = '{"tables": [], "page_token": "2"}'
+    answers = [(200, body) for body in (*pages, table, again, again, again)]
+    with serving(answers) as (uri, requests):
+        names = RestNamespace(uri, {"Authorization": "Bearer x"})
+        assert names.list_tables(("db",)) == ["a", "b"]
+        assert names.table_location(("t",)).storage_options == {"aws_region": "eu-west-1"}
+        with pytest.raises(StorageError, match="again"):
+            names.list_tables()
+    assert requests[0].startswith("GET /v1/namespace/db/table/list Bearer x")
+    assert "page_token=2" in requests[1]
+
+
+@contextmanager
+def serving(answers: list[tuple[int, str]]) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives one answer after the other; its address, and what it was asked."""
+    requests: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            path, _, query = self.path.partition("?")
+            requests.append(f"{self.command} {path} {self.headers.get('Authorization')} {query}")
+            status, body = answers[len(requests) - 1]
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", requests
+        finally:
+            server.shutdown()
+            thread.join()
