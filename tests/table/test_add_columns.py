@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,6 @@ from lance_spark.errors import (
     CommitStateUnknownError,
     IncompatibleConflictError,
     InvalidInputError,
-    LanceError,
     NotFoundError,
     RetryableConflictError,
     StorageError,
@@ -28,6 +26,7 @@ from lance_spark.table.features import FeatureFlag
 from lance_spark.table.operations import Merge
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
+from tests.support.threads import all_at_once
 
 ADDED = {0: "zero", 3: "three", 99: "none"}
 
@@ -355,23 +354,13 @@ def test_files_stay_while_nobody_knows(memory: str) -> None:
 
 
 def test_threads_add_columns_and_rows(memory: str) -> None:
-    errors: list[LanceError] = []
-
     def work(number: int) -> None:
-        try:
-            if number % 2:
-                lance_spark.open(memory).add_columns({f"c{number}": f"a * {number}"})
-            else:
-                lance_spark.write(rows(number * 10, number * 10 + 2), memory, mode="append")
-        except LanceError as error:
-            errors.append(error)
+        if number % 2:
+            lance_spark.open(memory).add_columns({f"c{number}": f"a * {number}"})
+        else:
+            lance_spark.write(rows(number * 10, number * 10 + 2), memory, mode="append")
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    all_at_once(work, 8)
     found = lance_spark.open(memory).to_table()
     assert found.num_rows == 14
     values = found["a"].to_pylist()

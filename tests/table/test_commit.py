@@ -29,6 +29,7 @@ from lance_spark.table.manifest_file import ManifestFile
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions, save
 from tests.support.harmed_tables import NO_WAIT, PUT, files, with_faults
+from tests.support.threads import all_at_once
 
 MANIFESTS = "_versions/"
 
@@ -160,21 +161,12 @@ def test_trouble_after_the_commit_is_no_failure(uri: str, operation: str) -> Non
 
 def test_appends_from_eight_threads_lose_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    failures: list[Exception] = []
 
     def work(worker: int) -> None:
-        try:
-            for number in range(5):
-                lance_spark.write(rows(worker * 100 + number), uri, mode="append")
-        except LanceError as error:
-            failures.append(error)
+        for number in range(5):
+            lance_spark.write(rows(worker * 100 + number), uri, mode="append")
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    all_at_once(work, 8)
     expected = sorted(worker * 100 + number for worker in range(8) for number in range(5))
     assert values(uri) == expected
     reference = lance.dataset(uri)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +30,7 @@ from lance_spark.table.operations import Delete
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import save
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
+from tests.support.threads import all_at_once
 
 
 def rows(*values: int | None) -> pa.Table:
@@ -309,28 +309,16 @@ def test_an_append_of_ours_follows_a_delete(uri: str) -> None:
 def test_threads_of_ours_and_of_the_reference(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(200)), uri, max_rows_per_file=100)
-    failures: list[Exception] = []
-    done: list[int] = []
 
     def work(worker: int) -> None:
-        try:
-            for number in range(4):
-                condition = f"a % 40 = {worker * 4 + number}"
-                if worker % 3:
-                    lance_spark.open(uri).delete(condition)
-                else:
-                    lance.dataset(uri).delete(condition)
-            done.append(worker)
-        except (LanceError, OSError, ValueError) as error:
-            failures.append(error)
+        for number in range(4):
+            condition = f"a % 40 = {worker * 4 + number}"
+            if worker % 3:
+                lance_spark.open(uri).delete(condition)
+            else:
+                lance.dataset(uri).delete(condition)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert len(done) == 6
+    all_at_once(work, 6)
     assert values(uri) == [value for value in range(200) if value % 40 >= 24]
 
 

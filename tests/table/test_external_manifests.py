@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,6 @@ import lance_spark
 from lance_spark.errors import (
     CommitStateUnknownError,
     CorruptFileError,
-    LanceError,
     NotFoundError,
     RetryableConflictError,
     StorageError,
@@ -31,6 +29,7 @@ from lance_spark.table.paths import ManifestNaming
 from lance_spark.table.row_source import RowSource
 from lance_spark.table.save import CommitOptions, save
 from tests.support.manifest_tables import MemoryManifestTable, TableFault, TableHarm
+from tests.support.threads import all_at_once
 
 NO_WAIT = RetryPolicy(sleep=lambda seconds: None)
 CREATE = "create"
@@ -403,22 +402,10 @@ def test_our_own_version_that_was_followed_and_cleaned_up(shared: Shared) -> Non
 
 
 def test_writers_race(shared: Shared) -> None:
-    failures: list[LanceError] = []
-    start = threading.Barrier(8)
-
     def work(writer: int) -> None:
-        start.wait()
-        try:
-            for number in range(4):
-                shared.append(10 * writer + number)
-        except LanceError as error:
-            failures.append(error)
+        for number in range(4):
+            shared.append(10 * writer + number)
 
-    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    all_at_once(lambda number: work(number + 1), 8)
     assert shared.values() == sorted([0, *(10 * writer + number for writer in range(1, 9) for number in range(4))])
     shared.check_settled(*range(1, 34))

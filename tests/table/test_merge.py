@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
 from itertools import product
@@ -31,6 +30,7 @@ from lance_spark.table.merge import MergeActions, merge_rows
 from lance_spark.table.operations import Delete, Update
 from lance_spark.table.row_source import RowSource
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
+from tests.support.threads import all_at_once
 
 UPSERT = MergeActions.of("update", "insert", None)
 
@@ -428,22 +428,13 @@ def test_key_columns_that_others_rename(uri: str) -> None:
 def test_threads_that_insert_and_count_the_same_keys(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(rows(0), uri, enable_stable_row_ids=True)
-    failures: list[Exception] = []
 
     def work(worker: int) -> None:
-        try:
-            for number in range(3):
-                values = [number, 10 + number, 100 * (worker + 1) + number]
-                lance_spark.open(uri).merge(rows(*values, text=f"worker {worker}"), "a")
-        except LanceError as error:
-            failures.append(error)
+        for number in range(3):
+            values = [number, 10 + number, 100 * (worker + 1) + number]
+            lance_spark.open(uri).merge(rows(*values, text=f"worker {worker}"), "a")
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    all_at_once(work, 4)
     keys = [row[0] for row in content(uri)]
     expected = {*range(3), *range(10, 13), *(100 * worker + number for worker in range(1, 5) for number in range(3))}
     assert sorted(key for key in keys if key is not None) == sorted(expected)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import lance
 import pyarrow as pa
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import lance_spark
 from tests.support.equality import assert_tables_equal
 from tests.support.moto import S3Bucket
+from tests.support.threads import all_at_once
 
 
 def rows(*values: int) -> pa.Table:
@@ -50,21 +49,12 @@ def test_a_clone_reads_from_the_bucket_of_its_source(table: tuple[str, dict[str,
 def test_concurrent_appends(table: tuple[str, dict[str, str]]) -> None:
     uri, options = table
     lance_spark.write(rows(0), uri, storage_options=options)
-    failures: list[BaseException] = []
 
     def work(worker: int) -> None:
-        try:
-            for number in range(3):
-                lance_spark.write(rows(worker * 10 + number), uri, mode="append", storage_options=options)
-        except lance_spark.LanceError as error:
-            failures.append(error)
+        for number in range(3):
+            lance_spark.write(rows(worker * 10 + number), uri, mode="append", storage_options=options)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    all_at_once(lambda number: work(number + 1), 4)
     expected = [0, *(worker * 10 + number for worker in range(1, 5) for number in range(3))]
     assert sorted(lance_spark.open(uri, storage_options=options).to_table()["a"].to_pylist()) == expected
     assert sorted(lance.dataset(uri, storage_options=options).to_table()["a"].to_pylist()) == expected

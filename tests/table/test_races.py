@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import os
-import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import lance
 import pyarrow as pa
@@ -25,24 +22,11 @@ from lance_spark.storage.base import PutResult
 from lance_spark.storage.manifest_table import ManifestEntry
 from lance_spark.table.location import TableLocation
 from tests.support.moto import S3Bucket
+from tests.support.threads import all_at_once
 
 WRITERS = 32
 ROUNDS = int(os.environ.get("LANCE_RACE_ROUNDS", "1"))
 PLACES = ("memory", "local", "s3", "dynamodb")
-
-Outcome = TypeVar("Outcome")
-
-
-def all_at_once(work: Callable[[int], Outcome], num_writers: int = WRITERS) -> list[Outcome]:
-    """The outcomes of `work` for each writer, all of them started at the same moment."""
-    start = threading.Barrier(num_writers)
-
-    def run(writer: int) -> Outcome:
-        start.wait()
-        return work(writer)
-
-    with ThreadPoolExecutor(num_writers) as pool:
-        return list(pool.map(run, range(num_writers)))
 
 
 class Place:
@@ -98,7 +82,7 @@ def test_one_of_32_creations_wins(place: Place) -> None:
                 return entries.create(ManifestEntry(version, path, writer))
             return store.put_if_absent(path, b"%d" % writer)
 
-        results = all_at_once(create)
+        results = all_at_once(create, WRITERS)
         (winner,) = [writer for writer, result in enumerate(results) if result is PutResult.CREATED]
         assert Counter(results) == {PutResult.CREATED: 1, PutResult.EXISTS: WRITERS - 1}
         if entries is not None:

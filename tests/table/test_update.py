@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +32,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Update
 from lance_spark.table.update import update_rows
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
+from tests.support.threads import all_at_once
 
 
 def rows(*values: int | None) -> pa.Table:
@@ -432,26 +432,17 @@ def test_the_reference_follows_us_with_an_old_version(uri: str) -> None:
 def test_threads_of_ours_and_of_the_reference(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(100)), uri, max_rows_per_file=50, enable_stable_row_ids=True)
-    failures: list[Exception] = []
 
     def work(worker: int) -> None:
-        try:
-            for number in range(3):
-                # Each round of a worker adds 1000 to rows that no other worker has, and to one that all have.
-                condition = f"a % 10 = {worker} and a % 1000 < {10 + number * 30} or a % 1000 = 99"
-                if worker % 3:
-                    lance_spark.open(uri).update({"a": "a + 1000"}, condition)
-                else:
-                    lance.dataset(uri).update({"a": "a + 1000"}, where=condition)
-        except (LanceError, OSError, ValueError) as error:
-            failures.append(error)
+        for number in range(3):
+            # Each round of a worker adds 1000 to rows that no other worker has, and to one that all have.
+            condition = f"a % 10 = {worker} and a % 1000 < {10 + number * 30} or a % 1000 = 99"
+            if worker % 3:
+                lance_spark.open(uri).update({"a": "a + 1000"}, condition)
+            else:
+                lance.dataset(uri).update({"a": "a + 1000"}, where=condition)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    all_at_once(work, 4)
     found = lance.dataset(uri).to_table(with_row_id=True)
     by_id = dict(zip(found["_rowid"].to_pylist(), found["a"].to_pylist(), strict=True))
     assert sorted(by_id) == list(range(100))
