@@ -48,7 +48,7 @@ test-connector: $(VENV)/.dev
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs
 
-soak: $(VENV)/.dev ## the same races, kills and random histories as in `test`, for hours; set LANCE_SEED to repeat kills
+soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `test`, for hours; set LANCE_SEED to repeat them
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \
 		LANCE_FAULT_CALLS=$${LANCE_FAULT_CALLS:-200} LANCE_FLIPS=$${LANCE_FLIPS:-10000} \
 		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py \
