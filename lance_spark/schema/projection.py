@@ -77,8 +77,9 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
     for column in columns:
         along = find(schema, _resolve(schema, column))
         ids = wanted.setdefault(along[0].name, set())
+        end = next((field for field in along if is_leaf(field)), along[-1])
         # The parts of a blob's description have no ids of their own.
-        ids.update(node.id for node in along[-1].walk() if node.id >= 0)
+        ids.update(node.id for node in end.walk() if node.id >= 0)
     tops = {field.name: field for field in schema.fields}
     for name, ids in wanted.items():
         _complete(tops[name], ids)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lance_spark.errors import NotFoundError
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 
 
@@ -40,7 +41,7 @@ def _children(fields: tuple[Field, ...], asked: StructType, path: str) -> tuple[
 
 
 def _narrow(field: Field, asked: DataType, path: str) -> Field:
-    if not field.children:
+    if not field.children or is_blob(field):
         return field
     if isinstance(asked, StructType) and field.logical_type == "struct":
         return field.with_children(_children(field.children, asked, path))

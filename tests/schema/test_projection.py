@@ -95,7 +95,8 @@ def test_one_of_two_blobs() -> None:
         for number, name in [(1, "b"), (2, "c")]
     ]
     schema = LanceSchema((Field("s", FieldId(0), "struct", children=tuple(blobs)),))
-    assert [field.name for field in project(schema, ["s.b"]).walk()] == ["s", "b", "kind", "size"]
+    for path in ("s.b", "s.b.size"):
+        assert [field.name for field in project(schema, [path]).walk()] == ["s", "b", "kind", "size"]
 
 
 def test_an_empty_struct_and_a_null_column_are_leaves() -> None:

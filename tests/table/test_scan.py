@@ -273,3 +273,15 @@ def test_against_a_plain_list(data: st.DataObject) -> None:
     assert dataset.to_table(limit=limit, offset=offset)["v"].to_pylist() == values[offset : offset + limit]
     indices = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20))
     assert dataset.take(indices)["v"].to_pylist() == [values[index] for index in indices]
+
+
+def test_a_part_of_a_blobs_description_brings_all_of_it(tmp_path: Path) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    rows = pa.table([pa.array([b"x" * 10, None, b""]), [1, 2, 3]], schema=pa.schema([blob, pa.field("i", pa.int64())]))
+    uri = str(tmp_path / "t")
+    reference = lance.write_dataset(rows, uri, data_storage_version="2.2")
+    described = reference.to_table(columns=["b"])["b"].to_pylist()
+    table = lance_spark.open(uri)
+    assert table.to_table(columns=["b.size"])["b"].to_pylist() == described
+    assert table.to_table(columns=["i"], filter="b.size = 10")["i"].to_pylist() == [1]
+    assert table.to_table(columns=["i", "b.kind"], filter="b IS NULL").to_pylist() == [{"i": 2, "b": None}]
