@@ -18,10 +18,16 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
-from lance_spark.table.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
+from lance_spark.table.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 
 DEFAULT_PARTITION_BYTES = 128 << 20
+
+DEFAULT_BATCH_ROWS = 32768
+"""Every batch costs a hand-over between Python and the JVM."""
+
+BATCH_BYTES = 8 << 20
+"""About how large a batch gets, so that wide rows do not fill the memory of a task."""
 _STORAGE = "storage."
 
 

@@ -83,7 +83,8 @@ def plan_partitions(
     pending: list[FragmentSlice] = []
     pending_bytes = 0
     for piece, size in _pieces(fragments, target_bytes, first_row):
-        if pending and pending_bytes + size > target_bytes:
+        # An eighth more is no matter; a task for a small rest would be the last one to end.
+        if pending and pending_bytes + size > target_bytes + target_bytes // 8:
             partitions.append(LanceInputPartition(tuple(pending)))
             pending, pending_bytes = [], 0
         pending.append(piece)

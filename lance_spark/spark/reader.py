@@ -17,7 +17,7 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.filters import split_filters
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, sized
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_batch, to_spark_schema
@@ -107,7 +107,9 @@ class LanceReader(DataSourceReader):
             batch_rows=snapshot.options.batch_size,
             window_bytes=snapshot.options.max_batch_bytes,
         )
-        self._scan = replace(self._scan, projection=projection, output=tuple(schema.fieldNames()))
+        self._scan = replace(
+            self._scan, projection=projection, output=tuple(schema.fieldNames()), batch_bytes=BATCH_BYTES
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_snapshot": None}

@@ -181,7 +181,7 @@ def to_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     Raises:
         InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
     """
-    return _to_schema(batch, target, _to_spark)
+    return convert_batch(batch, target, to_spark_value)
 
 
 def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
@@ -190,7 +190,7 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
     Raises:
         InvalidInputError: a value that the table's type cannot hold; the message names the column.
     """
-    return _to_schema(batch.select(target.names), target, _to_table)
+    return convert_batch(batch.select(target.names), target, _to_table)
 
 
 def table_types(given: pa.Schema, table: pa.Schema | None, properties: Properties | None = None) -> pa.Schema:
@@ -239,7 +239,12 @@ Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
 """Converts an array that is not nested."""
 
 
-def _to_schema(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.RecordBatch:
+def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.RecordBatch:
+    """`batch` in the types of `target`, leaves converted by `leaf`.
+
+    Raises:
+        InvalidInputError: a value that the type of `target` cannot hold; the message names the column.
+    """
     arrays = []
     for index, field in enumerate(target):
         try:
@@ -254,7 +259,7 @@ def _to_schema(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Recor
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _to_spark(array: pa.Array, target: pa.DataType) -> pa.Array:
+def to_spark_value(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Values as Spark sees them: of nanoseconds the microseconds (towards the past), of date64 the days."""
     if has_nanoseconds(array.type):
         micros = pa.timestamp("us", array.type.tz) if pt.is_timestamp(array.type) else pa.duration("us")

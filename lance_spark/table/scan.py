@@ -50,6 +50,7 @@ class Scan:
         filter: returns only rows for which it is true; its columns need not be in `output`.
         stable_row_ids: whether the table has them.
         batch_rows: rows of a batch at most.
+        batch_bytes: about how many bytes of Arrow data a batch has at most; None for no bound.
         window_bytes: about how much is decoded at a time.
         time_zone: the zone of timestamps in the filter that name none.
     """
@@ -61,6 +62,7 @@ class Scan:
     filter: Expr | None = None
     stable_row_ids: bool = False
     batch_rows: int = DEFAULT_BATCH_ROWS
+    batch_bytes: int | None = None
     window_bytes: int = DEFAULT_WINDOW_BYTES
     time_zone: str = "UTC"
 
@@ -244,8 +246,11 @@ class Scan:
 
     def _batches(self, decoded: _Decoded) -> Iterator[pa.RecordBatch]:
         table = self._table(decoded.columns) if self.output else None
-        for start in range(0, decoded.num_rows, self.batch_rows):
-            num_rows = min(self.batch_rows, decoded.num_rows - start)
+        batch_rows = self.batch_rows
+        if table is not None and self.batch_bytes is not None and table.num_rows:
+            batch_rows = min(batch_rows, max(1, self.batch_bytes * table.num_rows // max(1, table.nbytes)))
+        for start in range(0, decoded.num_rows, batch_rows):
+            num_rows = min(batch_rows, decoded.num_rows - start)
             if table is None:
                 yield no_columns(num_rows)
             else:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
@@ -21,7 +20,8 @@ from lance_spark.spark.bridge.registry import Call, Reply, operation
 from lance_spark.spark.bridge.scan import ScanPlan
 from lance_spark.spark.bridge.table import LoadRequest, load
 from lance_spark.spark.bridge.tasks import command
-from lance_spark.spark.types import to_spark_batch, to_spark_schema
+from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
+from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.blob_columns import shown
 from lance_spark.table.change_feed import (
     CHANGE_TYPE,
@@ -112,7 +112,7 @@ class ChangesTask:
             tasks: tuple[ChangeTask, ...] = pickle.loads(item)
             for task in tasks:
                 for batch in task.batches():
-                    yield to_spark_batch(batch.select(list(self.columns)), self.target)
+                    yield to_wire_batch(batch.select(list(self.columns)), self.target)
 
 
 @operation("changelog.load")
@@ -146,7 +146,7 @@ def plan(request: ChangesRequest, _call: Call) -> Reply:
     data = [quote_name(name) for name in names if name not in added]
     feed = _feed(request.handle, request.range, data)
     groups = _together(feed.tasks)
-    target = spark_to_arrow_schema(request.columns, timezone="UTC")
+    target = wire_schema(request.columns)
     function = ChangesTask(tuple(names), target)
     known = [task.num_rows for task in feed.tasks]
     counts = [count for count in known if count is not None]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.expr.nodes import Expr, conjunction
@@ -21,10 +20,11 @@ from lance_spark.spark.bridge.partition_keys import texts
 from lance_spark.spark.bridge.registry import Call, operation
 from lance_spark.spark.bridge.runtime_filters import filter_columns, runtime_filter, source_columns
 from lance_spark.spark.bridge.tasks import narrowed
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
+from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import FragmentSlice, plan_partitions, projected_bytes, sized
 from lance_spark.spark.projection import narrow
-from lance_spark.spark.types import to_spark_batch, to_spark_schema
+from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.blob_columns import shown
@@ -85,7 +85,7 @@ class PartitionedReadTask:
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
-            yield to_spark_batch(self._with_partition(batch, object_id), self.target)
+            yield to_wire_batch(self._with_partition(batch, object_id), self.target)
             if left == 0:
                 return
 
@@ -217,7 +217,7 @@ class PartitionedPlanner:
         projection = narrow(schema, self._columns, [*SYSTEM_FIELDS, PARTITION_COLUMN])
         hidden = [] if PARTITION_COLUMN in schema.names() else [PARTITION_COLUMN]
         output = tuple(name for name in self._columns.fieldNames() if name not in hidden)
-        return replace(scan, projection=projection, output=output)
+        return replace(scan, projection=projection, output=output, batch_bytes=BATCH_BYTES)
 
     def plan(self) -> PartitionedPlan:
         """The plan."""
@@ -277,7 +277,7 @@ class PartitionedPlanner:
         )
 
     def _task(self) -> PartitionedReadTask:
-        target = spark_to_arrow_schema(self._columns, timezone="UTC")
+        target = wire_schema(self._columns)
         return PartitionedReadTask(self._scan, target, dict(self._table.storage_options or {}), self._limit)
 
     def _num_rows(self) -> int | None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
 from lance_spark.expr.nodes import Expr, conjunction
@@ -21,7 +20,8 @@ from lance_spark.spark.bridge.runtime_filters import MAX_VALUES, filter_columns,
 from lance_spark.spark.bridge.task_metrics import MeteredTask
 from lance_spark.spark.bridge.tasks import ReadTask, ReadWork, command, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
-from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
+from lance_spark.spark.bridge.wire_types import wire_schema
+from lance_spark.spark.options import BATCH_BYTES, DEFAULT_PARTITION_BYTES, ReadOptions
 from lance_spark.spark.partitions import (
     LanceInputPartition,
     SizedFragment,
@@ -281,7 +281,7 @@ class _Planner:
             time_zone=time_zone,
         )
         projection = narrow(schema, self._columns, SYSTEM_FIELDS)
-        return replace(scan, projection=projection, output=tuple(self._columns.fieldNames()))
+        return replace(scan, projection=projection, output=tuple(self._columns.fieldNames()), batch_bytes=BATCH_BYTES)
 
     def _chosen(self) -> list[DataFragment]:
         """The fragments that can have rows of the answer."""
@@ -341,7 +341,7 @@ class _Planner:
 
     def command(self) -> bytes:
         """The function of the tasks."""
-        target = spark_to_arrow_schema(self._columns, timezone="UTC")
+        target = wire_schema(self._columns)
         if self._top_n is not None:
             keys = _sort_keys(self._top_n, self._manifest)
             assert keys is not None, "the scan took this order before"

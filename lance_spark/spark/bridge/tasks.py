@@ -14,8 +14,8 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructType
 
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.spark.types import to_spark_batch
 from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
@@ -74,7 +74,7 @@ class ReadTask:
                 if left is not None:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows
-                yield to_spark_batch(batch, self.target)
+                yield to_wire_batch(batch, self.target)
                 if left == 0:
                     return
 

@@ -22,8 +22,9 @@ from lance_spark.expr.columns import column_values, resolve_names
 from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.tasks import ReadWork
+from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.spark.types import is_lossless, to_spark_batch
+from lance_spark.spark.types import is_lossless
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.fragment_reader import FragmentReader
 from lance_spark.table.row_address import UInt64Array, split_addresses
@@ -172,4 +173,4 @@ class TopNTask:
         deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
         positions = offsets - np.searchsorted(deleted, offsets)
         for batch in self.scan.read_rows(fragment, positions).to_batches():
-            yield to_spark_batch(batch, self.target)
+            yield to_wire_batch(batch, self.target)

@@ -8,18 +8,22 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
 
 /** The tasks of a scan as Python has planned them. */
 final class LanceBatch implements Batch {
   private final LancePy.Reply plan;
   private final ObjectNode request;
+  private final StructType columns;
 
   /**
    * @param plan the function of the tasks, then a description of the work of each task
    * @param request what the scan was asked for, without filters that came while the query ran: Spark compares those
+   * @param columns those of the rows
    */
-  LanceBatch(LancePy.Reply plan, ObjectNode request) {
+  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns) {
     this.plan = plan;
+    this.columns = columns;
     this.request = request;
   }
 
@@ -49,7 +53,8 @@ final class LanceBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new LanceReaderFactory(new LanceRunner(plan.attachments().get(0), LanceInputPartition.SCHEMA));
+    return new LanceReaderFactory(
+        new LanceRunner(plan.attachments().get(0), LanceInputPartition.SCHEMA, columns));
   }
 
   @Override

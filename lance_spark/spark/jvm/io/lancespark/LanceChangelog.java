@@ -152,7 +152,8 @@ final class LanceChangelog implements Changelog {
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-      return new LanceReaderFactory(new LanceRunner(plan().attachments().get(0), LanceInputPartition.SCHEMA));
+      return new LanceReaderFactory(
+          new LanceRunner(plan().attachments().get(0), LanceInputPartition.SCHEMA, readSchema()));
     }
 
     @Override

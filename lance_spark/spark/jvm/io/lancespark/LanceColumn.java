@@ -1,12 +1,16 @@
 package io.lancespark;
 
 import org.apache.arrow.vector.BaseFixedWidthVector;
+import org.apache.arrow.vector.BigIntVector;
 import org.apache.arrow.vector.ValueVector;
 import org.apache.arrow.vector.VarCharVector;
 import org.apache.arrow.vector.complex.ListVector;
 import org.apache.arrow.vector.complex.MapVector;
 import org.apache.arrow.vector.complex.StructVector;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
@@ -20,22 +24,22 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>Spark closes the columns of a batch that it has read; a struct would lose its fields for good. And it must not see
  * that this is Arrow: Python functions would keep batches of Arrow while later ones are read, and copy rows of others.
  *
- * <p>Values of fixed width, texts and short decimals are read straight from the vector's memory. One class for all types
- * lets the JVM put these reads in line; Arrow's own ones go through two virtual calls, check the bounds of every value,
- * which Spark has from the number of rows, and make a BigDecimal of every decimal.
+ * <p>Values of fixed width and texts are read straight from the vector's memory. One class for all types lets the JVM put
+ * these reads in line; Arrow's own ones go through two virtual calls and check the bounds of every value, which Spark has
+ * from the number of rows. Short decimals come as 64 bits; of 128 bits a BigDecimal would be made for each.
  */
 final class LanceColumn extends ColumnVector {
-  private static final int DECIMAL_BYTES = 16;
-
   private final ArrowColumnVector vector;
   private final LanceColumn[] children;
   private final int numNulls;
   private final long validity;
   private final long values;
   private final long offsets;
+  private final boolean longs;
 
-  LanceColumn(ValueVector arrow) {
-    super(new ArrowColumnVector(arrow).dataType());
+  /** A column of the type {@code type}; its decimals may come as 64 bits each. */
+  LanceColumn(ValueVector arrow, DataType type) {
+    super(type);
     this.vector = new ArrowColumnVector(arrow);
     this.numNulls = vector.numNulls();
     boolean empty = arrow.getValueCount() == 0;
@@ -46,12 +50,13 @@ final class LanceColumn extends ColumnVector {
     this.validity = direct && numNulls > 0 ? arrow.getValidityBuffer().memoryAddress() : 0;
     this.values = fixed || text ? arrow.getDataBuffer().memoryAddress() : 0;
     this.offsets = text || list ? arrow.getOffsetBuffer().memoryAddress() : 0;
+    this.longs = arrow instanceof BigIntVector;
     if (list) {
-      this.children = new LanceColumn[] {new LanceColumn(((ListVector) arrow).getDataVector())};
+      this.children = new LanceColumn[] {new LanceColumn(((ListVector) arrow).getDataVector(), ((ArrayType) type).elementType())};
     } else if (arrow instanceof StructVector struct) {
       this.children = new LanceColumn[struct.size()];
       for (int index = 0; index < children.length; index++) {
-        children[index] = new LanceColumn(struct.getVectorById(index));
+        children[index] = new LanceColumn(struct.getVectorById(index), ((StructType) type).apply(index).dataType());
       }
     } else {
       this.children = null;
@@ -138,13 +143,8 @@ final class LanceColumn extends ColumnVector {
 
   @Override
   public Decimal getDecimal(int row, int precision, int scale) {
-    if (precision <= Decimal.MAX_LONG_DIGITS() && !isNullAt(row)) {
-      long address = values + (long) row * DECIMAL_BYTES;
-      long low = Platform.getLong(null, address);
-      // Otherwise it has more digits than its type, and Spark says so.
-      if (Platform.getLong(null, address + 8) == low >> 63) {
-        return Decimal.createUnsafe(low, precision, scale);
-      }
+    if (longs) {
+      return isNullAt(row) ? null : Decimal.createUnsafe(getLong(row), precision, scale);
     }
     return vector.getDecimal(row, precision, scale);
   }

@@ -33,6 +33,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMe
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -56,11 +57,14 @@ final class LanceRunner implements Serializable {
   /** Offsets of Arrow's plain text and binary columns have 31 bits; this is far below. */
   private static final long MAX_BYTES = 256L << 20;
 
+  private static final StructType MESSAGES = new StructType().add("message", DataTypes.BinaryType);
+
   private static final Pattern LANCE_ERROR =
       Pattern.compile("^lance_spark\\.errors\\.(\\w+): (.*)", Pattern.MULTILINE | Pattern.DOTALL);
 
   private final SimplePythonFunction function;
   private final StructType input;
+  private final StructType output;
   private final String timeZone;
   private final boolean largeTypes;
   private final Map<String, String> conf;
@@ -68,12 +72,19 @@ final class LanceRunner implements Serializable {
   private final int maxRows;
   private final long maxBytes;
 
+  /** A runner of a function that returns messages to the driver. */
+  LanceRunner(byte[] command, StructType input) {
+    this(command, input, MESSAGES);
+  }
+
   /**
    * A runner of a pickled {@code (function, return type)}.
    *
    * @param input the columns of the rows that the function gets
+   * @param output the columns of its batches
    */
-  LanceRunner(byte[] command, StructType input) {
+  LanceRunner(byte[] command, StructType input, StructType output) {
+    this.output = output;
     SQLConf sql = SQLConf.get();
     this.function = LancePy.function(command);
     this.input = new StructType().add("struct", input);
@@ -124,7 +135,8 @@ final class LanceRunner implements Serializable {
     Iterator<scala.collection.Iterator<InternalRow>> groups = new Groups(rows, maxRows, maxBytes);
     return new Unwrapped(
         CollectionConverters.asJava(
-            runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)));
+            runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)),
+        output);
   }
 
   /**
@@ -262,9 +274,11 @@ final class LanceRunner implements Serializable {
   /** Batches of the fields of one struct as batches of columns. */
   private static final class Unwrapped implements Iterator<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
+    private final StructType types;
 
-    Unwrapped(Iterator<ColumnarBatch> batches) {
+    Unwrapped(Iterator<ColumnarBatch> batches, StructType types) {
       this.batches = batches;
+      this.types = types;
     }
 
     @Override
@@ -285,7 +299,7 @@ final class LanceRunner implements Serializable {
       StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
       ColumnVector[] columns = new ColumnVector[struct.size()];
       for (int index = 0; index < columns.length; index++) {
-        columns[index] = new LanceColumn(struct.getVectorById(index));
+        columns[index] = new LanceColumn(struct.getVectorById(index), types.apply(index).dataType());
       }
       return new ColumnarBatch(columns, batch.numRows());
     }

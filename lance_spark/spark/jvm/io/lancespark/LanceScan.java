@@ -62,7 +62,7 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   public Batch toBatch() {
     LancePy.Reply chosen = filtered.get();
     filtered.remove();
-    return new LanceBatch(chosen == null ? plan() : chosen, request);
+    return new LanceBatch(chosen == null ? plan() : chosen, request, columns);
   }
 
   @Override

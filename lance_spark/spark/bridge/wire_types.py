@@ -1,0 +1,65 @@
+"""The Arrow types in which tasks hand their columns to the JVM."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.spark.types import convert_batch, to_spark_value
+
+_LONG_DIGITS = 18
+"""Decimals of so many digits fit into 64 bits; Spark keeps them so."""
+
+
+def wire_schema(columns: StructType) -> pa.Schema:
+    """The schema of a task's batches for `columns`: as Spark's own, but decimals of up to 18 digits are int64, the
+    number without its point.
+
+    They are half as wide then, and the JVM reads them without making a number of any length of each.
+    """
+    schema = to_arrow_schema(columns, timezone="UTC")
+    return pa.schema([pa.field(field.name, _wire_type(field.type), field.nullable) for field in schema])
+
+
+def _wire_type(dtype: pa.DataType) -> pa.DataType:
+    if pt.is_decimal128(dtype) and dtype.precision <= _LONG_DIGITS:
+        return pa.int64()
+    if pt.is_struct(dtype):
+        return pa.struct([child.with_type(_wire_type(child.type)) for child in dtype])
+    if pt.is_list(dtype):
+        return pa.list_(dtype.value_field.with_type(_wire_type(dtype.value_type)))
+    return dtype
+
+
+def to_wire_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """`batch` in the types of `target` (a `wire_schema`, the same names in the same order).
+
+    Raises:
+        InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
+        CorruptFileError: a decimal has more digits than its type.
+    """
+    return convert_batch(batch, target, _to_wire)
+
+
+def _to_wire(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if pt.is_decimal128(array.type) and pt.is_int64(target):
+        return _unscaled(array)
+    return to_spark_value(array, target)
+
+
+def _unscaled(array: pa.Array) -> pa.Array:
+    """int64[len(array)]: decimals as numbers without their point."""
+    validity = array.is_valid().buffers()[1] if array.null_count else None
+    if not len(array):
+        return pa.array([], pa.int64())
+    words = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
+    low = np.ascontiguousarray(words[:, 0])
+    wide = words[:, 1] != low >> 63
+    # What lies under a null is no value.
+    if wide.any() and (validity is None or bool((wide & array.is_valid().to_numpy(zero_copy_only=False)).any())):
+        raise CorruptFileError(f"a column of type {array.type} has a value of more than {_LONG_DIGITS} digits")
+    return pa.Array.from_buffers(pa.int64(), len(array), [validity, pa.py_buffer(low)], array.null_count)
