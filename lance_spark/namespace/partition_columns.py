@@ -162,7 +162,7 @@ def _commit(whole: PartitionedTable, schema: LanceSchema, options: CommitOptions
     # What data files mean does not depend on comments, so partitions can do without.
     step = None if same_columns(whole.lance_schema, schema) else follower(schema, options)
     options = named(options, "columns")
-    return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=_noted(whole, schema))
+    return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=noted_ids(whole, schema))
 
 
 def _widened(
@@ -186,7 +186,7 @@ def _widened(
         made = conversion(table, manifest, change, dtype, new_id)
         return commit_evolution(table, manifest, replace(made, schema=partition_schema(schema)), options)
 
-    properties = _noted(whole, schema)
+    properties = noted_ids(whole, schema)
     options = named(options, "columns")
     return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=properties)
 
@@ -216,7 +216,7 @@ def _with_schema(whole: PartitionedTable, schema: LanceSchema) -> PartitionSpecs
     return replace(whole.specs, schema=schema)
 
 
-def _noted(whole: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
+def noted_ids(whole: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
     """The property that tells the largest id; dropping a column must not make its id free."""
     return {MAX_FIELD_ID: str(max(next_field_id(whole) - 1, schema.max_field_id))}
 

@@ -36,7 +36,7 @@ from lance_spark.namespace.partition_index import (
     rows_of,
 )
 from lance_spark.namespace.partition_spec import PartitionSpecs
-from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable
+from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable, PlannedTable
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commit import RetryPolicy
 from lance_spark.table.conform import same_columns
@@ -115,6 +115,8 @@ def commit_specs(
     *,
     step: Step | None = None,
     properties: Mapping[str, str | None] | None = None,
+    changes: Sequence[PartitionChange] = (),
+    check: Check | None = None,
 ) -> PartitionedTable:
     """The version of the whole with other columns or another partition spec, and all of its partitions changed by it.
 
@@ -122,8 +124,11 @@ def commit_specs(
 
     Args:
         base: the version that `specs` were made for.
-        step: what becomes of the table of each partition; None if nothing does.
+        step: what becomes of the table of each partition that `changes` have nothing for; None if nothing does.
         properties: of the namespace, which change too.
+        changes: of rows, at most one for each partition, made for `base` with these specs. Nobody else may change
+            these partitions meanwhile.
+        check: asked for each newer version that the commit has to follow.
 
     Raises:
         RetryableConflictError: another writer has changed columns or specs: begin again with the newest version.
@@ -131,7 +136,7 @@ def commit_specs(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing is visible.
     """
-    return _run(_SpecsCommit(base, specs, step, dict(properties or {}), options or CommitOptions()))
+    return _run(_SpecsCommit(base, specs, step, dict(properties or {}), options or CommitOptions(), changes, check))
 
 
 def commit_rows(
@@ -297,8 +302,12 @@ class _SpecsCommit(_PartitionedCommit):
         step: Step | None,
         properties: dict[str, str | None],
         options: CommitOptions,
+        changes: Sequence[PartitionChange],
+        check: Check | None,
     ) -> None:
-        super().__init__(base, [], options)
+        super().__init__(base, changes, options, check)
+        self._given = frozenset(self._changes)
+        self._planned = PlannedTable(base, specs)
         self._specs = specs
         self._step = step
         self._own_properties = properties
@@ -310,12 +319,26 @@ class _SpecsCommit(_PartitionedCommit):
                 "the operation again",
                 table_version=current.version,
             )
+        if any(_told(current.index.find(place)) != _told(self._base.index.find(place)) for place in self._given):
+            raise RetryableConflictError(
+                f"another writer has changed a partition of {current.root} that new columns are to come to with rows. "
+                "Read the table and run the operation again",
+                table_version=current.version,
+            )
+        if self._check is not None:
+            self._check(current)
+
+    def _do(self, place: PartitionPlace, whole: PartitionedTable) -> None:
+        # What is given was written by the new columns and specs; what follows makes its own of the old ones.
+        super()._do(place, self._planned if place in self._given else whole)
 
     def _choose(self, current: PartitionedTable) -> None:
+        if self._given:
+            self._planned = PlannedTable(current, self._specs)
         if self._step is None:
             return
         there = {partition.place: partition for partition in current.index.partitions}
-        for place in self._changes.keys() - there.keys():
+        for place in self._changes.keys() - there.keys() - self._given:
             del self._changes[place]
             if place in self._done:
                 _withdraw(self._done.pop(place))
@@ -329,10 +352,7 @@ class _SpecsCommit(_PartitionedCommit):
         return {key: value for key, value in wanted.items() if known.get(key) != value}
 
     def _rows(self, current: PartitionedTable) -> pa.Table:
-        rows = super()._rows(current)
-        for column in self._specs.partition_columns():
-            if column.name not in rows.column_names:
-                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        rows = super()._rows(PlannedTable(current, self._specs))
         namespace = self._specs.current.namespace
         if self._specs.current.id != self._base.specs.current.id and namespace not in rows[OBJECT_ID].to_pylist():
             rows = _with_rows(rows, [{OBJECT_ID: namespace, OBJECT_TYPE: NAMESPACE}])

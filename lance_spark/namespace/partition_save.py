@@ -154,6 +154,13 @@ def commit_written(
 ) -> PartitionedTable:
     """Commits what the tasks of `plan` have written; after an error their files are removed. Raises as `save_rows`."""
     written = list(written)
+    changes = changes_of(table, written, mode)
+    with kept_if_committed(plan, written):
+        return commit_changes(table, changes, named(options, "append" if mode is SaveMode.APPEND else "overwrite"))
+
+
+def changes_of(table: PartitionedTable, written: Sequence[WrittenPartition], mode: SaveMode) -> list[PartitionChange]:
+    """What becomes of each partition of `table` with what tasks have written."""
     joined: dict[PartitionPlace, WrittenPartition] = {}
     for item in written:
         known = joined.get(item.partition.place)
@@ -170,12 +177,11 @@ def commit_written(
     if mode is SaveMode.OVERWRITE:
         others = [partition for partition in table.index.partitions if partition.place not in joined]
         changes += [DropPartition(opened.partition, opened.manifest) for opened in table.open_all(others)]
-    with _kept_if_committed(plan, written):
-        return commit_changes(table, changes, named(options, "append" if mode is SaveMode.APPEND else "overwrite"))
+    return changes
 
 
 @contextmanager
-def _kept_if_committed(plan: PartitionedWrite, written: Sequence[WrittenPartition]) -> Iterator[None]:
+def kept_if_committed(plan: PartitionedWrite, written: Sequence[WrittenPartition]) -> Iterator[None]:
     """Removes what was written if what is done inside fails, unless it may have been committed all the same."""
     try:
         yield
@@ -251,7 +257,7 @@ def commit_delta(
     options = named(options, "delete" if not delta.written else "update" if takes else "append")
     if plan is None:
         return commit_changes(table, changes, options, check=check)
-    with _kept_if_committed(plan, delta.written):
+    with kept_if_committed(plan, delta.written):
         return commit_changes(table, changes, options, check=check)
 
 

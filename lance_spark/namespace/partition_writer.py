@@ -23,8 +23,9 @@ from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_index import Partition, PartitionPlace
+from lance_spark.namespace.partition_spec import PartitionSpecs
 from lance_spark.namespace.partition_values import PartitionRows, grouped
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
@@ -51,6 +52,7 @@ class PartitionedWrite:
         file_version: of the data files.
         limits: when a data file is full.
         job: the name of the write; its data files and new directories follow from it.
+        specs: the columns and specs that the table is to get with the rows; None if it keeps its own.
     """
 
     root: str
@@ -61,6 +63,7 @@ class PartitionedWrite:
     file_version: FileVersion
     limits: FileLimits
     job: str
+    specs: PartitionSpecs | None = None
 
     @classmethod
     def of(cls, table: PartitionedTable, given: pa.Schema, limits: FileLimits | None = None) -> PartitionedWrite:
@@ -81,13 +84,15 @@ class PartitionedWrite:
             table.file_version,
             limits or FileLimits(),
             new_job(),
+            table.specs if isinstance(table, PlannedTable) else None,
         )
 
     def table(self) -> PartitionedTable:
         """The version of the table that the plan was made for."""
         catalog = CatalogTable(self.root, self.storage_options)
         found = catalog.at(catalog.table.at(self.catalog_version).manifest)
-        return PartitionedTable(self.root, self.storage_options, catalog, found)
+        table = PartitionedTable(self.root, self.storage_options, catalog, found)
+        return table if self.specs is None else PlannedTable(table, self.specs)
 
     def remove_files(self, written: Iterable[WrittenPartition]) -> None:
         """Removes what tasks have written, and in those partitions what killed tasks have left."""

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import LanceError, UnsupportedFeatureError
+from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_commit import named
 from lance_spark.namespace.partition_index import Partition
+from lance_spark.namespace.partition_replace import commit_planned, with_columns_of
 from lance_spark.namespace.partition_save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.storage import open_store
@@ -51,6 +52,7 @@ class PartitionedWriteJob:
         mode: what becomes of the rows that are there; of them all, unless `replaced` says which.
         table_types: the columns of the rows, in the types in which they are written.
         replaced: the new rows come instead of those for which this is true.
+        properties: of the namespace, which change with the rows if columns or partitions do.
     """
 
     plan: PartitionedWrite
@@ -58,6 +60,7 @@ class PartitionedWriteJob:
     table_types: pa.Schema
     message: str | None = None
     replaced: Expr | None = None
+    properties: Mapping[str, str | None] | None = None
 
     @classmethod
     def of(
@@ -74,11 +77,9 @@ class PartitionedWriteJob:
             InvalidInputError: the columns do not fit the table.
             UnsupportedFeatureError: this release cannot write such columns, or not with such options.
         """
-        if options.merge_schema:
-            raise UnsupportedFeatureError(
-                "a write does not add columns to a partitioned table; use ALTER TABLE first", feature="mergeSchema"
-            )
         types = table_types(written_schema(columns), whole.schema, options.column_properties)
+        if options.merge_schema and mode is SaveMode.APPEND:
+            whole = with_columns_of(whole, types)
         limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)
         return cls(PartitionedWrite.of(whole, types, limits), mode, types, options.commit_message, replaced)
 
@@ -112,7 +113,9 @@ class PartitionedWriteJob:
         whole = self.plan.table()
         written = [item.unpack() for item in files]
         options = CommitOptions(message=self.message, properties=properties or {})
-        if self.replaced is None:
+        if isinstance(whole, PlannedTable):
+            made = commit_planned(whole, self.plan, written, self.mode, options, properties=self.properties)
+        elif self.replaced is None:
             made = commit_written(whole, self.plan, written, self.mode, options)
         else:
             delta = self._delta(whole, self.replaced, written)

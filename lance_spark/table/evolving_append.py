@@ -29,11 +29,14 @@ def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> Lance
     Raises:
         InvalidInputError: a type that Lance cannot hold.
     """
-    fields = {field.name: field for field in base.schema.fields}
-    lacking = [part for column in source if (part := _lacking(fields.get(column.name), column)) is not None]
-    if not lacking:
-        return None
-    return with_added(base.schema, pa.schema(lacking), next_field_id(history, base)).schema
+    lacking = columns_lacking(base.schema, source)
+    return with_added(base.schema, lacking, next_field_id(history, base)).schema if len(lacking) else None
+
+
+def columns_lacking(schema: LanceSchema, source: pa.Schema) -> pa.Schema:
+    """The columns, and members of structs, that only `source` has; they allow nulls."""
+    fields = {field.name: field for field in schema.fields}
+    return pa.schema([part for column in source if (part := _lacking(fields.get(column.name), column)) is not None])
 
 
 def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schema: LanceSchema) -> Merge:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import NotFoundError
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 
@@ -38,6 +39,7 @@ class Staged:
         identifier: its name in the catalog, None for a path.
         declared: whether the name was reserved for it, or the place of a partitioned table.
         location: of a partitioned table that gets its name with the commit, relative to the catalog's root.
+        partitioning: what PARTITIONED BY says, of a partitioned table that is to be replaced.
     """
 
     columns: StructType
@@ -46,6 +48,7 @@ class Staged:
     identifier: tuple[str, ...] | None = None
     declared: bool = False
     location: str | None = None
+    partitioning: tuple[SparkExpression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

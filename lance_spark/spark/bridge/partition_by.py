@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql.types import LongType, StringType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.partition_save import PartitionBy
+from lance_spark.namespace.partition_spec import PartitionSpec
 from lance_spark.namespace.transforms.base import Transform
 from lance_spark.namespace.transforms.bucket import MAX_BUCKETS, Bucket
 from lance_spark.namespace.transforms.day import Day
@@ -21,8 +23,10 @@ from lance_spark.namespace.transforms.month import Month
 from lance_spark.namespace.transforms.multi_bucket import MultiBucket
 from lance_spark.namespace.transforms.truncate import Truncate
 from lance_spark.namespace.transforms.year import Year
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.bridge.partition_keys import SparkTransform, shown_transforms
 
 _PARTS: dict[str, Transform] = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}
 _NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate, "multi_bucket": MultiBucket}
@@ -62,6 +66,25 @@ def partition_fields(transforms: Sequence[SparkExpression]) -> list[PartitionBy]
             if any(field.sources == columns and field.transform == transform for field in found):
                 continue
             found.append(PartitionBy(_free(field_id, found), columns, transform))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExpression(SparkTransform):
+    """A partition field that is an expression; `text` is the first argument."""
+
+    text: str = ""
+
+
+def shown_fields(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
+    """The partitioning as DESCRIBE and SHOW CREATE TABLE show it, without fields of columns that are gone."""
+    found: list[SparkTransform] = []
+    for field in spec.fields:
+        paths = [path for path in field.source_columns(schema) if path is not None]
+        if field.expression is None:
+            found += shown_transforms(PartitionSpec(spec.id, (field,)), schema)
+        elif len(paths) == len(field.source_ids):
+            found.append(ShownExpression(_EXPRESSION, tuple(paths), text=field.expression))
     return found
 
 

@@ -20,11 +20,13 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY, given_location, hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
+from lance_spark.namespace.partition_properties import user_properties
+from lance_spark.namespace.partition_replace import replaced
 from lance_spark.namespace.partition_save import PartitionBy, SaveMode, create_partitioned
-from lance_spark.namespace.partition_spec import PartitionSpec
-from lance_spark.namespace.partitioned_table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
+from lance_spark.namespace.partitioned_table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable, PlannedTable
 from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.bridge.handles import Staged, TableHandle
+from lance_spark.spark.bridge.partition_by import partition_fields
 from lance_spark.spark.bridge.places import Place, directory
 from lance_spark.spark.options import TableProperties, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, PartitionFiles
@@ -113,20 +115,13 @@ class NewPartitionedTable:
         )
 
     def stage_over(self, place: Place, whole: PartitionedTable) -> TableHandle:
-        """A replacement of the rows of `whole`, which keeps its columns and partitions.
+        """A replacement of the rows of `whole`, and of its columns, partitions and properties.
 
         Raises:
-            UnsupportedFeatureError: the statement wants others.
+            InvalidInputError: a column or a field makes no sense.
+            UnsupportedFeatureError: data files or row ids are to be of another kind.
         """
-        types = table_types(written_schema(self.staged.columns), whole.schema)
-        fields = [(field.definition, field.result_type) for field in _spec_of(whole, self.partition_by).fields]
-        is_same = [(field.definition, field.result_type) for field in whole.specs.current.fields] == fields
-        if not is_same or types.names != whole.schema.names or types.types != whole.schema.types:
-            raise UnsupportedFeatureError(
-                "a partitioned table is replaced by one of the same columns and partitions only; DROP it first",
-                feature="REPLACE TABLE of other columns or partitions",
-            )
-        return TableHandle(
+        handle = TableHandle(
             uri=place.uri,
             version=whole.version,
             timestamp_nanos=timestamp_of(whole),
@@ -134,10 +129,31 @@ class NewPartitionedTable:
             staged=self.staged,
             partitioned=True,
         )
+        staged_partitioned_job(handle, self.staged.columns, {})
+        return handle
 
 
-def _spec_of(whole: PartitionedTable, partition_by: Sequence[PartitionBy]) -> PartitionSpec:
-    return PartitionSpec(1, tuple(item.field(whole.lance_schema) for item in partition_by))
+def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable, dict[str, str | None]]:
+    """A table as a statement replaces it, and the properties that change."""
+    whole = handle.open_partitioned()
+    parsed = TableProperties.parse(staged.properties, handle.uri, {})
+    version, stable = parsed.options.file_format_version, parsed.options.enable_stable_row_ids
+    if version not in (None, whole.file_version.value) or (stable and not whole.has_stable_row_ids):
+        raise UnsupportedFeatureError(
+            "a partitioned table keeps its file format version and the kind of its row ids when it is replaced; "
+            "DROP it first",
+            feature="REPLACE TABLE with another file format",
+        )
+    types = table_types(written_schema(staged.columns), whole.schema, parsed.options.column_properties)
+    planned = replaced(whole, with_comments(types, staged.columns), partition_fields(staged.partitioning))
+    known = user_properties(whole.properties)
+    gone: dict[str, str | None] = {
+        name: None for name in known if name not in parsed.config and name not in (FILE_VERSION, STABLE_ROW_IDS)
+    }
+    properties = gone | {name: value for name, value in parsed.config.items() if known.get(name) != value}
+    if properties and not isinstance(planned, PlannedTable):
+        planned = PlannedTable(whole, whole.specs)
+    return planned, properties
 
 
 def _name(staged: Staged) -> tuple[DirectoryNamespace, tuple[str, ...]]:
@@ -163,8 +179,11 @@ def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Ma
     """The job that fills a staged table with rows in `columns`."""
     assert handle.staged is not None, "the table is staged"
     parsed = TableProperties.parse(handle.staged.properties, handle.uri, options)
-    whole = handle.open_partitioned()
-    return PartitionedWriteJob.of(whole, columns, SaveMode.OVERWRITE, parsed.options)
+    if handle.staged.declared:
+        return PartitionedWriteJob.of(handle.open_partitioned(), columns, SaveMode.OVERWRITE, parsed.options)
+    whole, properties = _replacement(handle, handle.staged)
+    job = PartitionedWriteJob.of(whole, columns, SaveMode.OVERWRITE, parsed.options)
+    return replace(job, properties=properties)
 
 
 def partitioned_job(

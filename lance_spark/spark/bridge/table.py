@@ -16,8 +16,8 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
-from lance_spark.spark.bridge.partition_by import partition_fields
-from lance_spark.spark.bridge.partition_keys import SparkTransform, shown_transforms
+from lance_spark.spark.bridge.partition_by import partition_fields, shown_fields
+from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.partitioned import PARTITION_COLUMN
 from lance_spark.spark.bridge.partitioned_writes import (
     NewPartitionedTable,
@@ -199,7 +199,10 @@ def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
     if newest is None and location.branch is None:
         whole = open_whole(place, StateOptions())
         if whole is not None:
-            return LoadReply(True, describe_whole(place, whole, writable=True))
+            found = describe_whole(place, whole, writable=True)
+            if options.merge_schema:
+                found = replace(found, capabilities=_READS + _WRITES + _ANY_SCHEMA)
+            return LoadReply(True, found)
     if newest is None:
         # A path is enough for the first write; a name must have been made by CREATE TABLE.
         return LoadReply(True, _to_be_made(place)) if request.by_path else LoadReply(False)
@@ -301,7 +304,7 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
         properties={**user_properties(whole.properties), "provider": "lance", "location": place.uri},
         capabilities=_READS + (_WRITES + _EVOLVES if writable else ()),
         metadata_columns=tuple(columns),
-        partitioning=tuple(shown_transforms(current, whole.lance_schema)),
+        partitioning=tuple(shown_fields(current, whole.lance_schema)),
     )
 
 
@@ -482,7 +485,7 @@ def _stage_partitioned(
     if place is None and request.namespace and not directory(request.catalog).namespace_exists(request.namespace):
         return MakeReply("no_namespace")
     identifier = None if table.path is not None else table.identifier
-    staged = Staged(request.schema, request.properties, request.catalog, identifier)
+    staged = Staged(request.schema, request.properties, request.catalog, identifier, partitioning=request.partitioning)
     made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options())
     return made.stage(place) if place is None or whole is None else made.stage_over(place, whole)
 

@@ -119,7 +119,7 @@ def _partitioned_plan(request: WriteRequest) -> Reply:
     else:
         replaced = None if request.mode != "overwrite" or _is_everything(request) else _required_filter(request)
         job = partitioned_job(handle, request.columns, request.mode, request.write_options(), replaced)
-    whole = handle.open_partitioned()
+    whole = job.plan.table()
     transforms = write_transforms(whole.specs.current, whole.lance_schema)
     attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
     distribution = request.write_options().distribution or "hash"

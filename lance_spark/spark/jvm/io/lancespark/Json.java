@@ -143,6 +143,9 @@ final class Json {
       return Expressions.bucket(number.asInt(), columns[0].describe());
     }
     List<Expression> arguments = new ArrayList<>();
+    if (described.hasNonNull("text")) {
+      arguments.add(Expressions.literal(described.get("text").asText()));
+    }
     if (!number.isNull()) {
       arguments.add(Expressions.literal(number.asInt()));
     }
