@@ -236,5 +236,3 @@ def test_alter_columns(spark: SparkSession, root: str, name: str) -> None:
         (None, 4.0, None, None),
         (5, 5.0, "new", 7),
     ]
-    with pytest.raises(PySparkException, match="partitioned"):
-        spark.sql(f"ALTER TABLE lance.{name} SET TBLPROPERTIES ('a' = 'b')")

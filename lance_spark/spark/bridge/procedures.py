@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType, StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.bridge import (
+    catalog_procedures,
     column_procedures,
     maintenance_procedures,
     partition_procedures,
@@ -20,10 +21,9 @@ from lance_spark.spark.bridge.procedure_types import Arguments, Invocation, Proc
 from lance_spark.spark.bridge.registry import Call, Done, Reply, Session, operation
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
 
+_MODULES = (maintenance_procedures, version_procedures, column_procedures, partition_procedures, catalog_procedures)
 _PROCEDURES: Mapping[str, Procedure] = {
-    procedure.name: procedure
-    for module in (maintenance_procedures, version_procedures, column_procedures, partition_procedures)
-    for procedure in module.PROCEDURES
+    procedure.name: procedure for module in _MODULES for procedure in module.PROCEDURES
 }
 
 
