@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import lance
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.connector.conftest import plan
@@ -98,3 +101,89 @@ def test_types_survive(spark: SparkSession, uri: str) -> None:
     assert kept.count() == 1
     assert table.where(f"NOT ({pushed})").count() == 0
     assert "Filter" not in plan(kept).replace("RuntimeFilters", "")
+
+
+SHAPES = {
+    "enable_stable_row_ids": "true",
+    "name.lance.compression": "zstd",
+    "name.arrow.large_var_char": "true",
+    "half.arrow.float16": "true",
+    "vec.arrow.fixed-size-list.size": "2",
+    "vec.arrow.float16": "true",
+}
+
+
+def check_shape(uri: str, file_version: str) -> None:
+    """The table has the columns that `SHAPES` asks for, and the rows of id, name, half, vec for the ids 0 to 7."""
+    dataset = lance.dataset(uri)
+    assert dataset.data_storage_version == file_version
+    assert dataset.has_stable_row_ids
+    assert [str(field.type) for field in dataset.schema] == [
+        "int64",
+        "large_string",
+        "halffloat",
+        "fixed_size_list<item: halffloat>[2]",
+    ]
+    assert dataset.schema.field("name").metadata == {b"lance-encoding:compression": b"zstd"}
+    rows = dataset.to_table().to_pylist()
+    assert sorted(row["id"] for row in rows) == list(range(8))
+    assert all(list(row.values())[1:] == [f"n{row['id']}", row["id"] / 2, [row["id"], 1.0]] for row in rows)
+
+
+def test_every_option_of_a_write(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(0, 8, numPartitions=1).selectExpr(
+        "id", "concat('n', id) AS name", "cast(id / 2 AS FLOAT) AS half", "array(cast(id AS FLOAT), 1F) AS vec"
+    )
+    options = {
+        **SHAPES,
+        "Max_Rows_Per_File": "3",
+        "max_bytes_per_file": "1000000",
+        "max_rows_per_group": "1",
+        "data_storage_version": "2.1",
+        "commit_message": "first",
+        "distribution": "none",
+        "storage.anything": "x",
+    }
+    frame.write.format("lance").options(**options).save(uri)
+    check_shape(uri, "2.1")
+    assert [part.count_rows() for part in lance.dataset(uri).get_fragments()] == [3, 3, 2]
+    history = spark.sql(f"SELECT message FROM lance.`{uri}`.versions").collect()
+    assert [row.message for row in history] == ["first"]
+
+
+def test_the_same_as_properties_of_a_table(spark: SparkSession, uri: str) -> None:
+    asked = {**SHAPES, "file_format_version": "stable"}
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in asked.items())
+    columns = "id BIGINT, name STRING, half FLOAT, vec ARRAY<FLOAT>"
+    spark.sql(f"CREATE TABLE lance.`{uri}` ({columns}) TBLPROPERTIES ({properties})")
+    spark.sql(
+        f"""INSERT INTO lance.`{uri}` WITH (max_row_per_file = 5, commit_message = 'rows')
+            SELECT id, concat('n', id), id / 2, array(id, 1) FROM range(0, 8, 1, 1)"""
+    )
+    check_shape(uri, "2.2")
+    assert len(lance.dataset(uri).get_fragments()) == 2
+    told = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES lance.`{uri}`").collect()}
+    assert {name: told.get(name) for name in SHAPES} == SHAPES
+
+
+def test_blobs_are_read_as_descriptions(spark: SparkSession, tmp_path: Path) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    rows = pa.table([pa.array([b"x" * 10, None]), [1, 2]], schema=pa.schema([blob, pa.field("id", pa.int64())]))
+    for version in ("2.1", "2.2"):
+        lance.write_dataset(rows, f"{tmp_path}/{version}", data_storage_version=version)
+    described = spark.read.format("lance").load(f"{tmp_path}/2.2")
+    assert [row.size for row in described.where("id = 1").select("b.size").collect()] == [10]
+    assert [row.id for row in described.where("b.size > 5").select("id").collect()] == [1]
+    values = spark.read.format("lance").load(f"{tmp_path}/2.1").orderBy("id").collect()
+    assert [row.b for row in values] == [b"x" * 10, None]
+
+
+def test_statistics_follow_what_is_left(spark: SparkSession, uri: str) -> None:
+    spark.range(0, 1000, numPartitions=4).selectExpr("id", "repeat('x', 100) AS text").write.format("lance").save(uri)
+    table = spark.read.format("lance").load(uri)
+
+    def size(frame: DataFrame) -> int:
+        return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+    assert 0 < size(table.where("_fragid = 0")) < size(table) / 2
+    assert "BroadcastHashJoin" in plan(table.join(table.where("_fragid = 1").select("id"), "id"))
