@@ -15,10 +15,11 @@ let Spark join tables that are partitioned alike without moving their rows.
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any, TypeVar
 
-from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.spark.jvm.build import JAR
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.spark.jvm.build import JAR, SPARK
 
 CATALOG_CLASS = "io.lancespark.LanceCatalog"
 EXTENSIONS_CLASS = "io.lancespark.LanceExtensions"
@@ -51,7 +52,9 @@ def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = N
     Raises:
         InvalidInputError: a name that no catalog can have.
         NotFoundError: the package has no jar.
+        UnsupportedFeatureError: pyspark is of another version than the connector is for.
     """
+    _check_spark(str(import_module("pyspark").__version__))
     any_builder: Any = builder
     for name, value in (("spark.jars", jar_path()), ("spark.sql.extensions", EXTENSIONS_CLASS)):
         there = [item for item in _builder_options(any_builder).get(name, "").split(",") if item]
@@ -69,6 +72,7 @@ def install(spark: Any, catalog: str = "lance", *, root: str | None = None, **op
 
     The Python package must be installed where the driver and the executors run.
     """
+    _check_spark(str(spark.version))
     jar = jar_path()
     settings = {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}
     if _is_connect(spark):
@@ -77,6 +81,15 @@ def install(spark: Any, catalog: str = "lance", *, root: str | None = None, **op
         spark.sql(f"ADD JAR '{jar}'")
     for name, value in settings.items():
         spark.conf.set(name, value)
+
+
+def _check_spark(version: str) -> None:
+    if not version.startswith(f"{SPARK}."):
+        raise UnsupportedFeatureError(
+            f'the connector is for Spark {SPARK}, this is {version}; spark.read.format("lance") works without it',
+            feature="connector",
+            version=version,
+        )
 
 
 def jar_path() -> str:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.spark import session
 from lance_spark.spark.jvm import build
 
@@ -55,6 +55,23 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(build.JarBuildError, match="javac"):
         build.build(tmp_path / "x.jar")
+
+
+def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.2.1.jar").touch()
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(build.JarBuildError, match=r"for Spark 4\.3; .* is 4\.2\.1"):
+        build.build(tmp_path / "x.jar")
+    monkeypatch.setattr("pyspark.__version__", "4.2.1")
+    with pytest.raises(UnsupportedFeatureError, match=r"for Spark 4\.3, this is 4\.2\.1"):
+        session.configure(SparkSession.Builder())
+
+
+def test_java_names_the_same_spark() -> None:
+    text = (build.HERE / "io" / "lancespark" / "LanceSpark.java").read_text()
+    assert f'MINOR = "{build.SPARK}"' in text
 
 
 def test_internals_of_spark_stay_in_few_classes() -> None:

@@ -20,6 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 JAR = HERE / "lance-spark.jar"
 JAVA_RELEASE = 17
+SPARK = "4.3"
+"""The one minor version of Spark that the connector is for; the plug-in asks for less."""
 
 _SERVICES = "META-INF/services"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -50,7 +52,7 @@ def build(jar: Path = JAR) -> Path:
     """Compiles the sources into `jar`.
 
     Raises:
-        JarBuildError: no JDK or no pyspark.
+        JarBuildError: no JDK, no pyspark, or one of another version.
         CompileError: an error in the sources.
     """
     javac = shutil.which("javac")
@@ -81,8 +83,15 @@ def _spark_jars() -> Path:
         homes.append(Path(os.environ["SPARK_HOME"]))
     for home in homes:
         if (home / "jars").is_dir():
-            return home / "jars"
+            return _of_our_spark(home / "jars")
     raise JarBuildError("there is no Spark to compile against; install pyspark, or set SPARK_HOME")
+
+
+def _of_our_spark(jars: Path) -> Path:
+    versions = [path.stem.rpartition("-")[2] for path in jars.glob("spark-core_*.jar")]
+    if not any(version.startswith(f"{SPARK}.") for version in versions):
+        raise JarBuildError(f"the connector is for Spark {SPARK}; in {jars} is {', '.join(versions) or 'none'}")
+    return jars
 
 
 def _pack(classes: Path, jar: Path) -> None:

@@ -26,18 +26,23 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
-import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The catalog of Lance tables: names below a root, and tables by path. Python keeps the names. */
+/**
+ * The catalog of Lance tables: names below a root, and tables by path. Python keeps the names.
+ *
+ * <p>It can be made on other versions of Spark, and says there what is wrong; what only some of them have is in
+ * {@link LanceTables}.
+ */
 public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog {
   private String name;
   private LanceTables tables;
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap settings) {
+    LanceSpark.check();
     this.name = name;
     this.tables = new LanceTables(name, settings.asCaseSensitiveMap());
   }
@@ -77,12 +82,12 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
 
   @Override
   public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
-    return load(identifier, new TableContext(new TimeTravel.AsOfVersion(version), Set.of()), Map.of());
+    return load(identifier, LanceTables.asOfVersion(version), Map.of());
   }
 
   @Override
   public Table loadTable(Identifier identifier, long micros) throws NoSuchTableException {
-    return load(identifier, new TableContext(new TimeTravel.AsOfTimestamp(micros), Set.of()), Map.of());
+    return load(identifier, LanceTables.asOfTimestamp(micros), Map.of());
   }
 
   @Override

@@ -18,6 +18,7 @@ import scala.runtime.BoxedUnit;
 public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
+    LanceSpark.check();
     extensions.injectParser(
         new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {
           @Override

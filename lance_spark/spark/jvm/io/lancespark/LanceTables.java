@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -44,6 +45,14 @@ final class LanceTables {
     return request;
   }
 
+  static TableContext asOfVersion(String version) {
+    return new TableContext(new TimeTravel.AsOfVersion(version), Set.of());
+  }
+
+  static TableContext asOfTimestamp(long micros) {
+    return new TableContext(new TimeTravel.AsOfTimestamp(micros), Set.of());
+  }
+
   /** The table, null if there is none. */
   Table load(Identifier identifier, TableContext context, Map<String, String> options) {
     ObjectNode request = loadRequest(identifier, context, options);
@@ -59,7 +68,7 @@ final class LanceTables {
   }
 
   /** The changes that a range of versions has made, null if there is no such table. */
-  LanceChangelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
+  Changelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
     ObjectNode described = LanceChangelog.describe(context.range());
     ObjectNode request = Json.object();
     request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), options));
