@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
@@ -20,7 +19,7 @@ from lance_spark.spark.filters import split_filters
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, sized
 from lance_spark.spark.projection import narrow
-from lance_spark.spark.types import to_spark_batch, to_spark_schema
+from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
 from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
@@ -92,7 +91,7 @@ class LanceReader(DataSourceReader):
 
     def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
         self._snapshot: Snapshot | None = snapshot
-        self._target = spark_to_arrow_schema(schema, timezone="UTC")
+        self._target = exchanged_schema(schema)
         self._limit = snapshot.options.limit
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         self._pushes = self._limit is None

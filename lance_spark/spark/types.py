@@ -8,11 +8,13 @@ its type however often Spark rewrites it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+import pyspark
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -106,7 +108,14 @@ def written_schema(columns: st.StructType) -> pa.Schema:
     fields = [
         st.StructField(field.name, _stored_type(field.dataType, field.name), field.nullable) for field in columns.fields
     ]
-    return to_arrow_schema(st.StructType(fields), timezone="UTC")
+    return exchanged_schema(st.StructType(fields))
+
+
+def exchanged_schema(columns: st.StructType) -> pa.Schema:
+    """The Arrow schema in which Spark and its Python workers exchange rows of `columns`; timestamps are in UTC."""
+    # Spark 4.1 has no argument for that, and needs none.
+    zone: dict[str, Any] = {} if pyspark.__version__.startswith("4.1.") else {"timezone": "UTC"}
+    return to_arrow_schema(columns, **zone)
 
 
 def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
@@ -139,7 +148,7 @@ def _has_counterpart(dtype: st.DataType) -> bool:
     if isinstance(dtype, st.VariantType):
         return False  # Its Arrow type is a struct of two binaries.
     try:
-        to_arrow_schema(st.StructType().add("value", dtype), timezone="UTC")
+        exchanged_schema(st.StructType().add("value", dtype))
     except PySparkTypeError:
         return False
     return True
