@@ -12,6 +12,7 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge import partitioned
+from lance_spark.spark.bridge.aggregates import Aggregate, AggregateTask, in_tasks, read_columns
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
@@ -72,6 +73,7 @@ class ScanRequest:
         offset: how many rows to leave out before that.
         top_n: the order in which so many first rows are enough.
         runtime_predicates: filters that Spark knows only when the query runs. It checks them itself.
+        aggregates: what every task returns instead of its rows; `columns` are their types then.
     """
 
     handle: TableHandle
@@ -82,6 +84,7 @@ class ScanRequest:
     offset: int | None = None
     top_n: TopN | None = None
     runtime_predicates: tuple[SparkExpression, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""
@@ -96,19 +99,6 @@ class PushAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
-    """One aggregate function: "count_star", "count", or one that is not answered here."""
-
-    kind: str
-    column: tuple[str, ...] = ()
-    distinct: bool = False
-
-    def counts_one_of(self, columns: set[str]) -> bool:
-        """Whether it counts the values of one of `columns`."""
-        return self.kind == "count" and not self.distinct and len(self.column) == 1 and self.column[0] in columns
-
-
-@dataclass(frozen=True, slots=True)
 class AggregateRequest:
     """Aggregates over all rows of a scan."""
 
@@ -118,9 +108,15 @@ class AggregateRequest:
 
 @dataclass(frozen=True, slots=True)
 class AggregateReply:
-    """The values as text, None if the rows have to be read."""
+    """Aggregates as far as they can be had without all rows.
 
-    values: tuple[str, ...] | None
+    Attributes:
+        values: the row as text, if metadata has it.
+        columns: if not, those of the row that each task returns of its part, if it can.
+    """
+
+    values: tuple[str, ...] | None = None
+    columns: StructType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +181,15 @@ def take_top_n(request: ScanRequest, _call: Call) -> Taken:
 
 @operation("scan.aggregate")
 def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
-    """The row of the aggregates, where metadata has it exactly."""
+    """The row of the aggregates, where metadata has it exactly, or what the tasks return of it."""
     counts = _known_counts(request.scan)
-    if counts is None:
-        return AggregateReply(None)
     required = {column.name for column in filterable_of(request.scan.handle) if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
-    return AggregateReply(tuple(str(sum(counts)) for _ in counted) if all(counted) else None)
+    if counts is not None and all(counted):
+        return AggregateReply(tuple(str(sum(counts)) for _ in counted))
+    if request.scan.handle.partitioned or request.scan.read_options().limit is not None:
+        return AggregateReply()
+    return AggregateReply(columns=in_tasks(request.aggregates, filterable(request.scan.handle.open()[1])))
 
 
 def _known_counts(request: ScanRequest) -> list[int] | None:
@@ -251,15 +249,20 @@ class _Planner:
         assert request.columns is not None, "a plan is asked for with its columns"
         self._options = request.read_options()
         self._location, self._manifest = request.handle.open()
+        # Tasks that aggregate read other columns than they return.
+        self._returned = request.columns
         self._columns = request.columns
+        if request.aggregates:
+            self._columns = read_columns(request.aggregates, filterable(self._manifest))
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
         self._limit = min(limits) if limits else None
         self._top_n = request.top_n
+        self._aggregates = request.aggregates
         self._parallelism = call.session.parallelism
         self.runtime_filter = runtime_filter(request.runtime_predicates, filterable(self._manifest))
         self._scan = self._make_scan(request, call.session.time_zone)
         self._skip = request.offset or 0
-        self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip
+        self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip and not self._aggregates
         self._fragments = self._chosen()
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
@@ -326,7 +329,9 @@ class _Planner:
         if self._skip and self._fragments:
             start = physical_offset(self._scan, self._fragments[0], self._skip)
         pieces = [sized(fragment, self._scan) for fragment in self._fragments]
-        return plan_partitions(pieces, self._target_bytes(pieces), start)
+        planned = plan_partitions(pieces, self._target_bytes(pieces), start)
+        # Spark takes the sum of no counts for null.
+        return planned or [LanceInputPartition(())] if self._aggregates else planned
 
     def _target_bytes(self, pieces: list[SizedFragment]) -> int:
         """How much a task reads: as the user says, else no more than gives every core something to do."""
@@ -342,6 +347,8 @@ class _Planner:
     def command(self) -> bytes:
         """The function of the tasks."""
         target = wire_schema(self._columns)
+        if self._aggregates:
+            return command(MeteredTask(AggregateTask(self._scan, self._aggregates, self._returned)), self._returned)
         if self._top_n is not None:
             keys = _sort_keys(self._top_n, self._manifest)
             assert keys is not None, "the scan took this order before"
@@ -355,6 +362,8 @@ class _Planner:
         num_rows = sum(known) if len(known) == len(counts) else None
         if num_rows is not None and self._limit is not None:
             num_rows = min(num_rows, self._limit)
+        if self._aggregates:
+            num_rows = self._parallelism
         sizes = [projected_bytes(fragment, self._scan.projection) for fragment in self._fragments]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
         floor = None if num_rows is None else num_rows * _BYTES_PER_ROW
@@ -384,6 +393,7 @@ class _Planner:
             f"filters=[{'' if self._scan.filter is None else self._scan.filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
             *([] if self._top_n is None else [f"top={self._top_n.limit}"]),
+            *([f"aggregates=[{', '.join(map(str, self._aggregates))}]"] if self._aggregates else []),
             f"fragments={len(self._fragments)}/{len(self._manifest.fragments)}",
             f"files={files}",
             f"bytes={'unknown' if size is None else size}",

@@ -13,6 +13,8 @@ import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
+import org.apache.spark.sql.connector.expressions.aggregate.Max;
+import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
@@ -41,7 +43,10 @@ final class LanceScanBuilder
   private final ObjectNode request = Json.object();
   private StructType columns;
   private Predicate[] pushed = new Predicate[0];
+  private Aggregation considered;
   private LanceAggregateScan answer;
+  private ObjectNode inTasks;
+  private StructType returned;
 
   LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
     this.columns = schema;
@@ -125,22 +130,27 @@ final class LanceScanBuilder
 
   @Override
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    answer = answer(aggregation);
+    consider(aggregation);
     return answer != null;
   }
 
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
-    if (answer == null) {
-      answer = answer(aggregation);
-    }
-    return answer != null;
+    consider(aggregation);
+    return answer != null || inTasks != null;
   }
 
-  private LanceAggregateScan answer(Aggregation aggregation) {
+  /** Asks Python once, though Spark asks several times. */
+  private void consider(Aggregation aggregation) {
+    if (aggregation.equals(considered)) {
+      return;
+    }
+    considered = aggregation;
+    answer = null;
+    inTasks = null;
     AggregateFunc[] functions = aggregation.aggregateExpressions();
     if (aggregation.groupByExpressions().length > 0) {
-      return null;
+      return;
     }
     ObjectNode asked = Json.object();
     asked.set("scan", request);
@@ -154,19 +164,34 @@ final class LanceScanBuilder
         node.put("kind", "count");
         node.set("column", Json.strings(reference.fieldNames()));
         node.put("distinct", count.isDistinct());
+      } else if (function instanceof Min min && min.column() instanceof NamedReference reference) {
+        node.put("kind", "min");
+        node.set("column", Json.strings(reference.fieldNames()));
+      } else if (function instanceof Max max && max.column() instanceof NamedReference reference) {
+        node.put("kind", "max");
+        node.set("column", Json.strings(reference.fieldNames()));
       } else {
-        return null;
+        return;
       }
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
-    JsonNode values = LancePy.call("scan.aggregate", asked).body().get("values");
-    return values.isNull() ? null : new LanceAggregateScan(request.get("handle"), schema, values);
+    JsonNode reply = LancePy.call("scan.aggregate", asked).body();
+    if (!reply.get("values").isNull()) {
+      answer = new LanceAggregateScan(request.get("handle"), schema, reply.get("values"));
+    } else if (!reply.get("columns").isNull()) {
+      returned = (StructType) Json.type(reply.get("columns"));
+      inTasks = request.deepCopy();
+      inTasks.set("aggregates", described);
+    }
   }
 
   @Override
   public Scan build() {
     if (answer != null) {
       return answer;
+    }
+    if (inTasks != null) {
+      return new LanceScan(inTasks, returned);
     }
     return new LanceScan(request.deepCopy(), columns);
   }
