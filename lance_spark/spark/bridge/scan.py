@@ -73,6 +73,8 @@ class ScanRequest:
         offset: how many rows to leave out before that.
         top_n: the order in which so many first rows are enough.
         runtime_predicates: filters that Spark knows only when the query runs. It checks them itself.
+        for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
+            would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
         aggregates: what every task returns instead of its rows; `columns` are their types then.
     """
 
@@ -85,6 +87,7 @@ class ScanRequest:
     top_n: TopN | None = None
     runtime_predicates: tuple[SparkExpression, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
+    for_changes: bool = False
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""
@@ -231,7 +234,7 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         tuple(Key(key.transform, key.type) for key in planned.keys),
         planned.key_values,
         planned.metrics,
-        planned.runtime_columns,
+        () if request.for_changes else planned.runtime_columns,
     )
     function, returns = planned.command
     return Reply(summary, (command(MeteredTask(function), returns), *planned.work))
@@ -263,6 +266,7 @@ class _Planner:
         self._scan = self._make_scan(request, call.session.time_zone)
         self._skip = request.offset or 0
         self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip and not self._aggregates
+        self._for_changes = request.for_changes
         self._fragments = self._chosen()
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
@@ -381,7 +385,7 @@ class _Planner:
         )
 
     def _runtime_columns(self) -> tuple[str, ...]:
-        if not self._takes_all_rows:
+        if not self._takes_all_rows or self._for_changes:
             return ()
         return filter_columns(_PRUNED_BY, filterable(self._manifest), self._columns.fieldNames())
 

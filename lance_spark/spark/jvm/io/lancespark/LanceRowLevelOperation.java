@@ -58,7 +58,7 @@ final class LanceRowLevelOperation implements RowLevelOperationBuilder, Supports
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(handle, schema, options);
+    return new LanceScanBuilder(handle, schema, options).forChanges();
   }
 
   @Override

@@ -55,6 +55,12 @@ final class LanceScanBuilder
     request.putArray("predicates");
   }
 
+  /** Says that the rows are read to be changed. */
+  LanceScanBuilder forChanges() {
+    request.put("for_changes", true);
+    return this;
+  }
+
   @Override
   public Predicate[] pushPredicates(Predicate[] predicates) {
     ObjectNode asked = request.deepCopy();
