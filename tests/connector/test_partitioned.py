@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import lance
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
@@ -102,6 +103,18 @@ def test_fields(transforms: list[tuple[str, ...]], fields: list[str]) -> None:
         for name, *arguments in transforms
     ]
     assert [field.field_id for field in partition_fields(given)] == fields
+
+
+@pytest.mark.parametrize(
+    "rows", ["(id BIGINT, k STRING) PARTITIONED BY (k)", "PARTITIONED BY (k) AS SELECT 1 AS id, 'a' AS k"]
+)
+def test_the_name_of_a_namespace(spark: SparkSession, root: str, rows: str) -> None:
+    spark.sql("CREATE NAMESPACE lance.taken")
+    before = sorted(os.listdir(root))
+    with pytest.raises(AnalysisException, match="taken exists already; it is a namespace"):
+        spark.sql(f"CREATE TABLE lance.taken {rows}")
+    assert sorted(os.listdir(root)) == before
+    spark.sql("DROP NAMESPACE lance.taken")
 
 
 def test_create_as_select(spark: SparkSession, root: str, name: str) -> None:

@@ -16,7 +16,7 @@ from tests.connector.conftest import plan
 @pytest.fixture
 def table(spark: SparkSession) -> Iterator[str]:
     """Two rows in partitions of `country`."""
-    name = "lance.evolving"
+    name = "lance.changing_fields"
     spark.sql(f"CREATE TABLE {name} (id BIGINT, country STRING, ts TIMESTAMP) PARTITIONED BY (country)")
     spark.sql(f"INSERT INTO {name} VALUES (1, 'de', timestamp'2024-02-03 04:05:06'), (2, 'fr', NULL)")
     yield name
@@ -85,9 +85,10 @@ def test_no_field_is_left(spark: SparkSession, root: str, table: str) -> None:
 
 
 def test_procedures(spark: SparkSession, root: str, table: str) -> None:
-    spark.sql("CALL lance.system.add_partition_field(table => 'evolving', transform => 'truncate(2, `country`)')")
-    spark.sql("CALL lance.system.replace_partition_field('evolving', 'country_truncate_2', 'years(ts)', 'y')")
-    spark.sql("CALL lance.system.drop_partition_field('evolving', 'country')")
+    add = "add_partition_field(table => 'changing_fields', transform => 'truncate(2, `country`)')"
+    spark.sql(f"CALL lance.system.{add}")
+    spark.sql("CALL lance.system.replace_partition_field('changing_fields', 'country_truncate_2', 'years(ts)', 'y')")
+    spark.sql("CALL lance.system.drop_partition_field('changing_fields', 'country')")
     assert fields(root, table) == ["y"]
 
 

@@ -23,7 +23,13 @@ from lance_spark.namespace.object_id import object_id
 from lance_spark.namespace.partition_properties import user_properties
 from lance_spark.namespace.partition_replace import replaced
 from lance_spark.namespace.partition_save import PartitionBy, SaveMode, create_partitioned
-from lance_spark.namespace.partitioned_table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable, PlannedTable
+from lance_spark.namespace.partitioned_table import (
+    FILE_VERSION,
+    STABLE_ROW_IDS,
+    PartitionedTable,
+    PlannedTable,
+    is_partitioned_table,
+)
 from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.bridge.handles import Staged, TableHandle
 from lance_spark.spark.bridge.partition_by import partition_fields
@@ -233,15 +239,17 @@ def commit_staged_partitioned(handle: TableHandle, attachments: tuple[bytes, ...
         try:
             names.declare_table(identifier, location=staged.location)
         except AlreadyExistsError:
-            give_up_partitioned(handle)
+            give_up_partitioned(handle, handle.version if made is None else made.version)
             raise
     return made or handle.open_partitioned()
 
 
-def give_up_partitioned(handle: TableHandle) -> None:
-    """Removes a staged table, unless somebody has filled it meanwhile."""
-    staged = handle.staged
-    if staged is None or not staged.declared or handle.open_partitioned().newest().version != handle.version:
+def give_up_partitioned(handle: TableHandle, version: int | None = None) -> None:
+    """Removes a staged table, unless it is gone or was changed after `version` (by default the one it was staged as)."""
+    staged, ours = handle.staged, handle.version if version is None else version
+    if staged is None or not staged.declared or not is_partitioned_table(handle.uri, handle.storage_options):
+        return
+    if handle.open_partitioned().newest().version != ours:
         return
     if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
         # The directory is ours alone.
