@@ -245,7 +245,7 @@ def commit_staged_partitioned(handle: TableHandle, attachments: tuple[bytes, ...
 
 
 def give_up_partitioned(handle: TableHandle, version: int | None = None) -> None:
-    """Removes a staged table, unless it is gone or was changed after `version` (by default the one it was staged as)."""
+    """Removes a staged table, unless it is gone or was changed after `version`, by default the one that was staged."""
     staged, ours = handle.staged, handle.version if version is None else version
     if staged is None or not staged.declared or not is_partitioned_table(handle.uri, handle.storage_options):
         return
