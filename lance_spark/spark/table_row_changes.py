@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
@@ -20,7 +19,7 @@ from lance_spark.spark.original_values import OriginalValues, read_rows
 from lance_spark.spark.packed_addresses import PackedAddresses
 from lance_spark.spark.partitions import projected_bytes
 from lance_spark.spark.row_changes import ChangeKind, RowChangeJob, RowChanges
-from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.spark.types import exchanged_schema, from_spark_batch, table_types
 from lance_spark.spark.write_job import abandon
 from lance_spark.table.features import check_writable
 from lance_spark.table.fragment import DataFragment
@@ -90,7 +89,7 @@ class TableRowChanges(RowChangeJob):
             UnsupportedFeatureError: this release cannot write to the table, or not such columns.
         """
         check_changeable(location, base)
-        shown = spark_to_arrow_schema(columns, timezone="UTC")
+        shown = exchanged_schema(columns)
         types = table_types(shown, to_arrow_schema(base.schema))
         plan = None
         if columns.fields:

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema as spark_to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
@@ -25,7 +24,7 @@ from lance_spark.spark.original_values import BoolArray, OriginalValues, read_ro
 from lance_spark.spark.packed_addresses import PackedAddresses
 from lance_spark.spark.row_changes import ChangeKind, RowChangeJob, RowChanges
 from lance_spark.spark.table_row_changes import CHEAP_BYTES, bytes_to_match
-from lance_spark.spark.types import from_spark_batch, table_types
+from lance_spark.spark.types import exchanged_schema, from_spark_batch, table_types
 from lance_spark.storage import open_store
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.moved_rows import NO_ORIGIN, NewFragment
@@ -104,7 +103,7 @@ class PartitionedRowChanges(RowChangeJob):
             UnsupportedFeatureError: this release cannot write such columns.
         """
         check_partitioned_changeable(whole)
-        shown = spark_to_arrow_schema(columns, timezone="UTC")
+        shown = exchanged_schema(columns)
         types = table_types(shown, whole.schema)
         limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)
         return cls(

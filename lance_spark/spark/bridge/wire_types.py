@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.spark.types import convert_batch, to_spark_value
+from lance_spark.spark.types import convert_batch, exchanged_schema, to_spark_value
 
 _LONG_DIGITS = 18
 """Decimals of so many digits fit into 64 bits; Spark keeps them so."""
@@ -21,7 +20,7 @@ def wire_schema(columns: StructType) -> pa.Schema:
 
     They are half as wide then, and the JVM reads them without making a number of any length of each.
     """
-    schema = to_arrow_schema(columns, timezone="UTC")
+    schema = exchanged_schema(columns)
     return pa.schema([pa.field(field.name, _wire_type(field.type), field.nullable) for field in schema])
 
 
