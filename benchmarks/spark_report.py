@@ -30,7 +30,9 @@ class Timing:
         """How many times as fast as Spark's Parquet, or with ``of="cpu"`` as thrifty: medians; None where unknown."""
         values: dict[str, list[float]] = getattr(self, of)
         mine, parquet = values.get(kind), values.get("parquet")
-        return median(parquet) / median(mine) if mine and parquet and median(mine) else None
+        if not mine or not parquet or min(median(mine), median(parquet)) <= 0:
+            return None  # The time of a process that nobody has waited for is lost, more than a short query takes.
+        return median(parquet) / median(mine)
 
 
 @dataclass(frozen=True)

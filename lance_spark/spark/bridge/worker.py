@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import struct
 from typing import IO
 
@@ -19,6 +21,7 @@ def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
 
 
 def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
+    _send_at_once(outfile)
     request = _read(infile)
     attachments = [_read(infile) for _ in range(_read_int(infile))]
     # Nothing is written before the answer is whole: an error that is not ours goes another way, as a traceback.
@@ -27,8 +30,14 @@ def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
     outfile.write(_INT.pack(len(replied)))
     for attachment in replied:
         _write(attachment, outfile)
-    outfile.flush()
     keep_imports()
+
+
+def _send_at_once(outfile: IO[bytes]) -> None:
+    """Lets no part of a reply wait for the JVM's receipt of the part before: over TCP that takes 40 ms a request."""
+    with socket.socket(fileno=os.dup(outfile.fileno())) as channel:
+        if channel.family in (socket.AF_INET, socket.AF_INET6):
+            channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _read(infile: IO[bytes]) -> bytes:
