@@ -33,6 +33,7 @@ from lance_spark.expr.nodes import (
     Function,
     FunctionName,
     In,
+    InArray,
     IsNan,
     IsNull,
     Like,
@@ -135,6 +136,14 @@ def _(expr: In, rows: Rows) -> Operand:
     operands = [_evaluate(option, rows) for option in expr.options]
     with _named(expr):
         return is_member(value, options_of(value.type, operands, rows.time_zone), rows.time_zone)
+
+
+@_evaluate.register
+def _(expr: InArray, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    if value.type != expr.values.type:
+        raise InvalidInputError(f"{expr.value} is {value.type}, the values to look up are {expr.values.type}")
+    return pc.is_in(value, value_set=expr.values, skip_nulls=True)
 
 
 @_evaluate.register

@@ -192,6 +192,25 @@ class In(Expr):
         return f"{_operand(self.value)} IN ({', '.join(option.to_sql() for option in self.options)})"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class InArray(Expr):
+    """Whether `value` is one of `values`; FALSE for null.
+
+    For many values that a program has, such as the keys of a join: they are looked up as they are, so they have the
+    type of `value`. SQL has no such node; its text is that of an `In`. Two of these are equal if they are one object.
+    """
+
+    value: Expr
+    values: pa.Array
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def to_sql(self) -> str:
+        options = ", ".join(repr(value) for value in self.values.to_pylist())
+        return f"{_operand(self.value)} IN ({options})"
+
+
 @dataclass(frozen=True, slots=True)
 class IsNull(Expr):
     """`value IS NULL`; never NULL itself."""

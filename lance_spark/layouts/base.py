@@ -152,8 +152,14 @@ class RowRanges:
         keep = starts < stops
         return RowRanges(starts[keep], stops[keep])
 
+    def numbers(self, places: Int64Array) -> Int64Array:
+        """int64[n], the numbers of the rows at `places` among these rows, ascending."""
+        return places + self.starts[0] if len(self.starts) == 1 else self.indices()[places]
+
     def indices(self) -> Int64Array:
         """int64[num_rows], every row by its number, ascending."""
+        if len(self.starts) == 1:
+            return np.arange(self.starts[0], self.stops[0], dtype=np.int64)
         lengths = self.stops - self.starts
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0

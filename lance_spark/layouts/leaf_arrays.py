@@ -22,6 +22,10 @@ Leaf: TypeAlias = Callable[[pa.Buffer | None, int], pa.Array]
 _INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 
+def _positions(places: npt.NDArray[np.unsignedinteger[npt.NBitBase]], validity: pa.Buffer | None) -> pa.Array:
+    return pa.Array.from_buffers(_INDEX_TYPES[places.itemsize * 8], len(places), [validity, pa.py_buffer(places)])
+
+
 def block_leaf(block: Block, data_type: pa.DataType) -> Leaf:
     """Values as they were decoded."""
 
@@ -80,10 +84,16 @@ class PageDictionary:
             places = self._places(indices)
             if pa.types.is_dictionary(self.data_type):
                 return self._dictionary_array(places, validity)
-            positions = pa.Array.from_buffers(
-                _INDEX_TYPES[places.itemsize * 8], len(places), [validity, pa.py_buffer(places)]
-            )
-            return pc.take(self.values, positions, boundscheck=False)
+            return pc.take(self.values, _positions(places, validity), boundscheck=False)
+
+        return build
+
+    def encoded_leaf(self, indices: Block) -> Leaf:
+        """As `leaf`, but an Arrow dictionary array."""
+
+        def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
+            check_count(indices.num_values, num_values)
+            return pa.DictionaryArray.from_arrays(_positions(self._places(indices), validity), self.values)
 
         return build
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
+from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import Page, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
@@ -120,22 +120,30 @@ class _Decoder:
         )
         num_levels = parts.num_levels if parts.levels else num_values
         values = layout.value_compression.decode_mini_blocks(parts.values)
-        leaf_type = self.path.nodes[0].data_type
-        leaf = block_leaf(values, leaf_type) if self.dictionary is None else self.dictionary.leaf(values)
         levels = SlotLevels(repetition, definition, int(num_levels.sum()))
-        return _Decoded(self, chosen, levels, num_levels, num_values, leaf)
+        return _Decoded(self, chosen, levels, num_levels, num_values, values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """Some chunks, decoded: their levels and values, and how many of each a chunk has (int64[n])."""
+    """Some chunks, decoded: their levels and values, and how many of each a chunk has (int64[n]).
+
+    `values` are places in the dictionary, if there is one.
+    """
 
     decoder: _Decoder
     chosen: Int64Array | None
     levels: SlotLevels
     num_levels: Int64Array
     num_values: Int64Array
-    leaf: Leaf
+    values: Block
+
+    @property
+    def leaf(self) -> Leaf:
+        dictionary = self.decoder.dictionary
+        if dictionary is None:
+            return block_leaf(self.values, self.decoder.path.nodes[0].data_type)
+        return dictionary.leaf(self.values)
 
     @property
     def scheme(self) -> LevelScheme:
@@ -148,7 +156,7 @@ class _Decoded:
     def pick(self, rows: RowRanges, index: RowIndex | None) -> pa.Array:
         """Some rows, found by their levels if there are lists; `index` is None if the chunks are all of the run."""
         if self.scheme.max_rep == 0:
-            return take_values(self.whole(), rows.indices())
+            return self._taken(rows.indices())
         runs = RowRuns.page()
         if index is not None and self.chosen is not None:
             slot_starts = np.cumsum(self.num_levels) - self.num_levels
@@ -162,6 +170,17 @@ class _Decoded:
         ends = np.cumsum(self.decoder.table.num_values)
         first_values = (ends - self.decoder.table.num_values)[self.chosen]
         moved = np.cumsum(self.num_values) - self.num_values - first_values
+        if len(rows.starts) == 1:
+            # The chunks of one range follow each other, too.
+            return self._taken(np.arange(rows.starts[0], rows.stops[0]) + moved[0])
         wanted = rows.indices()
         chunk = np.searchsorted(first_values, wanted, "right") - 1
-        return take_values(self.whole(), wanted + moved[chunk])
+        return self._taken(wanted + moved[chunk])
+
+    def _taken(self, places: Int64Array) -> pa.Array:
+        """Some values; of a dictionary's no others are made."""
+        dictionary, path = self.decoder.dictionary, self.decoder.path
+        if dictionary is None or len(path.nodes) > 1 or pa.types.is_dictionary(dictionary.data_type):
+            return take_values(self.whole(), places)
+        encoded = unravel(path, self.scheme, self.levels, dictionary.encoded_leaf(self.values))
+        return take_values(encoded, places).dictionary_decode()

@@ -12,13 +12,27 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
-from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    Expr,
+    In,
+    InArray,
+    IsNull,
+    Not,
+    conjunction,
+    referenced_columns,
+)
 from lance_spark.expr.sql import parse
 from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
@@ -138,7 +152,7 @@ class Scan:
         if start >= end:
             return
         source = _Source(
-            reader.columns(self._first_fields, self.schema.fields),
+            tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
             reader.columns(self._later_fields, self.schema.fields),
             RowLineage(fragment, reader, self.stable_row_ids),
         )
@@ -166,6 +180,21 @@ class Scan:
         known = fragments.row_counts()
         return [self.count(fragments[place]) if rows is None else rows for place, rows in enumerate(known)]
 
+    def matches(self, fragment: DataFragment, offsets: Int64Array) -> npt.NDArray[np.bool_]:
+        """Which rows of a fragment the filter keeps: bool[n].
+
+        Args:
+            offsets: int64[n], ascending, distinct: the rows, deleted or not.
+        """
+        if self.filter is None:
+            return np.ones(len(offsets), np.bool_)
+        reader = FragmentReader(fragment, self.bases)
+        rows = row_ranges(offsets)
+        columns = _named(self._filter_fields, reader.columns(self._filter_fields, self.schema.fields).read(rows))
+        lineage = RowLineage(fragment, reader, self.stable_row_ids)
+        kept: npt.NDArray[np.bool_] = self._matches(self.filter, columns, lineage, rows).to_numpy()
+        return kept
+
     def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
         """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside.
 
@@ -180,12 +209,54 @@ class Scan:
         return self._table(columns)
 
     @cached_property
-    def _first_fields(self) -> tuple[Field, ...]:
-        """The fields that the filter needs, each with what the output wants of it too."""
+    def _filter_fields(self) -> tuple[Field, ...]:
+        return () if self.filter is None else self._fields_of(self.filter)
+
+    @cached_property
+    def _stages(self) -> tuple[_Stage, ...]:
+        """The filter in steps, each of which reads columns only for the rows that those before have kept.
+
+        What compares numbers with constants comes first: it is cheap, and cannot fail. All other terms stay together,
+        so that one of them still keeps errors of the next one away.
+        """
         if self.filter is None:
             return ()
+        terms = self.filter.terms if isinstance(self.filter, And) else (self.filter,)
+        first = conjunction(tuple(term for term in terms if self._is_quick(term)))
+        later = conjunction(tuple(term for term in terms if not self._is_quick(term)))
+        if first is None or later is None:
+            return (_Stage(self.filter, self._filter_fields),)
+        read = self._fields_of(first)
+        names = {field.name for field in read}
+        return (
+            _Stage(first, read),
+            _Stage(later, tuple(field for field in self._fields_of(later) if field.name not in names)),
+        )
+
+    def _is_quick(self, term: Expr) -> bool:
+        if isinstance(term, Not):
+            return self._is_quick(term.value)
+        if isinstance(term, Comparison):
+            operands: tuple[Expr, ...] = (term.left, term.right)
+        elif isinstance(term, In):
+            operands = (term.value, *term.options)
+        elif isinstance(term, (InArray, IsNull)):
+            operands = (term.value,)
+        else:
+            return False
+        columns = [operand for operand in operands if isinstance(operand, Column)]
+        others = [operand for operand in operands if not isinstance(operand, (Column, Literal))]
+        return bool(columns) and not others and all(self._is_number(column) for column in columns)
+
+    def _is_number(self, column: Column) -> bool:
         known = _filterable(self.schema)
-        paths = [resolve_names(known, path) for path in referenced_columns(self.filter)]
+        path = resolve_names(known, column.path)
+        return len(path) == 1 and not self._is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
+
+    def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
+        """The fields that a condition needs, each with what the output wants of it too."""
+        known = _filterable(self.schema)
+        paths = [resolve_names(known, path) for path in referenced_columns(condition)]
         filtered = project(self.schema, [path for path in paths if not self._is_system(path[0])]).fields
         names = {field.name for field in filtered}
         ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
@@ -193,25 +264,27 @@ class Scan:
 
     @cached_property
     def _later_fields(self) -> tuple[Field, ...]:
-        first = {field.name for field in self._first_fields}
+        first = {field.name for field in self._filter_fields}
         return tuple(field for field in self.projection.fields if field.name not in first)
 
     def _is_system(self, name: str) -> bool:
         return name in SYSTEM_FIELDS and name not in self.schema.names()
 
     def _widths(self, source: _Source) -> list[tuple[Field, float]]:
-        fields = [*self._first_fields, *self._later_fields]
-        return list(zip(fields, [*source.first.encoded_widths(), *source.later.encoded_widths()], strict=True))
+        fields = [*(field for stage in self._stages for field in stage.fields), *self._later_fields]
+        sources = (*source.stages, source.later)
+        return list(zip(fields, (width for columns in sources for width in columns.encoded_widths()), strict=True))
 
     def _decode(self, source: _Source, rows: RowRanges) -> _Decoded:
         """The output columns for those of `rows` that the filter keeps."""
         columns: dict[str, pa.ChunkedArray] = {}
         num_bytes = 0
-        if self.filter is not None:
-            columns = _named(self._first_fields, source.first.read(rows))
-            num_bytes = _num_bytes(columns)
-            keep = self._matches(columns, source.lineage, rows)
-            kept = rows.indices()[keep.to_numpy()]
+        for stage, read in zip(self._stages, source.stages, strict=True):
+            found = _named(stage.fields, read.read(rows))
+            num_bytes += _num_bytes(found)
+            columns |= found
+            keep = self._matches(stage.condition, columns, source.lineage, rows)
+            kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
             if len(kept) < rows.num_rows:
                 rows = row_ranges(kept)
                 columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
@@ -219,15 +292,16 @@ class Scan:
         columns = self._with_system(columns | later, source.lineage, rows, self.output)
         return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))
 
-    def _matches(self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges) -> pa.ChunkedArray:
-        """bool[rows.num_rows] without nulls: which rows the filter keeps."""
-        assert self.filter is not None
+    def _matches(
+        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges
+    ) -> pa.ChunkedArray:
+        """bool[rows.num_rows] without nulls: which rows a condition keeps."""
         known = _filterable(self.schema)
-        tops = {resolve_names(known, path)[0] for path in referenced_columns(self.filter)}
+        tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
         whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
         # Mostly one batch; texts of more than 2 GiB do not fit into one.
         batches = pa.table(whole).combine_chunks().to_batches() if whole else [no_columns(rows.num_rows)]
-        masks = [evaluate_filter(self.filter, batch, time_zone=self.time_zone) for batch in batches]
+        masks = [evaluate_filter(condition, batch, time_zone=self.time_zone) for batch in batches]
         return pa.chunked_array(masks, pa.bool_())
 
     def _with_system(
@@ -258,10 +332,18 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """The columns of a fragment: those that the filter needs, the others, and those that no file holds."""
+class _Stage:
+    """A step of the filter: `fields` are those that no step before has read."""
 
-    first: FragmentColumns
+    condition: Expr
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The columns of a fragment: those that each step of the filter reads, the others, and those that no file holds."""
+
+    stages: tuple[FragmentColumns, ...]
     later: FragmentColumns
     lineage: RowLineage
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.evaluate import check_filter, constant_value, evaluate, evaluate_filter
 from lance_spark.expr.literals import literal
-from lance_spark.expr.nodes import Column, Comparison, ComparisonOp
+from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, InArray, Not
 from lance_spark.expr.sql import parse
 from tests.expr.random_rows import VALUES, conditions, random_rows
 from tests.expr.spark_cases import ANSWERS, ZONES, filters, table
@@ -349,3 +349,18 @@ def test_literals_of_arrow_scalars() -> None:
         literal(pa.scalar([1]))
     with pytest.raises(InvalidInputError, match="cannot hold"):
         literal(object())
+
+
+def test_values_of_an_array_are_looked_up() -> None:
+    batch = pa.record_batch({"a": pa.array([1, None, 3, 4], pa.int64())})
+    for values in ([3, 4], [3, 4, None], []):
+        found = evaluate_filter(InArray(Column(("a",)), pa.array(values, pa.int64())), batch)
+        assert found.to_pylist() == [value in values for value in (1, "none", 3, 4)]
+    assert evaluate(Not(InArray(Column(("a",)), pa.array([3], pa.int64()))), batch).to_pylist() == [
+        True,
+        True,
+        False,
+        True,
+    ]
+    with pytest.raises(InvalidInputError, match="a is int64, the values to look up are int32"):
+        evaluate_filter(InArray(Column(("a",)), pa.array([1], pa.int32())), batch)
