@@ -114,7 +114,8 @@ _SINGLE = [
     Case(
         "top-N",
         "10 largest prices",
-        "SELECT l_orderkey, l_extendedprice, l_comment FROM lineitem ORDER BY l_extendedprice DESC LIMIT 10",
+        "SELECT l_orderkey, l_extendedprice, l_comment FROM lineitem "
+        "ORDER BY l_extendedprice DESC, l_orderkey, l_comment LIMIT 10",
     ),
     Case("top-N", "first 100", "SELECT * FROM lineitem LIMIT 100"),
     Case("filter", "a range of keys", "SELECT sum(l_quantity) FROM lineitem WHERE l_orderkey BETWEEN 1000 AND 2000"),

@@ -10,13 +10,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from lance_spark.schema.columns import column_fields
-from lance_spark.schema.field import LanceSchema
-from lance_spark.table.fragment import DataFragment
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import column_fields, is_leaf
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.table.bases import Bases
+from lance_spark.table.fragment import DataFile, DataFragment
 from lance_spark.table.fragment_reader import FragmentReader
-from lance_spark.table.scan import Scan
+
+BYTES_PER_ROW = 4
+"""The least that Spark is told of a row, however well its columns are packed: it decides by that what to broadcast."""
+
+_OTHER_WIDTH = 20.0
+"""Assumed for a value of no fixed width."""
+
+_STRUCTURE_WIDTH = 1.0
+"""What structs and lists of 2.0 files have in columns of their own."""
 
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files whose size the manifest does not tell (those of old writers)."""
@@ -31,23 +43,59 @@ class SizedFragment:
     size_bytes: int | None
 
 
-def sized(fragment: DataFragment, scan: Scan) -> SizedFragment:
-    """`fragment` as the planner of `scan` sees it."""
+def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
+    """`fragment` as the planner of a scan sees it."""
     rows = fragment.physical_rows
     if rows is None:
-        rows = FragmentReader(fragment, scan.bases).num_rows
-    return SizedFragment(fragment.to_bytes(), rows, projected_bytes(fragment, scan.projection))
+        rows = FragmentReader(fragment, bases).num_rows
+    return SizedFragment(fragment.to_bytes(), rows, sizes.of(fragment))
 
 
-def projected_bytes(fragment: DataFragment, projection: LanceSchema) -> int | None:
-    """Bytes that a read of the columns of `projection` touches: the share of a file's columns that is read."""
-    total = 0.0
-    for file in fragment.files:
-        if file.size_bytes is None:
-            return None
-        owners = {field.id for field in column_fields(projection.fields, file.version)}
-        total += file.size_bytes * len(owners.intersection(file.fields)) / max(1, len(file.fields))
-    return int(total)
+class ProjectedSizes:
+    """How much a read of some columns touches, as far as the manifest tells: the size of each file and its columns.
+
+    A column counts for as many bytes of a file as its values are wide: a text is no 10 % of a file of ten columns.
+
+    Args:
+        schema: the table's.
+        projection: what is read of it.
+    """
+
+    def __init__(self, schema: LanceSchema, projection: LanceSchema) -> None:
+        self._schema = schema
+        self._projection = projection
+        self._shares: dict[tuple[tuple[FieldId, ...], FileVersion], float] = {}
+
+    def of(self, fragment: DataFragment) -> int | None:
+        """Bytes of the fragment; None if the manifest does not tell the size of a file."""
+        total = 0.0
+        for file in fragment.files:
+            if file.size_bytes is None:
+                return None
+            total += file.size_bytes * self._share(file)
+        return int(total)
+
+    def _share(self, file: DataFile) -> float:
+        key = (file.fields, file.version)
+        if key not in self._shares:
+            widths = {field.id: _width(field) for field in column_fields(self._schema.fields, file.version)}
+            owners = {field.id for field in column_fields(self._projection.fields, file.version)}
+            whole = sum(widths.get(field_id, _OTHER_WIDTH) for field_id in file.fields)
+            read = sum(widths.get(field_id, _OTHER_WIDTH) for field_id in owners.intersection(file.fields))
+            self._shares[key] = read / whole if whole else 0.0
+        return self._shares[key]
+
+
+def _width(field: Field) -> float:
+    if field.children and not is_leaf(field):
+        return _STRUCTURE_WIDTH
+    dtype, count = to_arrow_type(field), 1
+    while pa.types.is_fixed_size_list(dtype):
+        dtype, count = dtype.value_type, count * dtype.list_size
+    try:
+        return count * float(dtype.bit_width) / 8
+    except ValueError:  # No fixed width.
+        return _OTHER_WIDTH
 
 
 @dataclass(frozen=True, slots=True)

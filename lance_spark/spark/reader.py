@@ -17,7 +17,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.filters import split_filters
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
-from lance_spark.spark.partitions import LanceInputPartition, plan_partitions, sized
+from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, plan_partitions, sized
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
 from lance_spark.spark.warm_worker import keep_imports
@@ -115,7 +115,8 @@ class LanceReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         assert self._snapshot is not None, "planned on the driver only"
-        fragments = [sized(fragment, self._scan) for fragment in self._snapshot.manifest.fragments]
+        sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
+        fragments = [sized(fragment, self._scan.bases, sizes) for fragment in self._snapshot.manifest.fragments]
         # Rows up to a limit are counted in one place, or there would be too many.
         target = self._snapshot.options.target_partition_bytes if self._limit is None else 1 << 62
         return plan_partitions(fragments, target)

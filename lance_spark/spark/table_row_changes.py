@@ -17,7 +17,7 @@ from lance_spark.schema.projection import project
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.original_values import OriginalValues, read_rows
 from lance_spark.spark.packed_addresses import PackedAddresses
-from lance_spark.spark.partitions import projected_bytes
+from lance_spark.spark.partitions import ProjectedSizes
 from lance_spark.spark.row_changes import ChangeKind, RowChangeJob, RowChanges
 from lance_spark.spark.types import exchanged_schema, from_spark_batch, table_types
 from lance_spark.spark.write_job import abandon
@@ -189,7 +189,7 @@ def bytes_to_match(base: Manifest, filter: Expr) -> int:
     known = base.schema.names()
     paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]
     read = project(base.schema, paths)
-    sizes = [projected_bytes(fragment, read) for fragment in base.fragments]
+    sizes = map(ProjectedSizes(base.schema, read).of, base.fragments)
     return sum(_UNKNOWN_BYTES if size is None else size for size in sizes)
 
 

@@ -29,6 +29,12 @@ def test_configure_can_be_called_for_several_catalogs(jar: Path) -> None:
     assert made["spark.sql.catalog.second.root"] == "s3://b/c"
     assert made["spark.sql.catalog.second.storage.aws_region"] == "eu-west-1"
     assert made["spark.sql.requireAllClusterKeysForCoPartition"] == "false"
+    assert made["spark.python.unix.domain.socket.enabled"] == "true"
+
+
+def test_what_the_user_says_of_sockets_stays(jar: Path) -> None:
+    builder = SparkSession.Builder().config("spark.python.unix.domain.socket.enabled", "false")
+    assert options(lance_spark.configure(builder))["spark.python.unix.domain.socket.enabled"] == "false"
 
 
 def test_a_name_that_no_catalog_can_have(jar: Path) -> None:
@@ -75,9 +81,9 @@ def test_java_names_the_same_spark() -> None:
 
 
 def test_internals_of_spark_stay_in_few_classes() -> None:
-    """The channel and its tasks, the session extension, and the jobs of procedures."""
+    """The channel and its tasks, the session extension, the rule about joins, and the jobs of procedures."""
     internal = ("org.apache.spark.api.python", "org.apache.spark.sql.execution", "org.apache.spark.sql.internal.")
-    allowed = {"LancePy", "LanceRunner", "LanceParser", "LanceExtensions", "LanceJob"}
+    allowed = {"LancePy", "LanceRunner", "LanceParser", "LanceExtensions", "LanceJob", "LanceJoinFilters"}
     users = {
         path.stem
         for path in build.sources()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,6 @@ from lance_spark.namespace.partitioned_table import open_partitioned
 from lance_spark.namespace.transforms.bucket import Bucket
 from lance_spark.namespace.transforms.identity import Identity
 from lance_spark.spark.bridge import runtime_filters
-from lance_spark.spark.bridge.expressions import SparkExpression
 from tests.connector.conftest import plan
 
 PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
@@ -161,13 +161,9 @@ def test_fragments_of_plain_tables_are_left_out(spark: SparkSession, tmp_path: P
 
 
 def test_long_lists_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_filters, "MAX_VALUES", 3)
+    monkeypatch.setattr(runtime_filters, "MAX_CHOOSING_VALUES", 2)
     schema = pa.schema([pa.field("id", pa.int64())])
-    values = [SparkExpression(literal=str(n), type=LongType()) for n in range(3)]
-    short = SparkExpression("IN", (SparkExpression(column=("id",)), *values[:2]))
-    long = SparkExpression("IN", (SparkExpression(column=("id",)), *values))
-    assert str(runtime_filters.runtime_filter([short, long], schema)) == "id IN (0, 1)"
-    assert (
-        str(runtime_filters.runtime_filter([SparkExpression("IN", (SparkExpression(column=("id",)),))], schema))
-        == "FALSE"
-    )
+    filters = [runtime_filters.KeyFilter(("id",), LongType(), attachment=place) for place in range(3)]
+    sent = [np.arange(count, dtype="<i8").tobytes() for count in (2, 3, 0)]
+    assert str(runtime_filters.runtime_filter(filters[:2], sent, schema, ["id"])) == "id IN (0, 1)"
+    assert str(runtime_filters.runtime_filter(filters[2:], sent, schema, ["id"])) == "FALSE"

@@ -18,11 +18,17 @@ from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import texts
 from lance_spark.spark.bridge.registry import Call, operation
-from lance_spark.spark.bridge.runtime_filters import filter_columns, runtime_filter, source_columns
+from lance_spark.spark.bridge.runtime_filters import (
+    KeyFilter,
+    affordable,
+    filter_columns,
+    runtime_filter,
+    source_columns,
+)
 from lance_spark.spark.bridge.tasks import narrowed
 from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
-from lance_spark.spark.partitions import FragmentSlice, plan_partitions, projected_bytes, sized
+from lance_spark.spark.partitions import BYTES_PER_ROW, FragmentSlice, ProjectedSizes, plan_partitions, sized
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import open_store
@@ -34,9 +40,6 @@ from lance_spark.table.system_columns import SYSTEM_FIELDS
 
 PARTITION_COLUMN = "_partition"
 """The metadata column that tells the partition of a row, by its object id."""
-
-_BYTES_PER_ROW = 8
-"""Counted for a row of which no column is read."""
 
 NO_KEYS = "no partition field is a key of Spark's and has its columns in the scan"
 SEVERAL_SPECS = "partitions of several specs have no key in common"
@@ -160,8 +163,9 @@ class PartitionedPlanner:
     Args:
         predicates: filters that the scan has taken.
         limit: how many rows are enough.
-        runtime_predicates: filters that came while the query runs. They leave out partitions and rows, and change
+        runtime_filters: those that came while the query runs. They leave out partitions and rows, and change
             nothing else of what Spark was told before: keys and the tasks of a partition stay.
+        attachments: of the request with those filters.
     """
 
     def __init__(
@@ -172,7 +176,8 @@ class PartitionedPlanner:
         predicates: Sequence[SparkExpression],
         limit: int | None,
         time_zone: str,
-        runtime_predicates: Sequence[SparkExpression] = (),
+        runtime_filters: Sequence[KeyFilter] = (),
+        attachments: Sequence[bytes] = (),
     ) -> None:
         self._table = table
         self._options = options
@@ -181,12 +186,14 @@ class PartitionedPlanner:
         self._filter = self._conjunction(predicates, time_zone)
         self._partitions = table.partitions(self._filter, time_zone=time_zone)
         specs = {partition.spec.id: partition.spec for partition in self._partitions}
-        self._runtime_filter = runtime_filter(runtime_predicates, filterable(table))
+        self._choosing = source_columns(specs.values(), table.lance_schema)
+        self._runtime_filter = runtime_filter(runtime_filters, attachments, filterable(table), self._choosing)
         if self._runtime_filter is not None:
             kept = {item.object_id for item in table.partitions(self._runtime_filter, time_zone=time_zone)}
             self._partitions = [item for item in self._partitions if item.object_id in kept]
         self._opened = table.open_all(self._partitions)
         self._scan = self._make_scan(time_zone)
+        self._sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
         self._keys = common_keys(list(specs.values()), table.lance_schema, columns.fieldNames())
         self._reason = SEVERAL_SPECS if len(specs) > 1 else NO_KEYS
 
@@ -231,7 +238,7 @@ class PartitionedPlanner:
         sizes = [self._size(opened) for opened in self._opened]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
         num_rows = self._num_rows()
-        floor = None if num_rows is None else num_rows * _BYTES_PER_ROW
+        floor = None if num_rows is None else num_rows * BYTES_PER_ROW
         return PartitionedPlan(
             description=self._description(size),
             num_rows=num_rows,
@@ -247,9 +254,8 @@ class PartitionedPlanner:
     def _runtime_columns(self) -> tuple[str, ...]:
         if self._limit is not None:
             return ()
-        specs = {partition.spec.id: partition.spec for partition in self._partitions}
-        candidates = source_columns(specs.values(), self._table.lance_schema)
-        return filter_columns(candidates, filterable(self._table), self._columns.fieldNames())
+        columns = self._columns.fieldNames()
+        return filter_columns(self._choosing, filterable(self._table), columns, self._num_rows())
 
     def _metrics(self, size: int | None) -> dict[str, int]:
         fragments = [fragment for opened in self._opened for fragment in opened.manifest.fragments]
@@ -262,8 +268,8 @@ class PartitionedPlanner:
         }
 
     def _slices(self, opened: PartitionVersion) -> list[tuple[FragmentSlice, ...]]:
-        scan = replace(self._scan, bases=opened.table.bases(opened.manifest))
-        fragments = [sized(item, scan) for item in opened.manifest.fragments]
+        bases = opened.table.bases(opened.manifest)
+        fragments = [sized(item, bases, self._sizes) for item in opened.manifest.fragments]
         return [part.slices for part in plan_partitions(fragments, self._options.target_partition_bytes)]
 
     def _work_of(self, opened: PartitionVersion, slices: tuple[FragmentSlice, ...]) -> PartitionWork:
@@ -273,7 +279,7 @@ class PartitionedPlanner:
             opened.manifest.base_paths,
             opened.manifest.has_stable_row_ids,
             slices,
-            self._runtime_filter,
+            affordable(self._runtime_filter, self._table.num_partitions),
         )
 
     def _task(self) -> PartitionedReadTask:
@@ -288,7 +294,7 @@ class PartitionedPlanner:
         return sum(known) if self._limit is None else min(sum(known), self._limit)
 
     def _size(self, opened: PartitionVersion) -> int | None:
-        sizes = [projected_bytes(fragment, self._scan.projection) for fragment in opened.manifest.fragments]
+        sizes = [self._sizes.of(fragment) for fragment in opened.manifest.fragments]
         return None if None in sizes else sum(item for item in sizes if item is not None)
 
     def _description(self, size: int | None) -> str:

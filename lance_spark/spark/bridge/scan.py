@@ -17,18 +17,26 @@ from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
-from lance_spark.spark.bridge.runtime_filters import MAX_VALUES, filter_columns, runtime_filter
+from lance_spark.spark.bridge.runtime_filters import (
+    MANY_ROWS,
+    MAX_VALUES,
+    KeyFilter,
+    affordable,
+    filter_columns,
+    runtime_filter,
+)
 from lance_spark.spark.bridge.task_metrics import MeteredTask
 from lance_spark.spark.bridge.tasks import ReadTask, ReadWork, command, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
 from lance_spark.spark.bridge.wire_types import wire_schema
 from lance_spark.spark.options import BATCH_BYTES, DEFAULT_PARTITION_BYTES, ReadOptions
 from lance_spark.spark.partitions import (
+    BYTES_PER_ROW,
     LanceInputPartition,
+    ProjectedSizes,
     SizedFragment,
     estimated_bytes,
     plan_partitions,
-    projected_bytes,
     sized,
 )
 from lance_spark.spark.projection import narrow
@@ -39,6 +47,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.scan import Scan
+from lance_spark.table.selectivity import estimated_share
 from lance_spark.table.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
 
 EXACT, NO = 2, 0
@@ -46,9 +55,6 @@ EXACT, NO = 2, 0
 
 _SMALLEST_TASK_BYTES = 4 << 20
 """A task for less than this costs more than it saves."""
-
-_BYTES_PER_ROW = 8
-"""Counted for a row of which no column is read."""
 
 _PRUNED_BY = (ROW_ADDRESS, FRAGMENT_ID)
 """The columns whose values tell the fragment."""
@@ -72,7 +78,7 @@ class ScanRequest:
         limit: how many rows are enough.
         offset: how many rows to leave out before that.
         top_n: the order in which so many first rows are enough.
-        runtime_predicates: filters that Spark knows only when the query runs. It checks them itself.
+        runtime_filters: those that Spark knows only when the query runs. It checks them itself.
         for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
             would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
         aggregates: what every task returns instead of its rows; `columns` are their types then.
@@ -85,7 +91,7 @@ class ScanRequest:
     limit: int | None = None
     offset: int | None = None
     top_n: TopN | None = None
-    runtime_predicates: tuple[SparkExpression, ...] = ()
+    runtime_filters: tuple[KeyFilter, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     for_changes: bool = False
 
@@ -142,8 +148,10 @@ class ScanPlan:
     """What Spark's planner is told; the tasks are in the attachments.
 
     Attributes:
+        num_rows, size_bytes: of all rows that are read, before they are filtered.
         runtime_columns: filters of these pay even while the query runs already.
         max_runtime_values: unless they have more values.
+        filters_many_rows: whether it is worth to ask for the share that the filter keeps.
     """
 
     description: str
@@ -154,6 +162,14 @@ class ScanPlan:
     metrics: Mapping[str, int] = field(default_factory=dict)
     runtime_columns: tuple[str, ...] = ()
     max_runtime_values: int = MAX_VALUES
+    filters_many_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredShare:
+    """About which share of the planned rows a scan's filter keeps."""
+
+    share: float
 
 
 @operation("scan.push")
@@ -213,8 +229,16 @@ def plan(request: ScanRequest, call: Call) -> Reply:
     if request.handle.partitioned:
         return _partitioned_plan(request, call)
     planner = _Planner(request, call)
-    work = [ReadWork(part.slices, planner.runtime_filter).to_bytes() for part in planner.partitions()]
+    parts = planner.partitions()
+    runtime = affordable(planner.runtime_filter, len(parts))
+    work = [ReadWork(part.slices, runtime).to_bytes() for part in parts]
     return Reply(planner.summary(), (planner.command(), *work))
+
+
+@operation("scan.filtered_share")
+def filtered_share(request: ScanRequest, call: Call) -> FilteredShare:
+    """What the planner has to know before it joins the rows of the scan with others."""
+    return FilteredShare(_Planner(request, call).share())
 
 
 def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
@@ -224,7 +248,14 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
     table = request.handle.open_partitioned()
     limit = min(limits, default=None)
     planner = partitioned.PartitionedPlanner(
-        table, options, request.columns, request.predicates, limit, call.session.time_zone, request.runtime_predicates
+        table,
+        options,
+        request.columns,
+        request.predicates,
+        limit,
+        call.session.time_zone,
+        request.runtime_filters,
+        call.attachments,
     )
     planned = planner.plan()
     summary = ScanPlan(
@@ -262,8 +293,11 @@ class _Planner:
         self._top_n = request.top_n
         self._aggregates = request.aggregates
         self._parallelism = call.session.parallelism
-        self.runtime_filter = runtime_filter(request.runtime_predicates, filterable(self._manifest))
+        self.runtime_filter = runtime_filter(
+            request.runtime_filters, call.attachments, filterable(self._manifest), _PRUNED_BY
+        )
         self._scan = self._make_scan(request, call.session.time_zone)
+        self._sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
         self._skip = request.offset or 0
         self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip and not self._aggregates
         self._for_changes = request.for_changes
@@ -332,7 +366,7 @@ class _Planner:
         start = 0
         if self._skip and self._fragments:
             start = physical_offset(self._scan, self._fragments[0], self._skip)
-        pieces = [sized(fragment, self._scan) for fragment in self._fragments]
+        pieces = [sized(fragment, self._scan.bases, self._sizes) for fragment in self._fragments]
         planned = plan_partitions(pieces, self._target_bytes(pieces), start)
         # Spark takes the sum of no counts for null.
         return planned or [LanceInputPartition(())] if self._aggregates else planned
@@ -361,20 +395,19 @@ class _Planner:
 
     def summary(self) -> ScanPlan:
         """What the planner is told."""
-        counts = [fragment.num_rows for fragment in self._fragments]
-        known = [count for count in counts if count is not None]
-        num_rows = sum(known) if len(known) == len(counts) else None
+        num_rows = self._num_rows()
         if num_rows is not None and self._limit is not None:
             num_rows = min(num_rows, self._limit)
         if self._aggregates:
             num_rows = self._parallelism
-        sizes = [projected_bytes(fragment, self._scan.projection) for fragment in self._fragments]
+        sizes = [self._sizes.of(fragment) for fragment in self._fragments]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
-        floor = None if num_rows is None else num_rows * _BYTES_PER_ROW
+        floor = None if num_rows is None else num_rows * BYTES_PER_ROW
         return ScanPlan(
             description=self._description(size),
             num_rows=num_rows,
             size_bytes=max((item for item in (size, floor) if item is not None), default=None),
+            filters_many_rows=self._filters_many_rows(),
             metrics={
                 "fragments_read": len(self._fragments),
                 "fragments_pruned": len(self._manifest.fragments) - len(self._fragments),
@@ -384,10 +417,25 @@ class _Planner:
             runtime_columns=self._runtime_columns(),
         )
 
+    def _filters_many_rows(self) -> bool:
+        num_rows = self._num_rows()
+        has_many = num_rows is None or num_rows >= MANY_ROWS
+        return self._scan.filter is not None and self._takes_all_rows and has_many
+
+    def share(self) -> float:
+        """About which share of the rows the filter keeps."""
+        return estimated_share(self._scan, self._fragments) if self._filters_many_rows() else 1.0
+
+    def _num_rows(self) -> int | None:
+        counts = [fragment.num_rows for fragment in self._fragments]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
     def _runtime_columns(self) -> tuple[str, ...]:
         if not self._takes_all_rows or self._for_changes:
             return ()
-        return filter_columns(_PRUNED_BY, filterable(self._manifest), self._columns.fieldNames())
+        columns = self._columns.fieldNames()
+        return filter_columns(_PRUNED_BY, filterable(self._manifest), columns, self._num_rows())
 
     def _description(self, size: int | None) -> str:
         files = sum(len(fragment.files) for fragment in self._fragments)

@@ -7,6 +7,8 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.LinkedHashMap;
@@ -24,12 +26,14 @@ import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
@@ -123,6 +127,44 @@ final class Json {
       node.set("children", array());
     }
     return node;
+  }
+
+  /**
+   * A predicate {@code column IN (values)} without a node for each value, nulls left out; null if it is none.
+   *
+   * @param numbers gets whole numbers and days as an attachment
+   */
+  static ObjectNode keyFilter(Predicate predicate, List<byte[]> numbers) {
+    Expression[] children = predicate.children();
+    if (!predicate.name().equals("IN")
+        || !(children[0] instanceof NamedReference reference)
+        || reference.fieldNames().length != 1) {
+      return null;
+    }
+    DataType type = DataTypes.NullType;
+    List<Object> values = new ArrayList<>(children.length);
+    for (int index = 1; index < children.length; index++) {
+      if (!(children[index] instanceof Literal<?> literal)) {
+        return null;
+      }
+      type = literal.dataType();
+      if (literal.value() != null) {
+        values.add(literal.value());
+      }
+    }
+    ObjectNode filter = object();
+    filter.set("column", strings(reference.fieldNames()));
+    filter.set("type", type(type));
+    if (type instanceof IntegralType || type instanceof DateType) {
+      ByteBuffer bytes = ByteBuffer.allocate(values.size() * Long.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+      values.forEach(value -> bytes.putLong(((Number) value).longValue()));
+      filter.put("attachment", numbers.size());
+      numbers.add(bytes.array());
+    } else {
+      ArrayNode texts = filter.putArray("texts");
+      values.forEach(value -> texts.add(literal(value)));
+    }
+    return filter;
   }
 
   /** A transform as Python describes it. */

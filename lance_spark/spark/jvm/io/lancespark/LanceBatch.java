@@ -54,7 +54,7 @@ final class LanceBatch implements Batch {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return new LanceReaderFactory(
-        new LanceRunner(plan.attachments().get(0), LanceInputPartition.SCHEMA, columns));
+        new LanceRunner(plan.attachments().get(0), LanceInputPartition.SCHEMA, columns), request.has("limit"));
   }
 
   @Override

@@ -153,7 +153,7 @@ final class LanceChangelog implements Changelog {
     @Override
     public PartitionReaderFactory createReaderFactory() {
       return new LanceReaderFactory(
-          new LanceRunner(plan().attachments().get(0), LanceInputPartition.SCHEMA, readSchema()));
+          new LanceRunner(plan().attachments().get(0), LanceInputPartition.SCHEMA, readSchema()), false);
     }
 
     @Override

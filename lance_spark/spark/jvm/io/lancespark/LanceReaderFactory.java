@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -17,9 +18,14 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class LanceReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1L;
   private final LanceRunner runner;
+  private final boolean isLimited;
 
-  LanceReaderFactory(LanceRunner runner) {
+  /**
+   * @param isLimited whether tasks stop by themselves after a number of rows
+   */
+  LanceReaderFactory(LanceRunner runner, boolean isLimited) {
     this.runner = runner;
+    this.isLimited = isLimited;
   }
 
   @Override
@@ -37,12 +43,18 @@ final class LanceReaderFactory implements PartitionReaderFactory {
     byte[] work = ((LanceWork) partition).work();
     List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {work}));
     Map<String, Long> told = new HashMap<>();
-    return new Reader(runner.run(rows.iterator(), told), told);
+    Reader reader = new Reader(runner.run(rows.iterator(), told), told);
+    if (isLimited) {
+      // Of these listeners the last comes first: the runner's own, which throws away a worker that has more to tell, is one.
+      TaskContext.get().addTaskCompletionListener(reader::readToEnd);
+    }
+    return reader;
   }
 
   private static final class Reader implements PartitionReader<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
     private final Map<String, Long> told;
+    private boolean hasEnded;
     private ColumnarBatch current;
     private long rowsRead;
     private long batchesRead;
@@ -55,6 +67,7 @@ final class LanceReaderFactory implements PartitionReaderFactory {
     @Override
     public boolean next() {
       if (!batches.hasNext()) {
+        hasEnded = true;
         return false;
       }
       current = batches.next();
@@ -66,6 +79,11 @@ final class LanceReaderFactory implements PartitionReaderFactory {
     @Override
     public ColumnarBatch get() {
       return current;
+    }
+
+    /** Keeps the worker for the next task, which would wait a second for a new one; after a limit little is left. */
+    private void readToEnd(TaskContext task) {
+      while (!hasEnded && !task.isFailed() && !task.isInterrupted() && next()) {}
     }
 
     @Override

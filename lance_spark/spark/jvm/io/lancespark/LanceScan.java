@@ -1,9 +1,12 @@
 package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.Arrays;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.OptionalLong;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -18,6 +21,7 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
 import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -31,7 +35,9 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   private final StructType columns;
   private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
   private LancePy.Reply plan;
+  private Double share;
   private volatile LancePy.Reply newest;
+  private final AtomicBoolean newToJoins = new AtomicBoolean(true);
 
   LanceScan(ObjectNode request, StructType columns) {
     this.request = request;
@@ -46,6 +52,36 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
       newest = plan;
     }
     return plan;
+  }
+
+  /** Whether a filter keeps rows away that Spark would have kept away itself. */
+  boolean leavesOutRows() {
+    for (JsonNode predicate : request.get("predicates")) {
+      if (!predicate.path("name").asText().equals("IS_NOT_NULL")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** True once: {@link LanceJoinFilters} looks at the joins of a scan one time. */
+  boolean isNewToJoins() {
+    return newToJoins.getAndSet(false);
+  }
+
+  /**
+   * The share of the rows that the filter keeps. Python looks at a sample of them, once, where it decides whether Spark can
+   * broadcast them.
+   */
+  private synchronized double share() {
+    if (share == null) {
+      JsonNode body = plan().body();
+      boolean asks =
+          body.path("filters_many_rows").asBoolean()
+              && body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
+      share = asks ? LancePy.call("scan.filtered_share", request).body().get("share").asDouble() : 1.0;
+    }
+    return share;
   }
 
   @Override
@@ -78,12 +114,18 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   @Override
   public void filter(Predicate[] predicates) {
     int most = plan().body().get("max_runtime_values").asInt();
-    Predicate[] taken =
-        Arrays.stream(predicates).filter(item -> item.children().length <= most + 1).toArray(Predicate[]::new);
-    if (taken.length > 0) {
+    ArrayNode taken = Json.array();
+    List<byte[]> numbers = new ArrayList<>();
+    for (Predicate predicate : predicates) {
+      ObjectNode filter = predicate.children().length <= most + 1 ? Json.keyFilter(predicate, numbers) : null;
+      if (filter != null) {
+        taken.add(filter);
+      }
+    }
+    if (!taken.isEmpty()) {
       ObjectNode asked = request.deepCopy();
-      asked.set("runtime_predicates", Json.expressions(taken));
-      newest = LancePy.call("scan.plan", asked);
+      asked.set("runtime_filters", taken);
+      newest = LancePy.call("scan.plan", asked, numbers);
       filtered.set(newest);
     }
   }
@@ -122,7 +164,7 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   @Override
   public Statistics estimateStatistics() {
     JsonNode body = plan().body();
-    return new Estimate(body.get("num_rows"), body.get("size_bytes"));
+    return new Estimate(body.get("num_rows"), body.get("size_bytes"), share());
   }
 
   @Override
@@ -135,15 +177,19 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     return request.hashCode();
   }
 
-  private record Estimate(JsonNode rows, JsonNode bytes) implements Statistics {
+  private record Estimate(JsonNode rows, JsonNode bytes, double share) implements Statistics {
     @Override
     public OptionalLong numRows() {
-      return rows.isNull() ? OptionalLong.empty() : OptionalLong.of(rows.asLong());
+      return kept(rows);
     }
 
     @Override
     public OptionalLong sizeInBytes() {
-      return bytes.isNull() ? OptionalLong.empty() : OptionalLong.of(bytes.asLong());
+      return kept(bytes);
+    }
+
+    private OptionalLong kept(JsonNode number) {
+      return number.isNull() ? OptionalLong.empty() : OptionalLong.of((long) Math.ceil(number.asLong() * share));
     }
   }
 }
