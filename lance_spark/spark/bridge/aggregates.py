@@ -1,66 +1,101 @@
-"""COUNT, MIN and MAX over all rows of a scan, each task one row of its part.
+"""COUNT, MIN, MAX and SUM over the rows of a scan, with or without GROUP BY: each task those of its part.
 
-A task hands over one row instead of all values of its columns; Spark puts the rows of the tasks together.
+A task hands over its groups instead of all values of its columns; Spark puts those of the tasks together. It takes the
+sum of a part for one more value of what is summed, so a part is never so large that its sum is no such value. AVG comes
+as SUM and COUNT.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from pyspark.sql.types import StructType
 
+from lance_spark.spark.bridge.exact_numbers import to_number
+from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.bridge.groups import Grouping, Slot
 from lance_spark.spark.bridge.tasks import ReadWork
 from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.types import is_lossless, to_spark_schema
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.scan import Scan
 
+_WINDOW_ROWS = 1 << 20
+"""Rows that are grouped at a time, if they are not too wide."""
+
+_BATCH_ROWS = 1 << 15
+"""Rows that are handed over at a time."""
+
+_EXACT_DOUBLES = 1 << 53
+"""Doubles are exact up to here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate function: "count_star", "count", "min", "max", or one that is not answered here."""
+    """One aggregate function.
+
+    Attributes:
+        kind: "count_star", "count", "min", "max", "sum", or one that is not answered here.
+        of: what of; None for "count_star".
+        averaged: Spark made AVG to SUM and COUNT.
+    """
 
     kind: str
-    column: tuple[str, ...] = ()
+    of: SparkExpression | None = None
     distinct: bool = False
+    averaged: bool = False
+
+    @property
+    def column(self) -> str | None:
+        """The column at the top that it is of; None for anything else."""
+        path = None if self.of is None else self.of.column
+        return path[0] if path is not None and len(path) == 1 else None
 
     def counts_one_of(self, columns: set[str]) -> bool:
         """Whether it counts the values of one of `columns`."""
-        return self.kind == "count" and not self.distinct and len(self.column) == 1 and self.column[0] in columns
-
-    def __str__(self) -> str:
-        return "count(*)" if self.kind == "count_star" else f"{self.kind}({'.'.join(self.column)})"
+        return self.kind == "count" and not self.distinct and self.column in columns
 
 
-def in_tasks(aggregates: Sequence[Aggregate], columns: pa.Schema) -> StructType | None:
-    """The columns of the row that every task returns; None if tasks cannot have all of `aggregates` exactly.
+def slots(aggregates: Sequence[Aggregate], columns: pa.Schema, num_rows: int | None) -> tuple[Slot, ...] | None:
+    """What the tasks return for `aggregates`; None if they cannot have all of them exactly.
 
     Args:
         columns: those of the table.
+        num_rows: how many rows there are at most; None if not known.
     """
-    fields = []
-    for number, aggregate in enumerate(aggregates):
-        dtype = _result_type(aggregate, columns)
-        if dtype is None:
-            return None
-        (field,) = to_spark_schema(pa.schema([pa.field(f"{aggregate}#{number}", dtype)])).fields
-        fields.append(field)
-    return StructType(fields)
+    found = [_slot(aggregate, columns, num_rows) for aggregate in aggregates]
+    known = tuple(slot for slot in found if slot is not None)
+    return known if len(known) == len(found) else None
 
 
-def _result_type(aggregate: Aggregate, columns: pa.Schema) -> pa.DataType | None:
+def _slot(aggregate: Aggregate, columns: pa.Schema, num_rows: int | None) -> Slot | None:
     if aggregate.kind == "count_star":
-        return pa.int64()
-    if aggregate.distinct or len(aggregate.column) != 1 or aggregate.column[0] not in columns.names:
+        return Slot("count_star", pa.int64())
+    if aggregate.distinct or aggregate.of is None:
         return None
-    dtype = columns.field(aggregate.column[0]).type
+    name = aggregate.column
+    dtype = columns.field(name).type if name in columns.names else None
+    if aggregate.kind in ("min", "max"):
+        is_known = dtype is not None and _has_one_order(dtype)
+        return Slot(aggregate.kind, dtype, column=name) if is_known else None
+    if aggregate.kind == "count" and dtype is not None:
+        return None if pt.is_nested(dtype) else Slot("count", pa.int64(), column=name)
+    number = to_number(aggregate.of, columns)
+    if number is None or not any(number.columns()) or aggregate.kind not in ("count", "sum"):
+        return None
     if aggregate.kind == "count":
-        return None if pt.is_nested(dtype) else pa.int64()
-    return dtype if aggregate.kind in ("min", "max") and _has_one_order(dtype) else None
+        return Slot("count", pa.int64(), number=number)
+    if aggregate.averaged and not number.precision and not _is_exact_as_double(dtype, num_rows):
+        return None
+    return Slot("sum", number.arrow_type, number=number)
+
+
+def _is_exact_as_double(dtype: pa.DataType, num_rows: int | None) -> bool:
+    """Whether doubles add up to the exact sum: Spark's AVG of whole numbers adds doubles, and SUM does not."""
+    return num_rows is not None and num_rows << (dtype.bit_width - 1) <= _EXACT_DOUBLES
 
 
 def _has_one_order(dtype: pa.DataType) -> bool:
@@ -69,51 +104,67 @@ def _has_one_order(dtype: pa.DataType) -> bool:
     return any(is_kind(dtype) for is_kind in kinds) and is_lossless(dtype)
 
 
-def read_columns(aggregates: Sequence[Aggregate], columns: pa.Schema) -> StructType:
+def can_group_by(names: Sequence[str], columns: pa.Schema) -> bool:
+    """Whether Arrow and Spark agree which values of all of these columns are equal."""
+    return all(
+        name in columns.names and (pt.is_boolean(columns.field(name).type) or _has_one_order(columns.field(name).type))
+        for name in names
+    )
+
+
+def returned_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Schema) -> StructType:
+    """The columns of the rows that the tasks return: those of the groups first."""
+    keys = [pa.field(f"{name}#{number}", columns.field(name).type) for number, name in enumerate(group_by)]
+    values = [pa.field(f"{slot}#{len(keys) + number}", slot.dtype) for number, slot in enumerate(found)]
+    return to_spark_schema(pa.schema([*keys, *values]))
+
+
+def read_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Schema) -> StructType:
     """The columns that the tasks read."""
-    names = dict.fromkeys(aggregate.column[0] for aggregate in aggregates if aggregate.column)
+    names = dict.fromkeys([*group_by, *(name for slot in found for name in slot.columns())])
     return to_spark_schema(pa.schema([columns.field(name) for name in names]))
 
 
 @dataclass(frozen=True)
 class AggregateTask:
-    """Returns one row: the aggregates over the slices that its only input row names.
+    """Returns the groups of the slices that its only input row names; without GROUP BY at least one row.
+
+    The same group can be in many rows: of each window of rows there are its own, and of rows whose sum would be too
+    large for its type, or which are hardly ever of the same group, each is a group.
 
     Attributes:
         scan: what to read.
-        aggregates: in the order of `columns`.
-        columns: those of the row.
+        group_by: names of the columns.
+        slots: the aggregates.
+        columns: those of the rows.
     """
 
     scan: Scan
-    aggregates: tuple[Aggregate, ...]
+    group_by: tuple[str, ...]
+    slots: tuple[Slot, ...]
     columns: StructType
+    target: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", wire_schema(self.columns))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts: list[list[pa.Scalar]] = [[] for _ in self.aggregates]
+        scan = replace(self.scan, batch_rows=_WINDOW_ROWS, batch_bytes=None)
+        grouping = Grouping(self.group_by, self.slots)
+        is_empty = True
         for work in ReadWork.of_rows(batches):
             for piece in work.slices:
                 fragment = DataFragment.from_bytes(piece.fragment)
-                for batch in self.scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
-                    for values, aggregate in zip(parts, self.aggregates, strict=True):
-                        values.append(_of_batch(aggregate, batch))
-        rows = [_together(aggregate, values) for aggregate, values in zip(self.aggregates, parts, strict=True)]
-        yield to_wire_batch(pa.RecordBatch.from_arrays(rows, self.columns.fieldNames()), wire_schema(self.columns))
+                for batch in scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
+                    if batch.num_rows:
+                        is_empty = False
+                        yield from self._wire(grouping.of(batch))
+        if is_empty and not self.group_by:
+            # Spark takes the sum of no counts for null.
+            row = [pa.array([0 if slot.is_count else None], slot.dtype) for slot in self.slots]
+            yield from self._wire(row)
 
-
-def _of_batch(aggregate: Aggregate, batch: pa.RecordBatch) -> pa.Scalar:
-    if aggregate.kind == "count_star":
-        return pa.scalar(batch.num_rows, pa.int64())
-    values = batch.column(aggregate.column[0])
-    if aggregate.kind == "count":
-        return pa.scalar(len(values) - values.null_count, pa.int64())
-    return pc.min_max(values)[aggregate.kind]
-
-
-def _together(aggregate: Aggregate, parts: list[pa.Scalar]) -> pa.Array:
-    """One value; of no rows 0 for a count, else null."""
-    if aggregate.kind in ("count_star", "count"):
-        return pa.array([sum(part.as_py() for part in parts)], pa.int64())
-    if not parts:
-        return pa.nulls(1)
-    return pa.array([pc.min_max(pa.array(parts, parts[0].type))[aggregate.kind]], parts[0].type)
+    def _wire(self, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(arrays[0]), _BATCH_ROWS):
+            part = [array.slice(start, _BATCH_ROWS) for array in arrays]
+            yield to_wire_batch(pa.RecordBatch.from_arrays(part, self.columns.fieldNames()), self.target)

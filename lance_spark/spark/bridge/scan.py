@@ -12,8 +12,16 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge import partitioned
-from lance_spark.spark.bridge.aggregates import Aggregate, AggregateTask, in_tasks, read_columns
+from lance_spark.spark.bridge.aggregates import (
+    Aggregate,
+    AggregateTask,
+    can_group_by,
+    read_columns,
+    returned_columns,
+    slots,
+)
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
+from lance_spark.spark.bridge.groups import Slot
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
@@ -81,7 +89,7 @@ class ScanRequest:
         runtime_filters: those that Spark knows only when the query runs. It checks them itself.
         for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
             would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
-        aggregates: what every task returns instead of its rows; `columns` are their types then.
+        group_by, aggregates: what every task returns instead of its rows; `columns` are their types then.
     """
 
     handle: TableHandle
@@ -93,6 +101,7 @@ class ScanRequest:
     top_n: TopN | None = None
     runtime_filters: tuple[KeyFilter, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
+    group_by: tuple[str, ...] = ()
     for_changes: bool = False
 
     def read_options(self) -> ReadOptions:
@@ -109,10 +118,11 @@ class PushAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AggregateRequest:
-    """Aggregates over all rows of a scan."""
+    """Aggregates over all rows of a scan, or those that are alike in some columns."""
 
     scan: ScanRequest
     aggregates: tuple[Aggregate, ...]
+    group_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ class AggregateReply:
 
     Attributes:
         values: the row as text, if metadata has it.
-        columns: if not, those of the row that each task returns of its part, if it can.
+        columns: if not, those of the rows that each task returns of its part, if it can.
     """
 
     values: tuple[str, ...] | None = None
@@ -204,11 +214,22 @@ def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
     counts = _known_counts(request.scan)
     required = {column.name for column in filterable_of(request.scan.handle) if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
-    if counts is not None and all(counted):
+    if counts is not None and not request.group_by and all(counted):
         return AggregateReply(tuple(str(sum(counts)) for _ in counted))
     if request.scan.handle.partitioned or request.scan.read_options().limit is not None:
         return AggregateReply()
-    return AggregateReply(columns=in_tasks(request.aggregates, filterable(request.scan.handle.open()[1])))
+    manifest = request.scan.handle.open()[1]
+    columns = filterable(manifest)
+    found = _slots(request.aggregates, manifest)
+    if found is None or not can_group_by(request.group_by, columns):
+        return AggregateReply()
+    return AggregateReply(columns=returned_columns(request.group_by, found, columns))
+
+
+def _slots(aggregates: tuple[Aggregate, ...], manifest: Manifest) -> tuple[Slot, ...] | None:
+    counts = manifest.fragments.row_counts()
+    known = [count for count in counts if count is not None]
+    return slots(aggregates, filterable(manifest), sum(known) if len(known) == len(counts) else None)
 
 
 def _known_counts(request: ScanRequest) -> list[int] | None:
@@ -286,12 +307,14 @@ class _Planner:
         # Tasks that aggregate read other columns than they return.
         self._returned = request.columns
         self._columns = request.columns
-        if request.aggregates:
-            self._columns = read_columns(request.aggregates, filterable(self._manifest))
+        self._group_by = request.group_by
+        self._slots = self._asked_slots(request.aggregates)
+        self._aggregates = bool(request.aggregates or request.group_by)
+        if self._aggregates:
+            self._columns = read_columns(self._group_by, self._slots, filterable(self._manifest))
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
         self._limit = min(limits) if limits else None
         self._top_n = request.top_n
-        self._aggregates = request.aggregates
         self._parallelism = call.session.parallelism
         self.runtime_filter = runtime_filter(
             request.runtime_filters, call.attachments, filterable(self._manifest), _PRUNED_BY
@@ -302,6 +325,11 @@ class _Planner:
         self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip and not self._aggregates
         self._for_changes = request.for_changes
         self._fragments = self._chosen()
+
+    def _asked_slots(self, aggregates: tuple[Aggregate, ...]) -> tuple[Slot, ...]:
+        found = _slots(aggregates, self._manifest)
+        assert found is not None, "the scan took these aggregates before"
+        return found
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
         schema = shown(self._manifest.schema, data_format(self._manifest))
@@ -369,7 +397,7 @@ class _Planner:
         pieces = [sized(fragment, self._scan.bases, self._sizes) for fragment in self._fragments]
         planned = plan_partitions(pieces, self._target_bytes(pieces), start)
         # Spark takes the sum of no counts for null.
-        return planned or [LanceInputPartition(())] if self._aggregates else planned
+        return planned or [LanceInputPartition(())] if self._aggregates and not self._group_by else planned
 
     def _target_bytes(self, pieces: list[SizedFragment]) -> int:
         """How much a task reads: as the user says, else no more than gives every core something to do."""
@@ -386,7 +414,8 @@ class _Planner:
         """The function of the tasks."""
         target = wire_schema(self._columns)
         if self._aggregates:
-            return command(MeteredTask(AggregateTask(self._scan, self._aggregates, self._returned)), self._returned)
+            task = AggregateTask(self._scan, self._group_by, self._slots, self._returned)
+            return command(MeteredTask(task), self._returned)
         if self._top_n is not None:
             keys = _sort_keys(self._top_n, self._manifest)
             assert keys is not None, "the scan took this order before"
@@ -398,7 +427,7 @@ class _Planner:
         num_rows = self._num_rows()
         if num_rows is not None and self._limit is not None:
             num_rows = min(num_rows, self._limit)
-        if self._aggregates:
+        if self._aggregates and not self._group_by:
             num_rows = self._parallelism
         sizes = [self._sizes.of(fragment) for fragment in self._fragments]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
@@ -420,7 +449,9 @@ class _Planner:
     def _filters_many_rows(self) -> bool:
         num_rows = self._num_rows()
         has_many = num_rows is None or num_rows >= MANY_ROWS
-        return self._scan.filter is not None and self._takes_all_rows and has_many
+        # As many groups as rows there can be, though mostly there are few.
+        takes_all = self._takes_all_rows or bool(self._group_by)
+        return self._scan.filter is not None and takes_all and has_many
 
     def share(self) -> float:
         """About which share of the rows the filter keeps."""
@@ -445,7 +476,8 @@ class _Planner:
             f"filters=[{'' if self._scan.filter is None else self._scan.filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
             *([] if self._top_n is None else [f"top={self._top_n.limit}"]),
-            *([f"aggregates=[{', '.join(map(str, self._aggregates))}]"] if self._aggregates else []),
+            *([f"aggregates=[{', '.join(map(str, self._slots))}]"] if self._aggregates else []),
+            *([f"group_by=[{', '.join(self._group_by)}]"] if self._group_by else []),
             f"fragments={len(self._fragments)}/{len(self._manifest.fragments)}",
             f"files={files}",
             f"bytes={'unknown' if size is None else size}",

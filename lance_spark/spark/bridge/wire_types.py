@@ -45,13 +45,16 @@ def to_wire_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _to_wire(array: pa.Array, target: pa.DataType) -> pa.Array:
-    if pt.is_decimal128(array.type) and pt.is_int64(target):
-        return _unscaled(array)
-    return to_spark_value(array, target)
+    if not (pt.is_decimal128(array.type) and pt.is_int64(target)):
+        return to_spark_value(array, target)
+    whole = unscaled(array)
+    if whole is None:
+        raise CorruptFileError(f"a column of type {array.type} has a value of more than {_LONG_DIGITS} digits")
+    return whole
 
 
-def _unscaled(array: pa.Array) -> pa.Array:
-    """int64[len(array)]: decimals as numbers without their point."""
+def unscaled(array: pa.Array) -> pa.Array | None:
+    """int64[len(array)]: decimals (decimal128) as numbers without their point; None if one of them is longer."""
     validity = array.is_valid().buffers()[1] if array.null_count else None
     if not len(array):
         return pa.array([], pa.int64())
@@ -60,5 +63,5 @@ def _unscaled(array: pa.Array) -> pa.Array:
     wide = words[:, 1] != low >> 63
     # What lies under a null is no value.
     if wide.any() and (validity is None or bool((wide & array.is_valid().to_numpy(zero_copy_only=False)).any())):
-        raise CorruptFileError(f"a column of type {array.type} has a value of more than {_LONG_DIGITS} digits")
+        return None
     return pa.Array.from_buffers(pa.int64(), len(array), [validity, pa.py_buffer(low)], array.null_count)

@@ -4,17 +4,22 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.NullOrdering;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Avg;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
+import org.apache.spark.sql.connector.expressions.aggregate.Sum;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
@@ -47,6 +52,8 @@ final class LanceScanBuilder
   private LanceAggregateScan answer;
   private ObjectNode inTasks;
   private StructType returned;
+  private boolean aggregates;
+  private final Set<JsonNode> averaged = new HashSet<>();
 
   LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
     this.columns = schema;
@@ -143,7 +150,8 @@ final class LanceScanBuilder
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
     consider(aggregation);
-    return answer != null || inTasks != null;
+    aggregates = answer != null || inTasks != null;
+    return aggregates;
   }
 
   /** Asks Python once, though Spark asks several times. */
@@ -155,30 +163,24 @@ final class LanceScanBuilder
     answer = null;
     inTasks = null;
     AggregateFunc[] functions = aggregation.aggregateExpressions();
-    if (aggregation.groupByExpressions().length > 0) {
-      return;
-    }
+    remember(functions);
     ObjectNode asked = Json.object();
     asked.set("scan", request);
+    ArrayNode groups = asked.putArray("group_by");
+    for (Expression key : aggregation.groupByExpressions()) {
+      if (!(key instanceof NamedReference reference) || reference.fieldNames().length != 1) {
+        return;
+      }
+      groups.add(reference.fieldNames()[0]);
+    }
     ArrayNode described = asked.putArray("aggregates");
     StructType schema = new StructType();
     for (AggregateFunc function : functions) {
-      ObjectNode node = described.addObject();
-      if (function instanceof CountStar) {
-        node.put("kind", "count_star");
-      } else if (function instanceof Count count && count.column() instanceof NamedReference reference) {
-        node.put("kind", "count");
-        node.set("column", Json.strings(reference.fieldNames()));
-        node.put("distinct", count.isDistinct());
-      } else if (function instanceof Min min && min.column() instanceof NamedReference reference) {
-        node.put("kind", "min");
-        node.set("column", Json.strings(reference.fieldNames()));
-      } else if (function instanceof Max max && max.column() instanceof NamedReference reference) {
-        node.put("kind", "max");
-        node.set("column", Json.strings(reference.fieldNames()));
-      } else {
+      ObjectNode node = described(function);
+      if (node == null) {
         return;
       }
+      described.add(node);
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
     JsonNode reply = LancePy.call("scan.aggregate", asked).body();
@@ -188,15 +190,47 @@ final class LanceScanBuilder
       returned = (StructType) Json.type(reply.get("columns"));
       inTasks = request.deepCopy();
       inTasks.set("aggregates", described);
+      inTasks.set("group_by", groups);
     }
+  }
+
+  /** Spark asks for an AVG first, and then for SUM and COUNT of the same. */
+  private void remember(AggregateFunc[] functions) {
+    for (AggregateFunc function : functions) {
+      if (function instanceof Avg avg) {
+        averaged.add(Json.expression(avg.column()));
+      }
+    }
+  }
+
+  /** A function as Python knows it; null if it does not. */
+  private ObjectNode described(AggregateFunc function) {
+    ObjectNode node = Json.object();
+    if (function instanceof CountStar) {
+      return node.put("kind", "count_star");
+    } else if (function instanceof Count count) {
+      node.set("of", Json.expression(count.column()));
+      return node.put("kind", "count").put("distinct", count.isDistinct());
+    } else if (function instanceof Min min) {
+      node.set("of", Json.expression(min.column()));
+      return node.put("kind", "min");
+    } else if (function instanceof Max max) {
+      node.set("of", Json.expression(max.column()));
+      return node.put("kind", "max");
+    } else if (function instanceof Sum sum) {
+      ObjectNode of = Json.expression(sum.column());
+      node.set("of", of);
+      return node.put("kind", "sum").put("distinct", sum.isDistinct()).put("averaged", averaged.contains(of));
+    }
+    return null;
   }
 
   @Override
   public Scan build() {
-    if (answer != null) {
+    if (aggregates && answer != null) {
       return answer;
     }
-    if (inTasks != null) {
+    if (aggregates && inTasks != null) {
       return new LanceScan(inTasks, returned);
     }
     return new LanceScan(request.deepCopy(), columns);
