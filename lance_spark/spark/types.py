@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
 from lance_spark.spark.column_properties import Properties, apply
+from lance_spark.table.scan import no_columns
 
 _MAX_PRECISION = 38
 
@@ -264,7 +265,7 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
                 f"column {field.name} has a value of type {given} that {field.type} cannot hold: {error}"
             ) from error
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+        return no_columns(batch.num_rows)
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 

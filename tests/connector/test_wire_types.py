@@ -62,3 +62,18 @@ def test_slices_with_nulls_and_rubbish_below_them() -> None:
     damaged = pa.Array.from_buffers(pa.decimal128(9, 2), 4, [None, pa.py_buffer(words)])
     with pytest.raises(CorruptFileError, match="digits"):
         to_wire_batch(pa.record_batch({"a": damaged}), target)
+
+
+def test_rows_without_columns_come_with_one_that_is_none_of_them() -> None:
+    batch = to_wire_batch(pa.RecordBatch.from_pydict({"a": [1, 2, 3]}), pa.schema([]))
+    assert (batch.num_rows, batch.num_columns) == (3, 1)
+
+
+def test_rows_are_counted_without_their_columns(spark: SparkSession, uri: str) -> None:
+    spark.range(1000, numPartitions=2).write.format("lance").save(uri)
+    frame = spark.read.format("lance").load(uri).select()
+    assert frame.columns == []
+    assert len(frame.collect()) == 1000
+    assert spark.read.format("lance").load(uri).where("id < 10").selectExpr("1 AS one").groupBy(
+        "one"
+    ).count().collect() == [(1, 10)]

@@ -13,7 +13,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation
 from lance_spark.table.scan import Scan
-from lance_spark.table.selectivity import estimated_share
+from lance_spark.table.selectivity import estimated_share, rows_of_a_group
 
 ROWS = 200_000
 
@@ -115,3 +115,15 @@ def test_no_rows(tmp_path: Path) -> None:
 def test_a_filter_that_fails_says_so(uri: str) -> None:
     with pytest.raises(InvalidInputError, match=r"zero|divi"):
         estimate(uri, "1 / (mixed - mixed) > 0")
+
+
+@pytest.mark.parametrize(
+    ("columns", "least", "most"),
+    [(["text"], 100, 170), (["sorted"], 1, 1), (["mixed"], 5, 10), (["text", "sorted"], 1, 1), (["half"], 1, 3)],
+)
+def test_how_many_rows_are_alike(uri: str, columns: list[str], least: float, most: float) -> None:
+    location = TableLocation(uri, {})
+    manifest = location.latest()
+    assert manifest is not None
+    scan = Scan.of(manifest.schema, location.bases(manifest), columns=columns)
+    assert least <= rows_of_a_group(scan, list(manifest.fragments)) <= most

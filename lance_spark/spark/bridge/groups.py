@@ -24,7 +24,13 @@ _FEWEST_ROWS = 8
 """Adding up fewer rows than this saves nothing."""
 
 _MEANINGFUL_ROWS = 1 << 12
-"""Fewer rows do not tell whether there are more of the same group."""
+"""Fewer rows do not tell how large the groups are."""
+
+_PROBED_ROWS = 1 << 18
+"""Rows that tell of how many groups the others are."""
+
+_ROWS_OF_GROUP = 8
+"""With fewer rows a group Spark is faster: its hash map is compiled for the keys, and rows of one key are near."""
 
 _MAX_WIDE = 10**MAX_PRECISION - 1
 _PART = "part"
@@ -73,7 +79,7 @@ class Grouping:
     def __init__(self, group_by: Sequence[str], slots: Sequence[Slot]) -> None:
         self._group_by = group_by
         self._slots = slots
-        self._one_by_one = False
+        self._one_by_one: bool | None = None
 
     def of(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The columns of the groups of `batch` (at least one row), then their aggregates; a group can be there twice.
@@ -82,12 +88,16 @@ class Grouping:
             InvalidInputError: a value has more digits than Spark's decimals.
         """
         window = _Window(batch, self._group_by, self._slots)
-        if self._one_by_one:
-            return window.rows()
-        groups = window.groups()
-        num_groups = len(groups[0])
-        self._one_by_one = batch.num_rows >= _MEANINGFUL_ROWS and 2 * num_groups > batch.num_rows
-        return groups
+        if self._one_by_one is None:
+            self._one_by_one = self._has_many_groups(batch)
+        return window.rows() if self._one_by_one else window.groups()
+
+    def _has_many_groups(self, batch: pa.RecordBatch) -> bool:
+        if not self._group_by or batch.num_rows < _MEANINGFUL_ROWS:
+            return False
+        keys = pa.table(batch.slice(0, _PROBED_ROWS).select(list(self._group_by)))
+        num_groups = keys.group_by(list(self._group_by), use_threads=False).aggregate([]).num_rows
+        return bool(_ROWS_OF_GROUP * num_groups > keys.num_rows)
 
 
 class _Window:

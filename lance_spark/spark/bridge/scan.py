@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
-from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.expr.nodes import Expr, conjunction, quote_name
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge import partitioned
@@ -55,7 +55,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.scan import Scan
-from lance_spark.table.selectivity import estimated_share
+from lance_spark.table.selectivity import estimated_share, rows_of_a_group
 from lance_spark.table.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
 
 EXACT, NO = 2, 0
@@ -63,6 +63,10 @@ EXACT, NO = 2, 0
 
 _SMALLEST_TASK_BYTES = 4 << 20
 """A task for less than this costs more than it saves."""
+
+_ROWS_OF_GROUP = 16
+"""Rows of a group in a sample of 8,192. Spark's own hash maps are compiled for the keys; tasks make up for that only if
+little is left to hand over."""
 
 _PRUNED_BY = (ROW_ADDRESS, FRAGMENT_ID)
 """The columns whose values tell the fragment."""
@@ -221,9 +225,20 @@ def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
     manifest = request.scan.handle.open()[1]
     columns = filterable(manifest)
     found = _slots(request.aggregates, manifest)
-    if found is None or not can_group_by(request.group_by, columns):
+    if found is None or not can_group_by(request.group_by, columns) or not _has_large_groups(request):
         return AggregateReply()
     return AggregateReply(columns=returned_columns(request.group_by, found, columns))
+
+
+def _has_large_groups(request: AggregateRequest) -> bool:
+    """Whether tasks group faster than Spark: not where rows of a group are few, if there are many rows."""
+    location, manifest = request.scan.handle.open()
+    counts = manifest.fragments.row_counts()
+    if not request.group_by or sum(MANY_ROWS if count is None else count for count in counts) < MANY_ROWS:
+        return True
+    names = [quote_name(name) for name in request.group_by]
+    scan = Scan.of(shown(manifest.schema, data_format(manifest)), location.bases(manifest), columns=names)
+    return rows_of_a_group(scan, list(manifest.fragments)) >= _ROWS_OF_GROUP
 
 
 def _slots(aggregates: tuple[Aggregate, ...], manifest: Manifest) -> tuple[Slot, ...] | None:

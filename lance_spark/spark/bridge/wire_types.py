@@ -37,10 +37,14 @@ def _wire_type(dtype: pa.DataType) -> pa.DataType:
 def to_wire_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """`batch` in the types of `target` (a `wire_schema`, the same names in the same order).
 
+    Of rows without columns one column that nobody looks at: pyspark makes a Python object of each row that has none.
+
     Raises:
         InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
         CorruptFileError: a decimal has more digits than its type.
     """
+    if not len(target):
+        return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.bool_())], ["row"])
     return convert_batch(batch, target, _to_wire)
 
 

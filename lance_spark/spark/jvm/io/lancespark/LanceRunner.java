@@ -297,7 +297,8 @@ final class LanceRunner implements Serializable {
       }
       ColumnarBatch batch = batches.next();
       StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
-      ColumnVector[] columns = new ColumnVector[struct.size()];
+      // Rows without columns come with one that is none of them.
+      ColumnVector[] columns = new ColumnVector[types.length()];
       for (int index = 0; index < columns.length; index++) {
         columns[index] = new LanceColumn(struct.getVectorById(index), types.apply(index).dataType());
       }
