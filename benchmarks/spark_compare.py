@@ -144,6 +144,8 @@ def main() -> None:
     run = Run(arguments.scale, arguments.rounds, (before, os.getloadavg()[0]), timings)
     spark.stop()
     print(text(run, kinds))
+    if arguments.json:
+        run.save(arguments.json)
     if arguments.plot:
         plot(run, kinds, arguments.plot)
 
