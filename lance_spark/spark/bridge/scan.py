@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr, conjunction, quote_name
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
@@ -470,7 +471,13 @@ class _Planner:
 
     def share(self) -> float:
         """About which share of the rows the filter keeps."""
-        return estimated_share(self._scan, self._fragments) if self._filters_many_rows() else 1.0
+        if not self._filters_many_rows():
+            return 1.0
+        try:
+            return estimated_share(self._scan, self._fragments)
+        except InvalidInputError:
+            # The sample has deleted rows, too; whether a row that is there fails, the tasks tell.
+            return 1.0
 
     def _num_rows(self) -> int | None:
         counts = [fragment.num_rows for fragment in self._fragments]
