@@ -11,7 +11,7 @@ import pytest
 
 from integration.spark_servers import WORKER_HOSTS, run_driver, standalone_cluster
 from lance_spark.spark.jvm import build
-from lance_spark.table.cleanup import remove_orphans
+from lance_spark.table.cleanup.cleanup import remove_orphans
 from lance_spark.table.location import TableLocation
 
 # Several JVMs start in each; on a busy machine that takes minutes.

@@ -49,17 +49,17 @@ from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import below
-from lance_spark.table.changes import update_metadata
-from lance_spark.table.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.field_ids import largest_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations import CommittableOperation, OperationKind
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import OVERWRITE, plan_write
 from lance_spark.table.transaction import Transaction
-from lance_spark.table.write import remove_fragments, write_fragments
+from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import OVERWRITE, plan_write
+from lance_spark.table.writing.write import remove_fragments, write_fragments
 
 CATALOG_SCHEMA = pa.schema(
     [

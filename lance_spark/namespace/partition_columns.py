@@ -26,16 +26,16 @@ from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.table.alter_column import Alteration, conversion, converted_schema
-from lance_spark.table.column_commit import Evolution, commit_evolution
-from lance_spark.table.conform import same_columns
+from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.columns.new_columns import arrow_fields
+from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
+from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.field_ids import largest_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.new_columns import arrow_fields
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.schema_changes import check_nulls, forbids_more_nulls
-from lance_spark.table.stand_ins import StandIns
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import CommitOptions
 
 MAX_FIELD_ID = "lance.max_field_id"
 """The property of the namespace that tells the largest field id that was ever given."""

@@ -38,13 +38,13 @@ from lance_spark.namespace.partition_index import (
 from lance_spark.namespace.partition_spec import PartitionSpecs
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable, PlannedTable
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.commit import RetryPolicy
-from lance_spark.table.conform import same_columns
+from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.paths import DATA, TRANSACTIONS
-from lance_spark.table.save import CommitOptions
 from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import CommitOptions
 
 _POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
 

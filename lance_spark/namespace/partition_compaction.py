@@ -17,13 +17,13 @@ from lance_spark.namespace.partition_commit import commit_changes, named
 from lance_spark.namespace.partition_save import run_on_newest
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable, PartitionVersion
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.compaction import RewriteResult, commit_compaction, run_task
-from lance_spark.table.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
+from lance_spark.table.cleanup.other_roots import listed_versions
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.other_roots import listed_versions
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.write import remove_fragments
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import remove_fragments
 
 
 @dataclass(frozen=True, slots=True)

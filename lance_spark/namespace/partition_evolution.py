@@ -14,7 +14,7 @@ from lance_spark.namespace.partition_commit import commit_specs, named
 from lance_spark.namespace.partition_field import PartitionField
 from lance_spark.namespace.partition_save import PartitionBy, run_on_newest
 from lance_spark.namespace.partitioned_table import PartitionedTable
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.writing.save import CommitOptions
 
 Edit = Callable[[PartitionedTable], Sequence[PartitionBy | PartitionField]]
 """The fields of the newest spec as they are to be, from a version of the table. Called again after a lost race."""

@@ -15,11 +15,10 @@ from lance_spark.namespace.partition_spec import PartitionSpecs, is_partitioned
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.refs import Tag
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.tagging import create_tag as tag_version
-from lance_spark.table.tagging import delete_tag as delete_version_tag
-from lance_spark.table.tagging import update_tag as update_version_tag
-from lance_spark.table.version_summary import (
+from lance_spark.table.versions.tagging import create_tag as tag_version
+from lance_spark.table.versions.tagging import delete_tag as delete_version_tag
+from lance_spark.table.versions.tagging import update_tag as update_version_tag
+from lance_spark.table.versions.version_summary import (
     Content,
     Difference,
     TableVersion,
@@ -27,6 +26,7 @@ from lance_spark.table.version_summary import (
     difference_of,
     version_summaries,
 )
+from lance_spark.table.writing.save import CommitOptions
 
 MAX_MANIFESTS = 10_000
 """So many manifests of partitions are read at most to tell what versions hold."""

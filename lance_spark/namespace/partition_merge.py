@@ -23,13 +23,13 @@ from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionV
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.fragment_reader import FragmentReader, row_ranges
-from lance_spark.table.key_index import KeyIndex
-from lance_spark.table.merge import Matched, MergeActions, conformed, key_paths, one_array, window_rows
-from lance_spark.table.moved_rows import by_fragment
+from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_address import UInt64Array, row_addresses
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.row_level.merge import Matched, MergeActions, conformed, key_paths, one_array, window_rows
+from lance_spark.table.row_level.moved_rows import by_fragment
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
 
 
 def merge_rows(

@@ -15,12 +15,12 @@ from lance_spark.namespace.partition_save import run_on_newest
 from lance_spark.namespace.partition_writer import partition_schema
 from lance_spark.namespace.partitioned_table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.changes import update_metadata
-from lance_spark.table.column_commit import Evolution, commit_evolution
-from lance_spark.table.conform import same_columns
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import CommitOptions
 
 _AT_CREATION = (FILE_VERSION, STABLE_ROW_IDS)
 

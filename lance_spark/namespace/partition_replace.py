@@ -25,10 +25,10 @@ from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTab
 from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, with_metadata
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.table.evolving_append import columns_lacking
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.writing.evolving_append import columns_lacking
+from lance_spark.table.writing.save import CommitOptions
 
 
 def with_columns_of(table: PartitionedTable, source: pa.Schema) -> PartitionedTable:

@@ -33,16 +33,16 @@ from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionV
 from lance_spark.namespace.transforms.base import Transform
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.assignments import Assignments
-from lance_spark.table.changes import update_metadata
-from lance_spark.table.commit import RetryPolicy
-from lance_spark.table.moved_rows import NewFragment
+from lance_spark.table.commits.commit import RetryPolicy
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array
-from lance_spark.table.row_changes import GoneRows, rows_by_fragment
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.system_columns import ROW_ADDRESS
-from lance_spark.table.write import FileLimits
+from lance_spark.table.row_level.assignments import Assignments
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.row_changes import GoneRows, rows_by_fragment
+from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import FileLimits
 
 _MAX_RUNS = 10
 

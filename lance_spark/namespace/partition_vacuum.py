@@ -33,13 +33,13 @@ from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTabl
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectInfo, ObjectStore
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupRun, CleanupStats, cleanup
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupRun, CleanupStats, cleanup
+from lance_spark.table.cleanup.leftovers import FileKind, Leftover
+from lance_spark.table.cleanup.other_roots import other_branches
 from lance_spark.table.features import check_writable
-from lance_spark.table.leftovers import FileKind, Leftover
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_store import ManifestLocation
-from lance_spark.table.other_roots import other_branches
 from lance_spark.table.paths import DATA, DELETIONS, INDICES, TAGS, TRANSACTIONS, VERSIONS
 
 _DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")

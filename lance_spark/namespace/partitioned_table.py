@@ -32,12 +32,12 @@ from lance_spark.namespace.prune import full_partition_filter, manifest_filter
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.blob_columns import shown
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
-from lance_spark.table.save import DEFAULT_FILE_VERSION
-from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
 NUM_THREADS = 16
 """So many partitions are opened, or committed to, at the same time."""

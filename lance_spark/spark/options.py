@@ -18,8 +18,8 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
-from lance_spark.table.scan import DEFAULT_WINDOW_BYTES
-from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
+from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 
 DEFAULT_PARTITION_BYTES = 128 << 20
 

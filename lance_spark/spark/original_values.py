@@ -20,10 +20,10 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.spark.types import from_spark_batch, is_lossless, to_spark_batch
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.moved_rows import by_fragment
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_address import UInt64Array, distinct
-from lance_spark.table.scan import Scan
-from lance_spark.table.value_equality import equal_values
+from lance_spark.table.row_level.moved_rows import by_fragment
+from lance_spark.table.row_level.value_equality import equal_values
 
 BoolArray = npt.NDArray[np.bool_]
 

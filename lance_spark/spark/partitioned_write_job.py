@@ -24,9 +24,9 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.storage import open_store
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.moved_rows import NewFragment
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.write import FileLimits, remove_job_files
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import FileLimits, remove_job_files
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.scan import Scan
-from lance_spark.table.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,15 @@ from lance_spark.table.features import check_writable
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.moved_row_writer import MovedRowWriter
-from lance_spark.table.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.paths import new_job
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array, distinct
-from lance_spark.table.row_changes import commit_row_changes, rows_by_fragment
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import APPEND, CommitOptions, WritePlan, plan_write
-from lance_spark.table.system_columns import ROW_ADDRESS
-from lance_spark.table.write import FileLimits, remove_job_files
+from lance_spark.table.row_level.moved_row_writer import MovedRowWriter
+from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import APPEND, CommitOptions, WritePlan, plan_write
+from lance_spark.table.writing.write import FileLimits, remove_job_files
 
 ROW_ID = (ROW_ADDRESS,)
 """The columns that rows are known by."""

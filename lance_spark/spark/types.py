@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
 from lance_spark.spark.column_properties import Properties, apply
-from lance_spark.table.scan import no_columns
+from lance_spark.table.reading.scan import no_columns
 
 _MAX_PRECISION = 38
 

@@ -19,15 +19,15 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.delete import matching_rows
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.moved_rows import NewFragment
 from lance_spark.table.paths import new_job
-from lance_spark.table.row_changes import commit_row_changes, run_on_newest
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import (
+from lance_spark.table.row_level.delete import matching_rows
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.row_changes import commit_row_changes, run_on_newest
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import (
     APPEND,
     CREATE,
     OVERWRITE,
@@ -37,7 +37,7 @@ from lance_spark.table.save import (
     commit_planned,
     plan_write,
 )
-from lance_spark.table.write import FileLimits, remove_job_files, write_fragments
+from lance_spark.table.writing.write import FileLimits, remove_job_files, write_fragments
 
 TRUNCATE = "truncate"
 """An overwrite that leaves the table its columns; an OVERWRITE gives it those of the new rows."""

@@ -15,7 +15,7 @@ from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.save import APPEND, OVERWRITE
+from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 
 class LanceWriter(DataSourceArrowWriter):

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.table.base_choice import checked_bases
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import TREE
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CREATE, CommitOptions, save
-from lance_spark.table.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+from lance_spark.table.writing.base_choice import checked_bases
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CREATE, CommitOptions, save
+from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 
 def located(uri: str, storage_options: Mapping[str, str] | None = None, branch: str | None = None) -> TableLocation:

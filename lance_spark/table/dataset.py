@@ -11,23 +11,23 @@ import pyarrow as pa
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.blob_columns import shown
-from lance_spark.table.changes import restore, update_config, update_metadata
-from lance_spark.table.column_verbs import ColumnVerbs
-from lance_spark.table.delete import delete_rows
+from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.fragment import FragmentList
-from lance_spark.table.limit import limited
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance_verbs import MaintenanceVerbs
+from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.merge import MergeActions, merge_rows
 from lance_spark.table.operations.successor import data_format
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.scan import DEFAULT_WINDOW_BYTES, Scan
-from lance_spark.table.take import take
-from lance_spark.table.update import update_rows
-from lance_spark.table.version_verbs import VersionVerbs
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.limit import limited
+from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.reading.take import take
+from lance_spark.table.row_level.delete import delete_rows
+from lance_spark.table.row_level.merge import MergeActions, merge_rows
+from lance_spark.table.row_level.update import update_rows
+from lance_spark.table.versions.changes import restore, update_config, update_metadata
+from lance_spark.table.versions.version_verbs import VersionVerbs
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
 
 
 class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):

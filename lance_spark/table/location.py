@@ -11,8 +11,8 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import below
-from lance_spark.table.auto_cleanup import clean_up_after
 from lance_spark.table.bases import Bases, options_of
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.external_manifests import ExternalManifests
 from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest

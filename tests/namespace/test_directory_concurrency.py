@@ -23,7 +23,7 @@ from lance_spark.namespace.catalog_rows import CatalogRows
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.storage import open_store
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.table.commits.commit import RetryPolicy
 
 
 def run(*works: Callable[[], None]) -> list[Exception]:

@@ -17,7 +17,7 @@ from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.table import location
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.table.commits.commit import RetryPolicy
 
 Failing = Callable[..., DirectoryNamespace]
 

@@ -28,7 +28,7 @@ from lance_spark.namespace.partition_save import (
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.namespace.transforms.year import Year
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
 
 

@@ -21,7 +21,7 @@ from lance_spark.namespace.partition_save import PartitionBy, create_partitioned
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
 from lance_spark.namespace.transforms.identity import Identity
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.alter_column import Alteration
+from lance_spark.table.columns.alter_column import Alteration
 from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
 
 

@@ -43,7 +43,7 @@ from lance_spark.namespace.transforms.year import Year
 from lance_spark.storage import open_store
 from lance_spark.storage.faults import FaultStore, Harm
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.alter_column import Alteration
+from lance_spark.table.columns.alter_column import Alteration
 from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, rows, shown
 from tests.support.forked import Report, fork, kill_self
 from tests.support.table_steps import copy_table

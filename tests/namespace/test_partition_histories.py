@@ -27,8 +27,8 @@ from lance_spark.namespace.partition_vacuum import vacuum
 from lance_spark.namespace.partitioned_table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.namespace.transforms.bucket import Bucket
 from lance_spark.namespace.transforms.identity import Identity
-from lance_spark.table.alter_column import Alteration
-from lance_spark.table.compaction_plan import CompactionOptions
+from lance_spark.table.columns.alter_column import Alteration
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from tests.namespace.partitioned import by_reference
 from tests.support.model import Row, State, shown_table
 

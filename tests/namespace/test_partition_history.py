@@ -25,8 +25,8 @@ from lance_spark.namespace.partition_save import (
 )
 from lance_spark.namespace.partitioned_table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.namespace.transforms.year import Year
-from lance_spark.table.alter_column import Alteration
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.columns.alter_column import Alteration
+from lance_spark.table.writing.save import CommitOptions
 from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, ids, rows, shown
 
 

@@ -29,7 +29,7 @@ from lance_spark.namespace.partition_vacuum import vacuum
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
 from lance_spark.storage.local import LocalStore
-from lance_spark.table.alter_column import Alteration
+from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.location import TableLocation
 from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
 

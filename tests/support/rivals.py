@@ -22,13 +22,12 @@ from lance.fragment import DataFile as ReferenceFile
 import lance_spark
 from lance_spark import BasePath
 from lance_spark.file_version import FileVersion
-from lance_spark.table.backfill import commit_backfill, plan_new_values, write_backfill
-from lance_spark.table.changes import add_bases
-from lance_spark.table.commit import Commit, NewTable
-from lance_spark.table.compaction import run_task
-from lance_spark.table.compaction_plan import CompactionOptions, CompactionTask
+from lance_spark.table.columns.backfill import commit_backfill, plan_new_values, write_backfill
+from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.fragment import DataFile, FragmentId
+from lance_spark.table.maintenance.compaction import run_task
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations import (
     CommittableOperation,
@@ -39,10 +38,11 @@ from lance_spark.table.operations import (
     Rewrite,
     RewriteGroup,
 )
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write
 from lance_spark.table.transaction import Transaction
-from lance_spark.table.write import write_fragments
+from lance_spark.table.versions.changes import add_bases
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write
+from lance_spark.table.writing.write import write_fragments
 from tests.support.model import Row, State, shown_table
 
 K = OperationKind

@@ -9,19 +9,19 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage import open_store
-from lance_spark.table.add_columns import add_columns
-from lance_spark.table.alter_column import Alteration, alter_column
-from lance_spark.table.changes import restore, update_config
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.table.columns.add_columns import add_columns
+from lance_spark.table.columns.alter_column import Alteration, alter_column
+from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.delete import delete_rows
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.merge import MergeActions, merge_rows
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions, save
-from lance_spark.table.tagging import create_tag, delete_tag, update_tag
-from lance_spark.table.update import update_rows
+from lance_spark.table.row_level.delete import delete_rows
+from lance_spark.table.row_level.merge import MergeActions, merge_rows
+from lance_spark.table.row_level.update import update_rows
+from lance_spark.table.versions.changes import restore, update_config
+from lance_spark.table.versions.tagging import create_tag, delete_tag, update_tag
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions, save
 
 NO_WAIT = RetryPolicy(sleep=lambda seconds: None)
 OPTIONS = CommitOptions(policy=NO_WAIT)

@@ -20,14 +20,14 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.storage.manifest_table import ManifestEntry, ManifestTable
-from lance_spark.table.commit import RetryPolicy
+from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.external_manifests import ExternalManifests
 from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import ManifestNaming
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import CommitOptions, save
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.manifest_tables import MemoryManifestTable, TableFault, TableHarm
 from tests.support.threads import all_at_once
 

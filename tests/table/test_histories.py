@@ -22,9 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import lance_spark
 from lance_spark.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import APPEND, CommitOptions, commit_planned, plan_write
-from lance_spark.table.write import FileLimits, remove_fragments, write_fragments
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import APPEND, CommitOptions, commit_planned, plan_write
+from lance_spark.table.writing.write import FileLimits, remove_fragments, write_fragments
 from tests.support.model import Row, State, shown_table
 
 WRITERS = st.integers(0, 2)

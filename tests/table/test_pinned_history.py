@@ -12,11 +12,11 @@ import lance_spark
 from lance_spark.errors import NotFoundError, RetryableConflictError
 from lance_spark.storage.base import PutResult
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.delete import delete_rows
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest_store import ManifestLocation
-from lance_spark.table.row_source import RowSource
-from lance_spark.table.save import APPEND, CREATE, commit_append, save
+from lance_spark.table.row_level.delete import delete_rows
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import APPEND, CREATE, commit_append, save
 
 
 def rows(*values: int) -> RowSource:

@@ -21,7 +21,7 @@ from lance_spark.spark.bridge.tasks import ReadWork
 from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.types import is_lossless, to_spark_schema
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.scan import Scan
+from lance_spark.table.reading.scan import Scan
 
 _WINDOW_ROWS = 1 << 20
 """Rows that are grouped at a time, if they are not too wide."""

@@ -22,8 +22,11 @@ from lance_spark.spark.bridge.table import LoadRequest, load
 from lance_spark.spark.bridge.tasks import command
 from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.types import to_spark_schema
-from lance_spark.table.blob_columns import shown
-from lance_spark.table.change_feed import (
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.location import TableLocation
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.versions.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
@@ -31,10 +34,7 @@ from lance_spark.table.change_feed import (
     ChangeTask,
     plan_changes,
 )
-from lance_spark.table.dataset import Dataset
-from lance_spark.table.location import TableLocation
-from lance_spark.table.operations.successor import data_format
-from lance_spark.table.version_range import VersionRange
+from lance_spark.table.versions.version_range import VersionRange
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ADDED = (

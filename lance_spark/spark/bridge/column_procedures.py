@@ -33,7 +33,7 @@ from lance_spark.spark.bridge.procedure_types import (
 )
 from lance_spark.spark.bridge.tasks import messages
 from lance_spark.spark.types import from_spark_batch, table_types, written_schema
-from lance_spark.table.backfill import (
+from lance_spark.table.columns.backfill import (
     BackfilledFragment,
     BackfillPlan,
     commit_backfill,
@@ -44,9 +44,9 @@ from lance_spark.table.backfill import (
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import new_job
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import split_addresses
-from lance_spark.table.system_columns import ROW_ADDRESS
-from lance_spark.table.write import remove_job_files
+from lance_spark.table.writing.write import remove_job_files
 
 _KEY = row_type(version=LongType(), columns=ArrayType(StringType()))
 _FILLED = row_type(version=LongType(), fragments=LongType(), columns=ArrayType(StringType()))

@@ -24,11 +24,11 @@ from lance_spark.spark.bridge.table import LoadReply, LoadRequest, load, open_wh
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
 from lance_spark.spark.options import StateOptions
 from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
-from lance_spark.table.alter_column import COMMENT, Alteration, alter_column
-from lance_spark.table.changes import update_properties
+from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
+from lance_spark.table.columns.schema_edit import edit_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.schema_edit import edit_schema
+from lance_spark.table.versions.changes import update_properties
 
 _SET, _REMOVE = "set_property", "remove_property"
 _PROPERTIES = (_SET, _REMOVE)

@@ -26,11 +26,11 @@ from lance_spark.spark.bridge.procedure_types import (
     Tasks,
 )
 from lance_spark.spark.bridge.tasks import messages
-from lance_spark.table.cleanup import CleanupPolicy, CleanupStats, cleanup
-from lance_spark.table.compaction import RewriteResult, commit_compaction, run_task
-from lance_spark.table.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
+from lance_spark.table.cleanup.cleanup import CleanupPolicy, CleanupStats, cleanup
 from lance_spark.table.location import TableLocation
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
+from lance_spark.table.writing.save import CommitOptions
 
 _OPTIMIZED = row_type(
     version=LongType(),

@@ -33,10 +33,10 @@ from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import BasePath, Bases
-from lance_spark.table.blob_columns import shown
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.scan import Scan
-from lance_spark.table.system_columns import SYSTEM_FIELDS
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
 
 PARTITION_COLUMN = "_partition"
 """The metadata column that tells the partition of a row, by its object id."""

@@ -27,11 +27,11 @@ from lance_spark.spark.table_row_changes import CHEAP_BYTES, bytes_to_match
 from lance_spark.spark.types import exchanged_schema, from_spark_batch, table_types
 from lance_spark.storage import open_store
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array, distinct
-from lance_spark.table.save import CommitOptions
-from lance_spark.table.system_columns import ROW_ADDRESS
-from lance_spark.table.write import FileLimits, remove_job_files
+from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import FileLimits, remove_job_files
 
 PARTITION_ROW_ID = (PARTITION_COLUMN, ROW_ADDRESS)
 """The columns that rows are known by."""

@@ -25,12 +25,12 @@ from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION, with_met
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.spark.bridge.procedure_types import Arguments, Tasks
 from lance_spark.spark.bridge.tasks import messages
-from lance_spark.table.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
-from lance_spark.table.compaction import RewriteResult, run_task
-from lance_spark.table.compaction_plan import CompactionOptions, CompactionTask
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction import RewriteResult, run_task
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.writing.save import CommitOptions
 
 MAIN = "main"
 

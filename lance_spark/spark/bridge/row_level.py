@@ -27,8 +27,8 @@ from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.row_changes import RowChangeJob, properties_of
 from lance_spark.spark.table_row_changes import CHEAP_BYTES, ROW_ID, TableRowChanges, bytes_to_match, check_changeable
-from lance_spark.table.delete import delete_rows
-from lance_spark.table.save import CommitOptions
+from lance_spark.table.row_level.delete import delete_rows
+from lance_spark.table.writing.save import CommitOptions
 
 _DELETE = "DELETE"
 

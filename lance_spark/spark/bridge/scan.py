@@ -49,15 +49,15 @@ from lance_spark.spark.partitions import (
     sized,
 )
 from lance_spark.spark.projection import narrow
-from lance_spark.table.blob_columns import shown
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.limit import physical_offset
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.limit import physical_offset
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selectivity import estimated_share, rows_of_a_group
+from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
-from lance_spark.table.scan import Scan
-from lance_spark.table.selectivity import estimated_share, rows_of_a_group
-from lance_spark.table.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
 
 EXACT, NO = 2, 0
 """Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""

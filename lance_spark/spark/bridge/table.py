@@ -32,13 +32,13 @@ from lance_spark.spark.bridge.tasks import TaskOutput
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, TableProperties, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.spark.write_job import TRUNCATE, WriteJob
-from lance_spark.table.blob_columns import shown
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
-from lance_spark.table.save import CREATE, OVERWRITE
-from lance_spark.table.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+from lance_spark.table.writing.save import CREATE, OVERWRITE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _READS = ("BATCH_READ",)

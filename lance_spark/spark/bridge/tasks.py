@@ -19,7 +19,7 @@ from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.warm_worker import keep_imports
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.scan import Scan
+from lance_spark.table.reading.scan import Scan
 
 MESSAGE_TYPE = StructType().add("message", BinaryType())
 

@@ -26,10 +26,10 @@ from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.types import is_lossless
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.fragment_reader import FragmentReader
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array, split_addresses
-from lance_spark.table.scan import Scan
-from lance_spark.table.system_columns import ROW_ADDRESS
 
 MAX_ROWS = 10_000
 """A larger limit is left to Spark: its rows would be looked up one by one."""

@@ -15,7 +15,7 @@ from lance_spark.spark.bridge.partitioned_procedures import tag_rows as whole_ta
 from lance_spark.spark.bridge.procedure_types import FLAG, TABLE, TEXT, WHOLE, Invocation, Parameter, Procedure
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.refs import Tag
-from lance_spark.table.version_summary import Content, Difference, TableVersion
+from lance_spark.table.versions.version_summary import Content, Difference, TableVersion
 
 _VERSION = row_type(version=LongType())
 _TAG = row_type(tag=StringType(), branch=StringType(), version=LongType())

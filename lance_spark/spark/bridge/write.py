@@ -29,7 +29,7 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.table.fragment import DataFragment
-from lance_spark.table.save import APPEND, OVERWRITE
+from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 _ALWAYS_TRUE = "ALWAYS_TRUE"
 

@@ -1,0 +1,1 @@
+"""Old versions, and files that no version names."""

@@ -1,0 +1,277 @@
+"""Removing old versions and the files that only they name (Lance table format specification, "Cleanup").
+
+Manifests go first, files second, so that whatever stops a clean-up in between, each version that can still be read has
+all its files; what is left over is found when it is old. `docs/design/008-clean-up-safety.md` has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
+from lance_spark.storage.base import PutResult
+from lance_spark.table.cleanup.leftovers import (
+    FileKind,
+    Leftover,
+    find_leftovers,
+    remove_leftovers,
+    remove_staging,
+)
+from lance_spark.table.cleanup.named_files import NamedFiles
+from lance_spark.table.cleanup.other_roots import (
+    detached_versions,
+    listed_versions,
+    other_branches,
+    protected_versions,
+)
+from lance_spark.table.features import check_writable
+from lance_spark.table.history import History
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_store import ManifestLocation
+
+if TYPE_CHECKING:
+    from lance_spark.table.location import TableLocation
+
+DEFAULT_AGE = timedelta(days=14)
+SAFETY_WINDOW = timedelta(days=7)
+"""How long a file that no version names may belong to a writer that is still at work."""
+
+_Removal = tuple[ManifestLocation, bytes, Manifest]
+
+_BATCH_VERSIONS = 100
+_BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """Which versions go, and which files that no version names.
+
+    A version goes if it is both older than `older_than` and not one of the newest `keep_versions`, where these are
+    given; if neither is, versions go that are older than two weeks.
+
+    Attributes:
+        older_than: an age or a moment; a moment without a zone is local time.
+        keep_versions: so many of the newest versions stay.
+        delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
+        error_if_tagged_old_versions: refuses to clean up if tagged versions are among those to go; they stay anyway.
+        dry_run: only tells what would go.
+    """
+
+    older_than: timedelta | datetime | None = None
+    keep_versions: int | None = None
+    delete_unverified: bool = False
+    error_if_tagged_old_versions: bool = True
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.keep_versions is not None and self.keep_versions < 1:
+            raise InvalidInputError(f"{self.keep_versions} versions cannot be kept; the newest one always stays")
+        if isinstance(self.older_than, timedelta) and self.older_than < timedelta(0):
+            raise InvalidInputError(f"an age of {self.older_than} lies in the future")
+
+    def horizon(self, now: datetime) -> datetime | None:
+        """Versions from before this may go; None: whatever their age."""
+        if self.older_than is None and self.keep_versions is not None:
+            return None
+        older_than = DEFAULT_AGE if self.older_than is None else self.older_than
+        return now - older_than if isinstance(older_than, timedelta) else older_than.astimezone(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupStats:
+    """What a clean-up has removed, or would.
+
+    Attributes:
+        versions: the numbers of the versions.
+        staged_files: what killed writers never published.
+        bytes_removed: of manifests and files together, as far as sizes are known.
+    """
+
+    versions: tuple[int, ...] = ()
+    data_files: int = 0
+    deletion_files: int = 0
+    index_files: int = 0
+    transaction_files: int = 0
+    staged_files: int = 0
+    bytes_removed: int = 0
+
+    def with_files(self, removed: Sequence[Leftover]) -> CleanupStats:
+        """These and some files more."""
+        counts = Counter(leftover.kind for leftover in removed)
+        return replace(
+            self,
+            data_files=self.data_files + counts[FileKind.DATA],
+            deletion_files=self.deletion_files + counts[FileKind.DELETION],
+            index_files=self.index_files + counts[FileKind.INDEX],
+            transaction_files=self.transaction_files + counts[FileKind.TRANSACTION],
+            staged_files=self.staged_files + counts[FileKind.STAGED],
+            bytes_removed=self.bytes_removed + sum(leftover.size for leftover in removed),
+        )
+
+
+def cleanup(table: TableLocation, policy: CleanupPolicy | None = None, *, keep_from: int | None = None) -> CleanupStats:
+    """Removes old versions of the branch `table`, and the files that no version names any more.
+
+    Args:
+        keep_from: this version and those after it stay; None: the newest one.
+
+    Raises:
+        InvalidInputError: tagged versions are among those to go; nothing was removed.
+        UnsupportedFeatureError: a version needs something that this release does not know; nothing was removed.
+        CorruptFileError: a manifest cannot be read; nothing that it may name was removed.
+        StorageError: the store failed. Each version that is left has its files.
+    """
+    policy = policy or CleanupPolicy()
+    now = datetime.now(timezone.utc)
+    newest = table.history.load_latest().manifest
+    check_writable(newest.writer_flags, table.uri)
+    run = CleanupRun(table, policy, now)
+    run.check_tags(newest, keep_from)
+    run.remove_versions(newest, keep_from)
+    return run.remove_files(None if policy.delete_unverified else SAFETY_WINDOW)
+
+
+def remove_orphans(
+    table: TableLocation, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False
+) -> CleanupStats:
+    """Removes the files of the branch `table` that no version names and that were written before `older_than`.
+
+    Raises: as `cleanup`.
+    """
+    if older_than < timedelta(0):
+        raise InvalidInputError(f"an age of {older_than} lies in the future")
+    check_writable(table.history.load_latest().manifest.writer_flags, table.uri)
+    return CleanupRun(table, CleanupPolicy(dry_run=dry_run), datetime.now(timezone.utc)).remove_files(older_than)
+
+
+class CleanupRun:
+    """One clean-up: what it has seen and removed so far.
+
+    Attributes:
+        ages_ascend: whether no version is older than one with a lower number.
+    """
+
+    ages_ascend = True
+
+    def __init__(self, table: TableLocation, policy: CleanupPolicy, now: datetime) -> None:
+        self._table = table
+        self._history: History = table.history
+        self._policy = policy
+        self._now = now
+        self._horizon = policy.horizon(now)
+        self._kept = NamedFiles()
+        self._gone = NamedFiles()
+        self._known: set[int] = set()
+        self._removed: dict[int, int] = {}
+
+    def check_tags(self, newest: Manifest, keep_from: int | None) -> None:
+        """Passes if no tagged version would have to go.
+
+        Raises:
+            InvalidInputError: one would, and the policy says so.
+        """
+        if not self._policy.error_if_tagged_old_versions:
+            return
+        candidates = {location.version for location in self._candidates(newest, keep_from)}
+        tags = self._table.refs.tags().values()
+        old = [tag for tag in tags if tag.branch == self._table.branch and tag.version in candidates]
+        names = sorted(tag.name for tag in old if self._is_old(self._history.load(tag.version).manifest))
+        if names:
+            raise InvalidInputError(
+                f"versions of {self._table.uri} that are to be cleaned up have tags: {', '.join(names)}. Remove the "
+                "tags, or let tagged versions be left out with error_if_tagged_old_versions=False"
+            )
+
+    def remove_versions(self, newest: Manifest, keep_from: int | None) -> None:
+        """Removes the manifests of old versions, oldest first."""
+        batch: list[_Removal] = []
+        protected = protected_versions(self._table.refs, self._table.branch)
+        for location in self._candidates(newest, keep_from):
+            if location.version in protected:
+                continue
+            try:
+                data = bytes(self._history.manifests.read(location))
+            except NotFoundError:
+                continue  # Another clean-up was faster.
+            manifest = self._history.decode(data, location).manifest
+            if not self._is_old(manifest):
+                if self.ages_ascend:
+                    break
+                continue
+            batch.append((location, data, manifest))
+            if len(batch) == _BATCH_VERSIONS or sum(len(data) for _, data, _ in batch) >= _BATCH_BYTES:
+                self._remove_batch(batch)
+                batch = []
+        self._remove_batch(batch)
+
+    def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
+        """The versions that may go if they are old enough, oldest first."""
+        found = sorted(self._history.locations(), key=lambda location: location.version)
+        last = newest.version if keep_from is None else min(newest.version, keep_from)
+        if self._policy.keep_versions is not None:
+            found = found[: -self._policy.keep_versions]
+        return [location for location in found if location.version < last]
+
+    def _is_old(self, manifest: Manifest) -> bool:
+        return self._horizon is None or manifest.timestamp < self._horizon
+
+    def _remove_batch(self, batch: Sequence[_Removal]) -> None:
+        """Removes manifests, and puts those back that somebody has named meanwhile.
+
+        Whoever makes a tag or a branch looks for the version afterwards; one of the two sees the other.
+        """
+        if not batch:
+            return
+        if not self._policy.dry_run:
+            for location, _, _ in batch:
+                self._history.manifests.withdraw(location)
+        try:
+            protected = protected_versions(self._table.refs, self._table.branch)
+        except LanceError:
+            self._put_back(batch)
+            raise
+        self._put_back([entry for entry in batch if entry[0].version in protected])
+        for location, data, manifest in batch:
+            if location.version not in protected:
+                self._gone.add(manifest, elsewhere=False)
+                self._removed[location.version] = len(data)
+
+    def _put_back(self, entries: Sequence[_Removal]) -> None:
+        if self._policy.dry_run:
+            return
+        for location, data, _ in entries:
+            if self._history.store.put_if_absent(location.path, data) is PutResult.UNKNOWN:
+                raise StorageError(f"the store did not say whether {location.path} of {self._table.uri} is there again")
+
+    def remove_files(self, window: timedelta | None) -> CleanupStats:
+        """Removes what no version names any more, and what none ever named if it is older than `window`."""
+        for other in other_branches(self._table):
+            for manifest in listed_versions(other.history):
+                self._kept.add(manifest, in_own_root=False)
+        self._keep_new_versions()
+        before = None if window is None else self._now - window
+        store = self._history.store
+        found = list(find_leftovers(store, self._kept, self._gone, before))
+        stats = CleanupStats(tuple(self._removed), bytes_removed=sum(self._removed.values()))
+        if self._policy.dry_run:
+            return stats.with_files(found)
+        stats = stats.with_files(remove_leftovers(store, found, self._kept, self._keep_new_versions))
+        staged = remove_staging(store, 0 if window is None else window.total_seconds())
+        return replace(stats, staged_files=stats.staged_files + staged)
+
+    def _keep_new_versions(self) -> None:
+        """Adds what the versions name that are there and have not been looked at."""
+        numbers = {location.version for location in self._history.locations()} - self._known
+        numbers.update(number for number in detached_versions(self._history.store) if number not in self._known)
+        if self._policy.dry_run:
+            numbers.difference_update(self._removed)
+        for number in numbers:
+            try:
+                self._kept.add(self._history.load(number).manifest)
+            except NotFoundError:
+                continue  # Another clean-up has removed it.
+            self._known.add(number)

@@ -1,0 +1,121 @@
+"""Files below a root that no version names, and which of them may go (Lance table format specification, "Cleanup").
+
+What a version once named, and no version names now, nobody will ever need again. Any other file may belong to a writer
+that is still at work, so it has to be old first. Files that are not known to be parts of a table are never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from lance_spark.storage.base import ObjectInfo, ObjectStore
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.cleanup.named_files import NamedFiles
+from lance_spark.table.paths import BRANCHES, DATA, DELETIONS, INDICES, TAGS, TRANSACTIONS, VERSIONS
+
+_BATCH = 1000
+_THREADS = 16
+_BLOB = re.compile(r"[^/]+/[01]{32}\.blob")
+_STAGED_MANIFEST = re.compile(r"\.tmp.*|.*\.manifest#[0-9]+")
+
+
+class FileKind(Enum):
+    """What a file is for."""
+
+    DATA = "data files"
+    DELETION = "deletion files"
+    INDEX = "index files"
+    TRANSACTION = "transaction files"
+    STAGED = "files that were never published"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that may go."""
+
+    kind: FileKind
+    path: str
+    size: int
+
+
+@runtime_checkable
+class RemovesStaging(Protocol):
+    """A store whose unpublished objects no listing shows."""
+
+    def remove_stale_staging(self, prefix: str, older_than_seconds: float) -> int:
+        """Removes them in a folder; how many there were."""
+        ...
+
+
+def find_leftovers(
+    store: ObjectStore, kept: NamedFiles, gone: NamedFiles, unnamed_before: datetime | None
+) -> Iterator[Leftover]:
+    """The files below `store` that may go.
+
+    Args:
+        kept: what versions name.
+        gone: what versions named that are no more.
+        unnamed_before: files that neither have go if they were written before this; None: whenever that was.
+    """
+
+    def may_go(entry: ObjectInfo) -> bool:
+        if kept.has(entry.path):
+            return False
+        if gone.has(entry.path) or unnamed_before is None:
+            return True
+        return entry.modified is not None and entry.modified < unnamed_before
+
+    for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS):
+        for entry in store.list(folder, recursive=folder in (DATA, INDICES)):
+            kind = kind_of(entry.path)
+            if kind is not None and may_go(entry):
+                yield Leftover(kind, entry.path, entry.size)
+
+
+def kind_of(path: str) -> FileKind | None:
+    """What the file at `path` is for; None for files that no writer of the format leaves there."""
+    folder, _, name = path.partition("/")
+    if folder == DATA:
+        return FileKind.DATA if name.endswith(".lance") or _BLOB.fullmatch(name) else None
+    if folder == DELETIONS:
+        return FileKind.DELETION if name.endswith((".arrow", ".bin")) else None
+    if folder == INDICES:
+        return FileKind.INDEX if "/" in name else None
+    if folder == TRANSACTIONS:
+        return FileKind.TRANSACTION if name.endswith(".txn") else None
+    # What an external manifest store has staged may be the newest version; it ends otherwise.
+    return FileKind.STAGED if folder == VERSIONS and _STAGED_MANIFEST.fullmatch(name) else None
+
+
+def remove_leftovers(
+    store: ObjectStore, leftovers: Sequence[Leftover], kept: NamedFiles, look_again: Callable[[], None]
+) -> list[Leftover]:
+    """Removes files; those that went.
+
+    Args:
+        kept: what versions name.
+        look_again: adds to `kept` what has come since; called before each batch.
+
+    Raises:
+        StorageError: the store failed; some files are gone.
+    """
+    removed: list[Leftover] = []
+    for start in range(0, len(leftovers), _BATCH):
+        look_again()
+        batch = [leftover for leftover in leftovers[start : start + _BATCH] if not kept.has(leftover.path)]
+        overlapped(lambda leftover: store.delete(leftover.path), batch, _THREADS)
+        removed += batch
+    return removed
+
+
+def remove_staging(store: ObjectStore, older_than_seconds: float) -> int:
+    """Removes what killed writers of this library have never published; how many files that were."""
+    if not isinstance(store, RemovesStaging):
+        return 0
+    folders = [DATA, DELETIONS, TRANSACTIONS, VERSIONS, TAGS, BRANCHES, *store.list_folders(INDICES)]
+    return sum(store.remove_stale_staging(folder, older_than_seconds) for folder in folders)

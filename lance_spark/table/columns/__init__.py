@@ -1,0 +1,1 @@
+"""Columns added, changed and dropped in tables that have rows."""

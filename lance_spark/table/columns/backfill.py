@@ -1,0 +1,319 @@
+"""Columns for rows that are told by their addresses, in three steps, so that tasks on many machines can do the work.
+
+1. The driver plans: `plan_new_columns` for columns that the table lacks, `plan_new_values` for columns that it has.
+2. For each fragment that rows are known of, a task writes a file with `write_backfill`: new columns are null in all
+   other rows, columns that are there keep the values that they have.
+3. The driver commits all files as one version with `commit_backfill`, or removes them with `remove_backfill`.
+
+Other writers may append and delete rows meanwhile. If they move rows, as updates and compaction do, the addresses are
+void and the commit says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyroaring
+
+from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_spark.file.writable import require_writable
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.evolution import with_added
+from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.schema.projection import find
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.bases import Bases
+from lance_spark.table.columns.column_commit import column_file_version, options_of
+from lance_spark.table.columns.column_files import PlacedBatch, physical_batches, write_column_file
+from lance_spark.table.columns.schema_changes import check_followable
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.features import check_writable
+from lance_spark.table.field_ids import next_field_id
+from lance_spark.table.fragment import DataFile, DataFragment, FragmentId, FragmentList
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Merge, Recomputed, Update, UpdateMode
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import DATA
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
+from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillPlan:
+    """What tasks need to know; it can be pickled.
+
+    Attributes:
+        base_version: the version whose addresses the rows have.
+        schema: the columns of the table afterwards.
+        written: the columns that the files get.
+        replaces: whether the table has these columns.
+        file_version: version of the files.
+        job: the write job that they are a part of (`paths.new_job`); None for none.
+    """
+
+    base_version: int
+    schema: LanceSchema
+    written: LanceSchema
+    replaces: bool
+    file_version: FileVersion
+    job: str | None = None
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """What `write_backfill` takes."""
+        return to_arrow_schema(self.written)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfilledFragment:
+    """A file that a task wrote; it can be pickled.
+
+    Attributes:
+        rows: the offsets of the rows that were told, as a portable Roaring bitmap.
+    """
+
+    fragment_id: FragmentId
+    file: DataFile
+    rows: bytes
+
+
+def plan_new_columns(
+    table: TableLocation, base: Manifest, fields: pa.Schema, *, job: str | None = None
+) -> BackfillPlan:
+    """A plan for top-level columns that `base` lacks; they allow nulls.
+
+    Raises:
+        InvalidInputError: a column is there, or Lance cannot hold its type.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    check_followable(base)
+    check_writable(base.writer_flags, table.uri)
+    for name in fields.names:
+        if name in base.schema.names():
+            raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
+    nullable = pa.schema([field.with_nullable(True) for field in fields])
+    addition = with_added(base.schema, nullable, next_field_id(table.history, base))
+    file_version = column_file_version(base)
+    require_writable(addition.added, file_version)
+    return BackfillPlan(base.version, addition.schema, addition.added, False, file_version, job)
+
+
+def plan_new_values(
+    table: TableLocation, base: Manifest, columns: Sequence[str], *, job: str | None = None
+) -> BackfillPlan:
+    """A plan for other values of top-level columns of `base`.
+
+    Raises:
+        NotFoundError: there is no such column.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    check_followable(base)
+    check_writable(base.writer_flags, table.uri)
+    if not columns or len(set(columns)) != len(columns):
+        raise InvalidInputError(f"{list(columns)} are no columns to change")
+    written = LanceSchema(tuple(find(base.schema, (name,))[0] for name in columns), {})
+    file_version = column_file_version(base)
+    require_writable(written, file_version)
+    return BackfillPlan(base.version, base.schema, written, True, file_version, job)
+
+
+def write_backfill(
+    store: ObjectStore,
+    bases: Bases,
+    plan: BackfillPlan,
+    fragment: DataFragment,
+    addresses: UInt64Array,
+    rows: pa.Table | pa.RecordBatch,
+) -> BackfilledFragment | None:
+    """The file of a fragment with the values of some rows; None if there are none. On an error nothing is left behind.
+
+    Args:
+        store: the root of the branch.
+        fragment: as it is in the version of the plan.
+        addresses: uint64[n]: where the rows are, in any order.
+        rows: n rows with the columns of `plan.arrow_schema`, by name.
+
+    Raises:
+        InvalidInputError: an address of another fragment, one that stands twice, or a value that does not fit.
+        StorageError: the store failed.
+    """
+    ids, offsets = split_addresses(np.asarray(addresses, np.uint64))
+    if len(offsets) != rows.num_rows:
+        raise InvalidInputError(f"{rows.num_rows} rows have {len(offsets)} addresses")
+    if not len(offsets):
+        return None
+    num_rows = FragmentReader(fragment, bases).num_rows
+    order = np.argsort(offsets, kind="stable")
+    offsets = offsets[order]
+    if bool((ids != fragment.id).any()) or int(offsets[-1]) >= num_rows:
+        raise InvalidInputError(f"an address is none of fragment {fragment.id}, which has {num_rows} rows")
+    twice = offsets[1:][offsets[1:] == offsets[:-1]]
+    if len(twice):
+        raise InvalidInputError(f"more than one row is to go to row {int(twice[0])} of fragment {fragment.id}")
+    new = _Rows(_in_types(rows, plan.arrow_schema), offsets, order)
+    batches = _replaced(fragment, bases, plan, new) if plan.replaces else new.batches()
+    file = write_column_file(store, plan.written, batches, num_rows, file_version=plan.file_version, job=plan.job)
+    return BackfilledFragment(fragment.id, file, pyroaring.BitMap(offsets.tolist()).serialize())
+
+
+def commit_backfill(
+    table: TableLocation,
+    base: Manifest,
+    plan: BackfillPlan,
+    written: Sequence[BackfilledFragment],
+    options: CommitOptions | None = None,
+) -> Manifest:
+    """The version of `table` with the columns of all files. After an error the files are removed.
+
+    Args:
+        base: the version of the plan.
+
+    Raises:
+        RetryableConflictError: others have moved rows or changed columns; begin again with the newest version.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed; the files stay.
+        StorageError: the store failed. Nothing was changed.
+    """
+    try:
+        if base.version != plan.base_version:
+            raise InvalidInputError(f"the plan is for version {plan.base_version}, not for {base.version}")
+        if plan.replaces and not written:
+            return base
+        change = _Backfill(plan, written)
+        transaction = Transaction.new(base.version, change.on_version(base), options_of(options).all_properties())
+        new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
+        policy = options_of(options).policy
+        made = Commit(table.history, base, transaction, new_table, policy, change.on_version).run()
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        remove_backfill(table.store, written)
+        raise
+    kept = {message.id for message in made.fragments.messages}
+    remove_backfill(table.store, [item for item in written if item.fragment_id not in kept])
+    return made
+
+
+def remove_backfill(store: ObjectStore, written: Iterable[BackfilledFragment]) -> None:
+    """Removes files that no version names."""
+    for item in written:
+        delete_quietly(store, f"{DATA}/{item.file.path}")
+
+
+class _Backfill:
+    """The operation that brings files into a version."""
+
+    def __init__(self, plan: BackfillPlan, written: Sequence[BackfilledFragment]) -> None:
+        self._plan = plan
+        self._written = {int(item.fragment_id): item for item in written}
+        if len(self._written) != len(written):
+            raise InvalidInputError("a fragment was written twice; hand over what one task wrote")
+        self._field_ids = tuple(node.id for node in plan.written.walk() if node.id >= 0)
+
+    def on_version(self, manifest: Manifest) -> Merge | Update:
+        """On the version of the plan, or on a newer one in which the rows are where they were."""
+        return self._update(manifest) if self._plan.replaces else self._merge(manifest)
+
+    def _merge(self, manifest: Manifest) -> Merge:
+        messages = []
+        for message in manifest.fragments.messages:
+            item = self._written.get(message.id)
+            if item is not None:
+                changed = type(message)()
+                changed.CopyFrom(message)
+                changed.files.append(item.file.to_proto())
+                message = changed
+            messages.append(message)
+        return Merge(
+            FragmentList(messages),
+            LanceSchema(self._plan.schema.fields, manifest.schema.metadata),
+            preserves_nullability=True,
+            recomputed=Recomputed.BY_PLACE,
+            new_files=frozenset(item.file.path for item in self._written.values()),
+        )
+
+    def _update(self, manifest: Manifest) -> Update:
+        updated = []
+        for place, message in enumerate(manifest.fragments.messages):
+            if message.id in self._written:
+                fragment = manifest.fragments[place]
+                updated.append(replace(fragment, files=self._files(fragment)))
+        return Update(
+            removed_fragment_ids=(),
+            updated_fragments=tuple(updated),
+            new_fragments=(),
+            fields_modified=self._field_ids,
+            mode=UpdateMode.REWRITE_COLUMNS,
+            updated_offsets={fragment.id: self._written[fragment.id].rows for fragment in updated},
+        )
+
+    def _files(self, fragment: DataFragment) -> tuple[DataFile, ...]:
+        modified = frozenset(self._field_ids)
+        old = tuple(
+            replace(file, fields=tuple(FieldId(-2) if number in modified else number for number in file.fields))
+            for file in fragment.files
+        )
+        return (*old, self._written[fragment.id].file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows for a fragment.
+
+    Attributes:
+        offsets: int64[n], ascending: where they go.
+        order: int64[n]: which rows of `table` these are.
+    """
+
+    table: pa.Table
+    offsets: np.typing.NDArray[np.int64]
+    order: np.typing.NDArray[np.int64]
+
+    def batches(self) -> Iterator[PlacedBatch]:
+        for start in range(0, len(self.order), DEFAULT_BATCH_ROWS):
+            part = self.order[start : start + DEFAULT_BATCH_ROWS]
+            columns = [take_chunked(column, part) for column in self.table.columns]
+            table = pa.Table.from_arrays(columns, schema=self.table.schema).combine_chunks()
+            for batch in table.to_batches():
+                yield PlacedBatch(self.offsets[start : start + batch.num_rows], batch)
+                start += batch.num_rows
+
+
+def _replaced(fragment: DataFragment, bases: Bases, plan: BackfillPlan, new: _Rows) -> Iterator[PlacedBatch]:
+    """All rows of the fragment, those of `new` with their values."""
+    for old in physical_batches(FragmentReader(fragment, bases), plan.written.fields):
+        start, num_rows = int(old.offsets[0]), old.batch.num_rows
+        first, last = np.searchsorted(new.offsets, [start, start + num_rows])
+        if first == last:
+            yield old
+            continue
+        sources = np.arange(num_rows)
+        sources[new.offsets[first:last] - start] = num_rows + np.arange(last - first)
+        arrays = []
+        for column, fresh in zip(old.batch.columns, new.table.columns, strict=True):
+            both = pa.chunked_array([column, *take_chunked(fresh, new.order[first:last]).chunks], column.type)
+            arrays.append(take_chunked(both, sources))
+        table = pa.Table.from_arrays(arrays, schema=plan.arrow_schema).combine_chunks()
+        for batch in table.to_batches():
+            yield PlacedBatch(np.arange(start, start + batch.num_rows), batch)
+            start += batch.num_rows
+
+
+def _in_types(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    if sorted(table.column_names) != sorted(schema.names):
+        raise InvalidInputError(f"the columns {schema.names} are written, the rows have {table.column_names}")
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise InvalidInputError(f"the rows do not fit the columns: {error}") from error

@@ -1,0 +1,180 @@
+"""Committing columns for rows that are there, as one version: what adding and converting columns have in common.
+
+A Merge lists all fragments, so it is made anew for each newer version that it has to follow: a fragment whose data
+files are the same keeps the file that was written for it (deleted rows keep their places), any other one gets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CommitStateUnknownError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import Bases
+from lance_spark.table.columns.column_files import PlacedBatch, write_column_file
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.features import check_writable
+from lance_spark.table.fragment import DataFile, DataFragment, FragmentId, FragmentList
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Merge, Recomputed
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import DATA
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+
+
+@dataclass(frozen=True, slots=True)
+class NewColumns:
+    """Columns for a fragment.
+
+    Attributes:
+        schema: the columns, below the fields around them.
+        batches: values for rows of the fragment, in the order of the rows.
+    """
+
+    schema: LanceSchema
+    batches: Iterator[PlacedBatch]
+
+
+Values = Callable[[DataFragment, Bases], NewColumns | None]
+"""The columns that a new file of a fragment gets; None for no file."""
+
+_WRITABLE = (FileVersion.V2_1, FileVersion.V2_2)
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What becomes of the columns of a version.
+
+    Attributes:
+        schema: the new schema; its metadata is not looked at.
+        values: what new files hold; None for no files at all.
+        recomputed: which newer versions it can follow.
+        preserves_nullability: whether no row of another writer can offend against the schema.
+    """
+
+    schema: LanceSchema
+    values: Values | None = None
+    recomputed: Recomputed = Recomputed.ALWAYS
+    preserves_nullability: bool = True
+
+
+def commit_evolution(
+    table: TableLocation, base: Manifest, evolution: Evolution, options: CommitOptions | None = None
+) -> Manifest:
+    """The version of `table` with the columns of `evolution`. After an error no file is left behind.
+
+    Raises:
+        InvalidInputError: a value does not fit its column.
+        RetryableConflictError: others have changed columns, or moved rows: begin again with the newest version.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    check_writable(base.writer_flags, table.uri)
+    files = _ColumnFiles(table, evolution, base)
+    made: Manifest | None = None
+    unknown = False
+    try:
+        transaction = Transaction.new(base.version, files.from_version(base), options_of(options).all_properties())
+        new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
+        policy = options_of(options).policy
+        made = Commit(table.history, base, transaction, new_table, policy, files.from_version).run()
+    except CommitStateUnknownError:
+        unknown = True
+        raise
+    finally:
+        # Values can come from code of the user, so there can be errors of any kind.
+        if not unknown:
+            files.remove(but_those_of=made)
+    return made
+
+
+def options_of(options: CommitOptions | None) -> CommitOptions:
+    return CommitOptions() if options is None else options
+
+
+def column_file_version(base: Manifest) -> FileVersion:
+    """The version of new files beside those of `base`.
+
+    Raises:
+        UnsupportedFeatureError: the table is a legacy one.
+    """
+    known = data_format(base)
+    if known is FileVersion.V0_1:
+        raise UnsupportedFeatureError(
+            "a table of the legacy file version cannot get columns with values; overwrite it with a newer one",
+            feature="file version",
+            version=known.value,
+        )
+    return known if known in _WRITABLE else DEFAULT_FILE_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A fragment as far as values depend on it: deleted rows do not count."""
+
+    id: FragmentId
+    files: tuple[DataFile, ...]
+
+
+class _ColumnFiles:
+    """The files that were written for an evolution."""
+
+    def __init__(self, table: TableLocation, evolution: Evolution, base: Manifest) -> None:
+        self._table = table
+        self._evolution = evolution
+        self._file_version = DEFAULT_FILE_VERSION if evolution.values is None else column_file_version(base)
+        self._files: dict[_Source, DataFile | None] = {}
+
+    def from_version(self, manifest: Manifest) -> Merge:
+        """The operation that makes the columns of `manifest`, the version that was read or a newer one."""
+        schema = LanceSchema(self._evolution.schema.fields, manifest.schema.metadata)
+        fragments = manifest.fragments
+        if self._evolution.values is not None:
+            bases = self._table.bases(manifest)
+            fragments = FragmentList(
+                self._with_file(message, manifest.fragments[place], bases, self._evolution.values)
+                for place, message in enumerate(manifest.fragments.messages)
+            )
+        return Merge(
+            fragments,
+            schema,
+            self._evolution.preserves_nullability,
+            recomputed=self._evolution.recomputed,
+            new_files=frozenset(file.path for file in self._files.values() if file is not None),
+        )
+
+    def _with_file(
+        self, message: table_pb2.DataFragment, fragment: DataFragment, bases: Bases, values: Values
+    ) -> table_pb2.DataFragment:
+        source = _Source(fragment.id, fragment.files)
+        if source not in self._files:
+            new = values(fragment, bases)
+            self._files[source] = None if new is None else self._written(fragment, bases, new)
+        file = self._files[source]
+        if file is None:
+            return message
+        copy = table_pb2.DataFragment()
+        copy.CopyFrom(message)
+        copy.files.append(file.to_proto())
+        return copy
+
+    def _written(self, fragment: DataFragment, bases: Bases, new: NewColumns) -> DataFile:
+        num_rows = FragmentReader(fragment, bases).num_rows
+        return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=self._file_version)
+
+    def remove(self, but_those_of: Manifest | None = None) -> None:
+        """Removes the files that were written, but those that a version names."""
+        messages = () if but_those_of is None else but_those_of.fragments.messages
+        kept = {file.path for message in messages for file in message.files}
+        for file in self._files.values():
+            if file is not None and file.path not in kept:
+                delete_quietly(self._table.store, f"{DATA}/{file.path}")

@@ -1,0 +1,144 @@
+"""Data files with columns for fragments that are there (Lance table format specification, "Data Evolution").
+
+A fragment's files are aligned by place, so a new file has a row for each row of the fragment, deleted ones included.
+What stands at deleted rows is of no consequence: null, or where null is not allowed the value of a row close by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.file.writer import FileWriter
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.fragment import DataFile
+from lance_spark.table.paths import DATA, new_data_file_name
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
+from lance_spark.table.reading.window import Window
+from lance_spark.table.tidy import delete_quietly
+
+_PIECE_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBatch:
+    """Values of some rows of a fragment.
+
+    Attributes:
+        offsets: int64[n], ascending: their places.
+        batch: n rows.
+    """
+
+    offsets: Int64Array
+    batch: pa.RecordBatch
+
+
+def physical_batches(reader: FragmentReader, fields: Sequence[Field]) -> Iterator[PlacedBatch]:
+    """All rows of a fragment, deleted ones included, in columns of the table, nested ones pruned to what is wanted."""
+    columns = reader.columns(fields)
+    window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, list(zip(fields, columns.encoded_widths(), strict=True)))
+    schema = pa.schema([to_arrow_field(field) for field in fields])
+    start = 0
+    while start < reader.num_rows:
+        stop = min(start + window.num_rows, reader.num_rows)
+        table = pa.Table.from_arrays(columns.read(RowRanges.of(start, stop)), schema=schema)
+        window.adapt(stop - start, table.nbytes)
+        for batch in table.combine_chunks().to_batches():
+            yield PlacedBatch(np.arange(start, start + batch.num_rows), batch)
+            start += batch.num_rows
+
+
+def write_column_file(
+    store: ObjectStore,
+    schema: LanceSchema,
+    batches: Iterable[PlacedBatch],
+    num_rows: int,
+    *,
+    file_version: FileVersion,
+    job: str | None = None,
+) -> DataFile:
+    """A new data file of `num_rows` rows with the values of `batches` at their places. On an error nothing is left.
+
+    Args:
+        store: the table's root.
+        schema: the columns, with the table's field ids; the batches are in its Arrow types.
+        batches: in the order of the rows.
+        job: the write job that this is a part of (`paths.new_job`).
+
+    Raises:
+        InvalidInputError: a batch does not fit the schema, or a row the fragment.
+        UnsupportedFeatureError: files of this version cannot hold the schema.
+        StorageError: the store failed.
+    """
+    path = f"{DATA}/{new_data_file_name(job)}"
+    try:
+        with FileWriter(store, path, schema, version=file_version) as writer:
+            for batch in _aligned(batches, to_arrow_schema(schema), num_rows):
+                writer.write(batch)
+            written = writer.close()
+    except LanceError:
+        # Publishing it may have failed after it was there.
+        delete_quietly(store, path)
+        raise
+    return DataFile(
+        path=written.path.removeprefix(f"{DATA}/"),
+        fields=written.field_ids,
+        column_indices=written.column_indices,
+        version=written.version,
+        size_bytes=written.size_bytes,
+    )
+
+
+def _aligned(batches: Iterable[PlacedBatch], schema: pa.Schema, num_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches that hold a row for every place, in order."""
+    start = 0
+    last: pa.Table | None = None
+    for placed in batches:
+        if len(placed.offsets) != placed.batch.num_rows:
+            raise InvalidInputError(f"{placed.batch.num_rows} rows of new columns for {len(placed.offsets)} rows")
+        if not len(placed.offsets):
+            continue
+        stop = int(placed.offsets[-1]) + 1
+        if int(placed.offsets[0]) < start or stop > num_rows or not bool((np.diff(placed.offsets) > 0).all()):
+            raise InvalidInputError(f"rows to write are not in order, or beyond the {num_rows} rows of the fragment")
+        table = pa.Table.from_batches([placed.batch])
+        yield from _spread(table, placed.offsets - start, stop - start)
+        start, last = stop, table.slice(table.num_rows - 1)
+    if start < num_rows:
+        filler = schema.empty_table() if last is None else last
+        yield from _spread(filler, np.zeros(filler.num_rows, np.int64) - 1, num_rows - start)
+
+
+def _spread(table: pa.Table, places: Int64Array, num_rows: int) -> Iterator[pa.RecordBatch]:
+    """`num_rows` rows, those of `table` at `places` (-1: nowhere); null or a value of `table` between them."""
+    if table.num_rows == num_rows and (num_rows == 0 or places[0] == 0):
+        yield from table.to_batches()
+        return
+    sources = np.full(num_rows, -1, np.int64)
+    inside = places >= 0
+    sources[places[inside]] = np.flatnonzero(inside)
+    for begin in range(0, num_rows, _PIECE_ROWS):
+        part = sources[begin : begin + _PIECE_ROWS]
+        columns = [_take(table.column(number), part, table.schema.field(number)) for number in range(table.num_columns)]
+        yield from pa.Table.from_arrays(columns, schema=table.schema).combine_chunks().to_batches()
+
+
+def _take(column: pa.ChunkedArray, sources: Int64Array, field: pa.Field) -> pa.ChunkedArray:
+    if field.nullable:
+        chunks = [*column.chunks, pa.nulls(1, column.type)]
+        return take_chunked(pa.chunked_array(chunks, column.type), np.where(sources < 0, len(column), sources))
+    if len(column) == 0:
+        raise InvalidInputError(f"column {field.name!r} must not be null, but no row of a fragment has a value for it")
+    before = np.maximum.accumulate(sources)
+    return take_chunked(column, np.maximum(before, 0))

@@ -1,0 +1,168 @@
+"""Changes of columns that leave all values where they are: dropping, renaming, reordering, forbidding nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema import evolution
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.columns.stand_ins import StandIns
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Project
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import is_detached
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.row_level.row_changes import run_on_newest
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.save import CommitOptions
+
+Change = Callable[[LanceSchema], LanceSchema]
+"""The schema of the new version from that of the version before. Raises if it makes no sense."""
+
+
+def drop_columns(
+    table: TableLocation, base: Manifest, paths: Sequence[str], options: CommitOptions | None = None
+) -> Manifest:
+    """The version without the fields at `paths`.
+
+    Raises:
+        NotFoundError: there is no such field.
+        InvalidInputError: nothing would be left of the table or of a struct.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: this release cannot write to the table.
+    """
+    wanted = _texts(paths)
+    options = options or CommitOptions()
+
+    def once(version: Manifest) -> Manifest:
+        check_followable(version)
+        schema = evolution.without(version.schema, wanted)
+        stand_ins = StandIns(version.schema, schema)
+        if any(stand_ins.columns_of(message) for message in version.fragments.messages):
+            return commit_evolution(table, version, Evolution(schema, stand_ins), options)
+        return project_once(table, version, schema, options)
+
+    return run_on_newest(table, base, options.policy, once)
+
+
+def rename_columns(
+    table: TableLocation, base: Manifest, names: Mapping[str, str], options: CommitOptions | None = None
+) -> Manifest:
+    """The version whose fields have other names: from path to the last part of the new path.
+
+    Raises: as `drop_columns`.
+    """
+    wanted = dict(names)
+    return project(table, base, lambda schema: evolution.renamed(schema, wanted), options)
+
+
+def reorder_columns(
+    table: TableLocation, base: Manifest, order: Sequence[str], options: CommitOptions | None = None
+) -> Manifest:
+    """The version whose columns stand in another order; those that `order` leaves out come last.
+
+    Raises: as `drop_columns`.
+    """
+    wanted = _texts(order)
+    return project(table, base, lambda schema: evolution.reordered(schema, wanted), options)
+
+
+def project(table: TableLocation, base: Manifest, change: Change, options: CommitOptions | None = None) -> Manifest:
+    """The version with the schema that `change` makes of that of `base`; of the newest one, if others changed it.
+
+    A change that changes nothing makes no version.
+    """
+    options = options or CommitOptions()
+
+    def once(version: Manifest) -> Manifest:
+        check_followable(version)
+        schema = change(version.schema)
+        if schema == version.schema:
+            return version
+        check_nulls(table, version, schema)
+        return project_once(table, version, schema, options)
+
+    return run_on_newest(table, base, options.policy, once)
+
+
+def project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:
+    """The version right after `base` with `schema`, whose fields are among those of `base`. Raises as `Commit.run`."""
+    operation = Project(schema.fields, not forbids_more_nulls(base.schema, schema))
+    transaction = Transaction.new(base.version, operation, options.all_properties())
+    new_table = NewTable(data_format(base) or FileVersion.V2_2)
+    return Commit(table.history, base, transaction, new_table, options.policy).run()
+
+
+def check_followable(base: Manifest) -> None:
+    """Passes if another version can follow `base`.
+
+    Raises:
+        InvalidInputError: it is a detached one.
+    """
+    if is_detached(base.version):
+        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+
+
+def forbids_more_nulls(before: LanceSchema, after: LanceSchema) -> bool:
+    """True if a field of both forbids nulls now that it allowed."""
+    return bool(_newly_required(before, after))
+
+
+def _newly_required(before: LanceSchema, after: LanceSchema) -> set[int]:
+    allowed = {field.id for field in before.walk() if field.nullable}
+    return {field.id for field in after.walk() if not field.nullable and field.id in allowed}
+
+
+def check_nulls(table: TableLocation, base: Manifest, after: LanceSchema) -> None:
+    """Passes if no field that forbids nulls from now on holds one.
+
+    Raises:
+        InvalidInputError: one does.
+    """
+    required = _newly_required(base.schema, after)
+    if not required:
+        return
+    schema = shown(base.schema, data_format(base))
+    tops = [field for field in schema.fields if any(node.id in required for node in field.walk())]
+    scan = Scan.of(schema, table.bases(base), columns=[field.name for field in tops])
+    for fragment in base.fragments:
+        for batch in scan.read_fragment(fragment):
+            for field, array in zip(tops, batch.columns, strict=True):
+                _refuse_nulls(field, array, required, field.name)
+
+
+def _refuse_nulls(field: Field, array: pa.Array, required: set[int], path: str) -> None:
+    if field.id in required and array.null_count:
+        raise InvalidInputError(f"column {path!r} holds nulls, so it cannot forbid them; change them first")
+    if not any(node.id in required for child in field.children for node in child.walk()):
+        return
+    # A null has nothing below it that could be null.
+    live = array.drop_null() if array.null_count else array
+    for child, values in zip(field.children, _below(live), strict=True):
+        _refuse_nulls(child, values, required, f"{path}.{child.name}")
+
+
+def _below(array: pa.Array) -> list[pa.Array]:
+    if pt.is_struct(array.type):
+        return list(array.flatten())
+    if pt.is_map(array.type):
+        return [
+            pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
+        ]
+    return [array.flatten()]
+
+
+def _texts(names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidInputError(f"give a list of columns, such as [{names!r}]")
+    return tuple(names)

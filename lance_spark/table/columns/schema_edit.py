@@ -1,0 +1,50 @@
+"""Several changes of columns as one version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project_once
+from lance_spark.table.columns.stand_ins import StandIns
+from lance_spark.table.field_ids import next_field_id
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.row_level.row_changes import run_on_newest
+from lance_spark.table.writing.save import CommitOptions
+
+Edit = Callable[[LanceSchema, int], LanceSchema]
+"""The schema of the new version, from that of the version before and the first id that new fields may get."""
+
+
+def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: CommitOptions | None = None) -> Manifest:
+    """The version with the columns that `edit` makes of those of `base`; of the newest one, if others changed them.
+
+    Values stay where they are; fields that `edit` adds are null in all rows. An edit that changes nothing makes no
+    version.
+
+    Raises:
+        InvalidInputError: a field that is to forbid nulls holds one.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    options = options or CommitOptions()
+
+    def once(version: Manifest) -> Manifest:
+        check_followable(version)
+        schema = edit(version.schema, next_field_id(table.history, version))
+        if schema == version.schema:
+            return version
+        check_nulls(table, version, schema)
+        known = {field.id for field in version.schema.walk()}
+        stand_ins = StandIns(version.schema, schema)
+        needs_files = any(stand_ins.columns_of(message) for message in version.fragments.messages)
+        if not needs_files and all(field.id in known for field in schema.walk()):
+            return project_once(table, version, schema, options)
+        preserves = not forbids_more_nulls(version.schema, schema)
+        evolution = Evolution(schema, stand_ins if needs_files else None, preserves_nullability=preserves)
+        return commit_evolution(table, version, evolution, options)
+
+    return run_on_newest(table, base, options.policy, once)

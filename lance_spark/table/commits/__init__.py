@@ -1,0 +1,1 @@
+"""Publishing a version, and what it may conflict with."""

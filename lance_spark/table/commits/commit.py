@@ -1,0 +1,338 @@
+"""Publishing a version (Lance transaction specification, "Commit protocol").
+
+1. The transaction goes to `_transactions/`.
+2. Every version that came after the one that was read is checked for a conflict.
+3. The next manifest follows from the newest version, and is published under a name that must be free.
+4. If the name is taken, or the store does not answer, what is there is read: with our transaction's UUID it is our own
+   commit whose reply was lost; with another one, back to 2.
+
+A name is never given up for the next one before it is known to belong to somebody else: otherwise a request that
+arrives late could publish one transaction twice.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    IncompatibleConflictError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+    StorageError,
+)
+from lance_spark.file_version import FileVersion
+from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflicts import check_conflict
+from lance_spark.table.features import FeatureFlag, check_writable
+from lance_spark.table.history import History
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
+from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
+from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long a commit goes on against other writers and a store that does not answer.
+
+    Attributes:
+        max_attempts: versions to try for, and requests for one version.
+        first_delay, max_delay: seconds; a wait is random between 0 and a bound that doubles from one to the other.
+        sleep: for tests.
+    """
+
+    max_attempts: int = 20
+    first_delay: float = 0.02
+    max_delay: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, attempt: int) -> None:
+        """Waits after failed attempt number `attempt`, 0 for the first."""
+        self.sleep(random.uniform(0, min(self.max_delay, self.first_delay * 2**attempt)))
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """What a commit decides if it creates the table.
+
+    Attributes:
+        file_version: `data_format` of the table; also of one that is overwritten.
+        stable_row_ids: whether rows have stable ids.
+    """
+
+    file_version: FileVersion
+    stable_row_ids: bool = False
+
+
+Rebase = Callable[[Manifest], CommittableOperation]
+"""The operation as it is on a version newer than the one that was read. Raises a `CommitConflictError`."""
+
+
+class Commit:
+    """One transaction on its way into a table. Use it once.
+
+    Args:
+        history: the versions of the branch to commit to.
+        base: the version that the transaction has read; None if there was no table.
+        transaction: what to commit; `read_version` is that of `base`, or 0.
+        rebase: for an operation whose message depends on the version that it follows.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        base: Manifest | None,
+        transaction: Transaction,
+        new_table: NewTable,
+        policy: RetryPolicy | None = None,
+        rebase: Rebase | None = None,
+    ) -> None:
+        if not isinstance(transaction.operation, CommittableOperation):
+            raise TypeError(f"an operation of kind {transaction.operation.kind.value} is not for committing")
+        self._history = history
+        self._store: ObjectStore = history.store
+        self._base = base
+        self._transaction = transaction
+        self._operation: CommittableOperation = transaction.operation
+        self._new_table = new_table
+        self._policy = policy or RetryPolicy()
+        self._rebase = rebase
+        self._current = base
+
+    def run(self) -> Manifest:
+        """Commits; the version that was made.
+
+        Raises:
+            CommitConflictError: another writer was first. Nothing of ours is visible.
+            CommitStateUnknownError: the store never said; the version may be there.
+            UnsupportedFeatureError: the table uses features that this release cannot write.
+            StorageError: the store failed. Nothing of ours is visible.
+        """
+        if self._base is not None:
+            check_writable(self._base.writer_flags, self._store.uri)
+        with_file = self._base is None or not self._base.writer_flags & FeatureFlag.DISABLE_TRANSACTION_FILE
+        path = f"{TRANSACTIONS}/{self._transaction.file_name}"
+        if with_file:
+            self._store.put(path, self._transaction.to_bytes())
+        try:
+            made = self._commit(self._transaction.file_name if with_file else "")
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            if with_file:
+                delete_quietly(self._store, path)
+            raise
+        if self._history.after_commit is not None:
+            self._history.after_commit(made)
+        return made
+
+    def _commit(self, transaction_file: str) -> Manifest:
+        for attempt in range(self._policy.max_attempts):
+            newest = self._history.latest_to_follow()
+            committed = self._catch_up(newest)
+            if committed is not None:
+                return committed
+            self._move_on(transaction_file)
+            naming = ManifestNaming.V2 if newest is None else newest.naming
+            followed = 0 if self._current is None else self._current.version
+            self._transaction = self._history.following(self._transaction, followed)
+            manifest = self._next_manifest(transaction_file)
+            payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
+            location = ManifestLocation(manifest.version, naming)
+            if self._publish(location, payload):
+                self._history.moved_to(manifest.version)
+                if not self._is_resurrected(location):
+                    return manifest
+                self._withdraw(location)
+            self._policy.wait(attempt)
+        raise RetryableConflictError(
+            f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try later",
+            ours=self._operation.kind.value,
+            table_version=None if self._current is None else self._current.version,
+        )
+
+    def _catch_up(self, newest: ManifestLocation | None) -> Manifest | None:
+        """Moves on to the newest version, checking conflicts; our own version, if it is among the new ones."""
+        if newest is None:
+            if self._current is not None:
+                raise NotFoundError(f"the table {self._store.uri} is gone")
+            return None
+        known = 0 if self._current is None else self._current.version
+        for version in self._history.versions_after(known, newest.version):
+            try:
+                file = self._history.load(version)
+            except NotFoundError:
+                return self._after_clean_up(newest.version, version)
+            transaction = self._history.transaction(file)
+            if transaction is not None and transaction.uuid == self._transaction.uuid:
+                return file.manifest
+            self._check_conflict(file.manifest, transaction)
+            self._current = file.manifest
+        return None
+
+    def _move_on(self, transaction_file: str) -> None:
+        """Makes the transaction what it is on the newest version."""
+        if self._rebase is None or self._current is None or self._current is self._base:
+            return
+        operation = self._rebase(self._current)
+        if operation == self._operation:
+            return
+        self._operation = operation
+        self._transaction = replace(self._transaction, operation=operation)
+        if transaction_file:
+            self._store.put(f"{TRANSACTIONS}/{transaction_file}", self._transaction.to_bytes())
+
+    def _check_conflict(self, theirs: Manifest, transaction: Transaction | None) -> None:
+        operation = OtherOperation(OperationKind.UNKNOWN) if transaction is None else transaction.operation
+        if self._base is None:
+            raise IncompatibleConflictError(
+                f"another writer has created the table {self._store.uri}",
+                ours=self._operation.kind.value,
+                theirs=operation.kind.value,
+                table_version=theirs.version,
+            )
+        base = self._base
+        check_conflict(
+            Rivals(
+                self._operation, operation, base.schema, theirs.schema, theirs.version, base.fragments, theirs.fragments
+            )
+        )
+
+    def _after_clean_up(self, newest: int, missing: int) -> Manifest:
+        """Our own version, if it can be seen in the newest one, though versions in between are gone.
+
+        Raises:
+            RetryableConflictError: it cannot; what the missing versions did is not known.
+        """
+        ours = self._operation.data_file_paths()
+        manifest = self._history.load(newest).manifest
+        if ours and ours <= _files(manifest):
+            return manifest
+        raise RetryableConflictError(
+            f"version {missing} of {self._store.uri} was cleaned up before it could be checked for a conflict. "
+            "Read the newest version and run the operation again",
+            ours=self._operation.kind.value,
+            table_version=missing,
+        )
+
+    def _next_manifest(self, transaction_file: str) -> Manifest:
+        current = self._current
+        if current is not None:
+            check_writable(current.writer_flags, self._store.uri)
+        settings = Settings(
+            version=self._history.next_version(0 if current is None else current.version),
+            timestamp_nanos=time.time_ns(),
+            file_version=self._new_table.file_version,
+            stable_row_ids=self._new_table.stable_row_ids,
+        )
+        return replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
+
+    def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
+        """True if the version is ours, False if it is another writer's."""
+        in_doubt = was_lost = False
+        trouble: LanceError | None = None
+        for attempt in range(self._policy.max_attempts):
+            try:
+                result = self._history.manifests.publish(location, payload)
+                if result is PutResult.CREATED:
+                    return True
+                was_lost = was_lost or result is PutResult.UNKNOWN
+            except LanceError as error:
+                if in_doubt:
+                    raise self._unknown(location.version) from error
+                if self._has_landed(location):
+                    return True
+                raise
+            # "Exists" too may be our own request, repeated by the client after a lost reply.
+            in_doubt = True
+            try:
+                owner = self._owner(location)
+            except StorageError as error:
+                owner, trouble = None, error
+            except LanceError as error:
+                raise self._unknown(location.version) from error
+            if owner is not None:
+                return owner == self._transaction.uuid
+            if not was_lost and self._is_passed(location):
+                return False
+            self._policy.wait(attempt)
+        raise self._unknown(location.version) from trouble
+
+    def _is_passed(self, location: ManifestLocation) -> bool:
+        """Whether newer versions exist: then one that is taken and cannot be read was cleaned up."""
+        try:
+            newest = self._history.manifests.newest()
+        except LanceError:
+            return False
+        return newest is not None and newest.version > location.version
+
+    def _has_landed(self, location: ManifestLocation) -> bool:
+        """Whether a version is ours although the store has refused it, which it must not have done then.
+
+        Our files are about to be removed: where a store breaks its word, a look costs less than a table without them.
+        """
+        try:
+            return self._owner(location) == self._transaction.uuid
+        except LanceError:
+            return False
+
+    def _owner(self, location: ManifestLocation) -> str | None:
+        """UUID of the transaction that made a version, "" if it does not tell, None if nothing is there."""
+        try:
+            data = self._history.manifests.read(location)
+        except NotFoundError:
+            return None
+        transaction = self._history.transaction(ManifestFile.decode(data, location.path))
+        return "" if transaction is None else transaction.uuid
+
+    def _withdraw(self, location: ManifestLocation) -> None:
+        try:
+            self._history.manifests.withdraw(location)
+        except LanceError:
+            # It names files that were cleaned up, or none of ours; a clean-up finds it again.
+            return
+
+    def _unknown(self, version: int) -> CommitStateUnknownError:
+        return CommitStateUnknownError(
+            f"the store did not say whether version {version} of {self._store.uri} was committed. Look for the "
+            f"transaction {self._transaction.uuid} in the newest versions before you write again",
+            table_version=version,
+            transaction=self._transaction.uuid,
+        )
+
+    def _is_resurrected(self, ours: ManifestLocation) -> bool:
+        """True if `ours` has taken a name that a clean-up had freed: newer versions exist that do not build on it.
+
+        A writer that sleeps between its listing and its request can wake up after others have committed and cleaned up.
+        """
+        try:
+            newest = self._history.latest_location()
+            if newest is None or newest.version == ours.version:
+                return False
+            listing = {location.version: location.modified for location in self._history.locations()}
+            own, follower = listing.get(ours.version), newest.modified
+            if own is None or follower is None or follower >= own:
+                return False
+            paths = self._operation.data_file_paths()
+            return not paths or not paths & _files(self._history.load(newest.version).manifest)
+        except LanceError:
+            # The version is there; trouble with looking around must not read as a failed commit.
+            return False
+
+
+def _files(manifest: Manifest) -> frozenset[str]:
+    """Paths of data files and deletion files as `CommittableOperation.data_file_paths` has them."""
+    paths = {file.path for message in manifest.fragments.messages for file in message.files}
+    for fragment in manifest.fragments:
+        if fragment.deletion_file is not None:
+            paths.add(fragment.deletion_file.path(fragment.id))
+    return frozenset(paths)

@@ -1,0 +1,88 @@
+"""Conflict rules of operations on rows that stay the same: compaction, and metadata of indices.
+
+Both speak of fragments as they were when they were read, so both compare these with what theirs has made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lance_spark._proto import table_pb2
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.commits.conflict_rules import Rivals, fields_by_id, meaning, retryable
+from lance_spark.table.fragment import FragmentList
+from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.operations import CreateIndex, OperationKind, Rewrite
+
+_TAKES_ROWS = (OperationKind.DELETE, OperationKind.UPDATE)
+"""Operations after which a fragment that is gone has no row left that an index could point to."""
+
+
+def same_rows(rivals: Rivals) -> None:
+    """Ours may follow if every fragment that it rewrites is just what it was, and its columns mean what they meant.
+
+    The reference library lets a compaction follow every Project. Looking at the schemas is safer: a column that theirs
+    dropped must not come back under an id that can be used again.
+    """
+    assert isinstance(rivals.ours, Rewrite)
+    touched = rivals.ours.touched_fragment_ids
+    before, after = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
+    if any(fragment_id in before and before[fragment_id] != after.get(fragment_id) for fragment_id in touched):
+        retryable(rivals)
+    if not columns_stay(rivals.before, rivals.after, rivals.ours.written_fields):
+        retryable(rivals)
+
+
+def other_index_names(rivals: Rivals) -> None:
+    """Ours may follow if theirs has added and removed indices of other names."""
+    assert isinstance(rivals.ours, CreateIndex)
+    theirs = rivals.theirs
+    if not isinstance(theirs, CreateIndex) or not rivals.ours.names.isdisjoint(theirs.names):
+        retryable(rivals)
+
+
+def indexed_values_stay(rivals: Rivals) -> None:
+    """Ours may follow if the values that its new indices know are still where they were.
+
+    Rows may be gone. The reference library trusts what the messages of Merge, Project and Update say of columns; here
+    the files count that hold the indexed fields.
+    """
+    assert isinstance(rivals.ours, CreateIndex)
+    if not rivals.ours.new_indices:
+        return
+    before, after = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
+    for index in rivals.ours.new_indices:
+        if not index.tells_coverage or not columns_stay(rivals.before, rivals.after, index.fields):
+            retryable(rivals)
+        for fragment_id in index.fragment_ids():
+            if fragment_id not in before:
+                continue
+            found = after.get(fragment_id)
+            if found is None:
+                if rivals.theirs.kind not in _TAKES_ROWS:
+                    retryable(rivals)
+            elif _holders(before[fragment_id], index) != _holders(found, index):
+                retryable(rivals)
+
+
+def columns_stay(before: LanceSchema, after: LanceSchema, field_ids: Collection[int]) -> bool:
+    """True if those of the fields that `before` has are in `after` at the same place and of the same type."""
+    old, new = dict(fields_by_id(before)), dict(fields_by_id(after))
+    return all(
+        field_id in new and meaning(new[field_id]) == meaning(place)
+        for field_id, place in old.items()
+        if field_id in field_ids
+    )
+
+
+def _by_id(fragments: FragmentList) -> dict[int, table_pb2.DataFragment]:
+    return {message.id: message for message in fragments.messages}
+
+
+def _holders(message: table_pb2.DataFragment, index: IndexMetadata) -> set[tuple[int, str, int]]:
+    """(field id, path, base) of the data files that hold the indexed fields."""
+    return {
+        (field_id, file.path, file.base_id if file.HasField("base_id") else -1)
+        for file in message.files
+        for field_id in index.fields.intersection(file.fields)
+    }

@@ -1,0 +1,1 @@
+"""Compaction and lists of indices: no row changes."""

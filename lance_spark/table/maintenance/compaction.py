@@ -1,0 +1,310 @@
+"""Fewer and larger fragments, without deleted rows.
+
+The rows of a task keep their order. Fragments lie in the order of their ids and a new fragment gets the next one, so
+what was rewritten comes after what was not.
+
+Three steps that can run in three places: `plan_compaction` looks at a version, `run_task` writes new fragments for some
+adjacent old ones, `commit_compaction` puts all of them into one new version. Tasks whose fragments another writer has
+changed meanwhile are left out of it; the next compaction takes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    CorruptFileError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lance_spark.table.bases import Bases
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.commits.rewrite_rules import columns_stay
+from lance_spark.table.fragment import DataFragment, FragmentId
+from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction_plan import (
+    CompactionOptions,
+    CompactionPlan,
+    CompactionTask,
+    new_file_version,
+    plan_compaction,
+)
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import OperationKind, Rewrite, RewriteGroup
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.row_level.row_lineage import KeptLineage, with_lineage
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+from lance_spark.table.writing.write import FragmentWriter, remove_fragments
+
+_MAX_RUNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What a task has written; no version has it yet.
+
+    Attributes:
+        read_version: the version that was read.
+        fragment_ids: the fragments that were read, in the order of the table.
+        new_fragments: all their live rows.
+    """
+
+    read_version: int
+    fragment_ids: tuple[FragmentId, ...]
+    new_fragments: tuple[DataFragment, ...]
+
+    def to_json(self) -> str:
+        """The result as text."""
+        new = [base64.b64encode(fragment.to_bytes()).decode() for fragment in self.new_fragments]
+        content = {"read_version": self.read_version, "fragment_ids": self.fragment_ids, "new_fragments": new}
+        return json.dumps(content)
+
+    @classmethod
+    def from_json(cls, text: str) -> RewriteResult:
+        """The result that `to_json` gave.
+
+        Raises:
+            InvalidInputError: another text.
+        """
+        try:
+            content = json.loads(text)
+            return cls(
+                int(content["read_version"]),
+                tuple(FragmentId(int(number)) for number in content["fragment_ids"]),
+                tuple(DataFragment.from_bytes(base64.b64decode(data)) for data in content["new_fragments"]),
+            )
+        except (ValueError, KeyError, TypeError, CorruptFileError) as error:
+            raise InvalidInputError(f"not the result of a compaction task: {error}") from error
+
+
+def compact(
+    table: TableLocation, options: CompactionOptions | None = None, commit_options: CommitOptions | None = None
+) -> Manifest:
+    """The newest version of `table`, compacted; the very version that is there if there is nothing to gain.
+
+    Raises:
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        NotFoundError: the table is gone.
+        UnsupportedFeatureError: this release cannot rewrite the rows of the table.
+        StorageError: the store failed. Nothing was changed.
+    """
+    options = options or CompactionOptions()
+    commit_options = commit_options or CommitOptions()
+    policy = commit_options.policy or RetryPolicy()
+    for run in range(_MAX_RUNS):
+        base = table.latest()
+        if base is None:
+            raise NotFoundError(f"there is no table at {table.uri}")
+        plan = plan_compaction(table, base, options)
+        if not plan.tasks:
+            return base
+        results = _run_all(table, base, plan)
+        try:
+            return commit_compaction(table, base, results, commit_options)
+        except RetryableConflictError:
+            if run + 1 == _MAX_RUNS:
+                raise
+        policy.wait(run)
+    raise AssertionError("the last run returns or raises")
+
+
+def run_task(table: TableLocation, base: Manifest, task: CompactionTask) -> RewriteResult:
+    """The live rows of the task's fragments of `base` in new fragments. On an error nothing is left behind.
+
+    Raises:
+        InvalidInputError: the task is for another version.
+        CorruptFileError: a file contradicts the format.
+        UnsupportedFeatureError: this release cannot rewrite the rows.
+        StorageError: the store failed.
+    """
+    return _rewritten(table, base, task, {message.id: place for place, message in enumerate(base.fragments.messages)})
+
+
+def commit_compaction(
+    table: TableLocation,
+    base: Manifest,
+    results: Sequence[RewriteResult],
+    options: CommitOptions | None = None,
+    *,
+    keeps_files: bool = False,
+) -> Manifest:
+    """The version that has what tasks wrote from the version `base`; `base` itself if they wrote nothing.
+
+    Results whose fragments other writers have changed since are left out, and their files removed. To call it again
+    with the same results, after a store that did not answer, is safe.
+
+    Args:
+        keeps_files: leaves the files of results that are left out, and all of them after an error, to the caller.
+
+    Raises:
+        InvalidInputError: the results are for another version, or two of them for one fragment.
+        CommitConflictError: nothing can be committed any more.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed.
+    """
+    options = options or CommitOptions()
+    groups = _groups(base, results)
+    if not groups:
+        return base
+    newest, fitting = base, groups
+    try:
+        for run in range(_MAX_RUNS):
+            try:
+                made = _commit(table, newest, fitting, options)
+                break
+            except RetryableConflictError:
+                if run + 1 == _MAX_RUNS:
+                    raise
+            newest = table.history.load_latest().manifest
+            fitting = _fitting(base, newest, groups)
+            if not fitting:
+                if _has_all(newest, groups):
+                    return newest
+                raise RetryableConflictError(
+                    f"other writers have changed all fragments of {table.uri} that were compacted; compact again",
+                    ours=OperationKind.REWRITE.value,
+                    table_version=newest.version,
+                )
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        if not keeps_files:
+            _remove_files(table, results)
+        raise
+    if len(fitting) < len(groups) and not keeps_files:
+        _remove_files(table, results)
+    return made
+
+
+def _run_all(table: TableLocation, base: Manifest, plan: CompactionPlan) -> list[RewriteResult]:
+    """The results of all tasks; after an error none, and no file of theirs."""
+    places = {message.id: place for place, message in enumerate(base.fragments.messages)}
+    results: list[RewriteResult] = []
+    with ExitStack() as on_error:
+        on_error.callback(_remove_files, table, results)
+        results.extend(_rewritten(table, base, task, places) for task in plan.tasks)
+        on_error.pop_all()
+    return results
+
+
+def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, places: Mapping[int, int]) -> RewriteResult:
+    if task.read_version != base.version or any(number not in places for number in task.fragment_ids):
+        raise InvalidInputError(f"the task is for version {task.read_version} of a table, this is {base.version}")
+    old = [base.fragments[places[number]] for number in task.fragment_ids]
+    bases = table.bases(base)
+    scan = Scan.of(base.schema, bases, batch_rows=task.options.batch_size)
+    num_rows = sum(scan.count(fragment) for fragment in old)
+    batches: Iterator[pa.RecordBatch] = (batch for fragment in old for batch in scan.read_fragment(fragment))
+    with ExitStack() as writers:
+        new: list[DataFragment] = []
+        for limits in task.options.file_limits(num_rows):
+            writer = FragmentWriter(
+                table.store, base.schema, file_version=new_file_version(base, task.options), limits=limits
+            )
+            writers.enter_context(writer)
+            batches = _write(batches, writer, limits.max_rows)
+            new.extend(writer.close())
+        if sum(fragment.physical_rows or 0 for fragment in new) != num_rows or next(batches, None) is not None:
+            raise CorruptFileError(f"fragments {list(task.fragment_ids)} have other rows than they say")
+        if base.has_stable_row_ids:
+            new = with_lineage(new, (_lineage(fragment, bases) for fragment in old))
+    return RewriteResult(base.version, task.fragment_ids, tuple(new))
+
+
+def _write(batches: Iterator[pa.RecordBatch], writer: FragmentWriter, num_rows: int) -> Iterator[pa.RecordBatch]:
+    """Writes so many rows, if there are; the rows after them."""
+    for batch in batches:
+        writer.write(batch.slice(0, num_rows))
+        if batch.num_rows > num_rows:
+            return chain([batch.slice(num_rows)], batches)
+        num_rows -= batch.num_rows
+        if num_rows == 0:
+            break
+    return batches
+
+
+def _lineage(fragment: DataFragment, bases: Bases) -> KeptLineage:
+    reader = FragmentReader(fragment, bases)
+    live = reader.deletions.live_rows(0, reader.num_rows).indices()
+    return KeptLineage.of(fragment, reader, live)
+
+
+def _groups(base: Manifest, results: Sequence[RewriteResult]) -> list[RewriteGroup]:
+    places = {message.id: place for place, message in enumerate(base.fragments.messages)}
+    groups: list[RewriteGroup] = []
+    seen: set[FragmentId] = set()
+    for result in results:
+        ids = result.fragment_ids
+        if result.read_version != base.version or any(number not in places for number in ids):
+            raise InvalidInputError(f"a result is for version {result.read_version}, not for {base.version}")
+        if not seen.isdisjoint(ids) or len(set(ids)) < len(ids):
+            raise InvalidInputError(f"two results are for the same of the fragments {sorted(ids)}")
+        seen.update(ids)
+        groups.append(RewriteGroup(tuple(base.fragments[places[number]] for number in ids), result.new_fragments))
+    return groups
+
+
+def _commit(table: TableLocation, newest: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions) -> Manifest:
+    transaction = Transaction.new(newest.version, Rewrite(tuple(groups)), options.all_properties())
+    new_table = NewTable(data_format(newest) or DEFAULT_FILE_VERSION)
+    return Commit(table.history, newest, transaction, new_table, options.policy).run()
+
+
+def _fitting(base: Manifest, newest: Manifest, groups: Sequence[RewriteGroup]) -> list[RewriteGroup]:
+    """The groups whose old fragments are in `newest` just as they are in `base`."""
+    if (
+        newest.has_stable_row_ids != base.has_stable_row_ids
+        or newest.base_paths[: len(base.base_paths)] != base.base_paths
+    ):
+        return []
+    if not columns_stay(base.schema, newest.schema, Rewrite(tuple(groups)).written_fields):
+        return []
+    before = {message.id: message for message in base.fragments.messages}
+    after = {message.id: message for message in newest.fragments.messages}
+    return [group for group in groups if all(before[number] == after.get(number) for number in group.old_ids)]
+
+
+def _has_all(manifest: Manifest, groups: Sequence[RewriteGroup]) -> bool:
+    """True if the version has the groups already: an earlier call has committed them."""
+    present = {file.path for message in manifest.fragments.messages for file in message.files}
+    return all(path in present for path in _paths(fragment for group in groups for fragment in group.new_fragments))
+
+
+def _paths(fragments: Iterator[DataFragment]) -> Iterator[str]:
+    return (file.path for fragment in fragments for file in fragment.files)
+
+
+def _remove_files(table: TableLocation, results: Sequence[RewriteResult]) -> None:
+    """Removes the new fragments that no version has; if that cannot be told, a clean-up does it later."""
+    try:
+        unused = _unused(table, results)
+    except LanceError:
+        return
+    remove_fragments(table.store, unused)
+
+
+def _unused(table: TableLocation, results: Sequence[RewriteResult]) -> list[DataFragment]:
+    new = [fragment for result in results for fragment in result.new_fragments]
+    newest = table.history.latest_location()
+    if not new or newest is None:
+        return []
+    wanted = set(_paths(iter(new)))
+    used: set[str] = set()
+    for version in range(min(result.read_version for result in results) + 1, newest.version + 1):
+        messages = table.history.load(version).manifest.fragments.messages
+        used.update(file.path for message in messages for file in message.files if file.path in wanted)
+    return [fragment for fragment in new if used.isdisjoint(file.path for file in fragment.files)]

@@ -1,0 +1,262 @@
+"""Which fragments a compaction rewrites together (Lance table format specification, "Compaction").
+
+Fragments with less than the target number of rows are joined with their neighbours; fragments with many deleted rows
+are rewritten without these. A second compaction of a table that nobody has changed finds nothing to do.
+
+Here fragments of 3 and 4 rows become one of 7, and the last one loses its 5 deleted rows:
+
+>>> sizes = [Size(10, 10), Size(3, 3), Size(4, 4), Size(10, 10), Size(10, 5)]
+>>> bins(sizes, CompactionOptions(target_rows_per_fragment=10))
+[[1, 2], [4]]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from typing import Any
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.file.writable import require_writable
+from lance_spark.file_version import FileVersion
+from lance_spark.table.features import check_writable
+from lance_spark.table.fragment import FragmentId
+from lance_spark.table.index_section import parse_indices
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import is_detached
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
+from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+
+FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
+"""The index in which the reference library notes where compaction has moved rows that other indices still point to."""
+
+CONFIG_PREFIX = "lance.compaction."
+_IN_CONFIG: Mapping[str, Callable[[str], Any]] = {
+    "target_rows_per_fragment": int,
+    "max_bytes_per_file": int,
+    "materialize_deletions": lambda text: {"true": True, "false": False}[text.lower()],
+    "materialize_deletions_threshold": float,
+    "batch_size": int,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """What a compaction is told.
+
+    Attributes:
+        target_rows_per_fragment: fragments with fewer rows are joined; new ones get as many or more, up to the double.
+        max_bytes_per_file: begins a new fragment earlier; None is no limit that matters.
+        materialize_deletions: whether fragments are rewritten to get rid of deleted rows alone.
+        materialize_deletions_threshold: they are if more than this part of their rows is deleted.
+        batch_size: rows that are read at a time.
+        file_format_version: of the new files; None is that of the table.
+    """
+
+    target_rows_per_fragment: int = DEFAULT_MAX_ROWS_PER_FILE
+    max_bytes_per_file: int | None = None
+    materialize_deletions: bool = True
+    materialize_deletions_threshold: float = 0.1
+    batch_size: int | None = None
+    file_format_version: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InvalidInputError(f"a batch cannot have {self.batch_size} rows")
+        if not 0 <= self.materialize_deletions_threshold <= 1:
+            raise InvalidInputError(f"{self.materialize_deletions_threshold} is no part of the rows; use 0 to 1")
+        if not 1 <= self.target_rows_per_fragment < MAX_ROWS_PER_FRAGMENT // 2:
+            raise InvalidInputError(f"fragments cannot have about {self.target_rows_per_fragment} rows")
+        if self.max_bytes_per_file is not None and self.max_bytes_per_file < 1:
+            raise InvalidInputError(f"files cannot have {self.max_bytes_per_file} bytes")
+
+    @classmethod
+    def of(cls, config: Mapping[str, str], **given: Any) -> CompactionOptions:
+        """Options from what is given and not None, else from the config of a table, else the defaults.
+
+        Raises:
+            InvalidInputError: an option or an entry ``lance.compaction.*`` of the config makes no sense.
+        """
+        chosen = {name: value for name, value in given.items() if value is not None}
+        for name, parse in _IN_CONFIG.items():
+            text = config.get(f"{CONFIG_PREFIX}{name}")
+            if text is None or name in chosen:
+                continue
+            try:
+                chosen[name] = parse(text)
+            except (ValueError, KeyError):
+                raise InvalidInputError(f"the table's config has {CONFIG_PREFIX}{name} = {text!r}") from None
+        return cls(**chosen)
+
+    def file_limits(self, num_rows: int) -> list[FileLimits]:
+        """When each of the files that get `num_rows` rows is full: the rows are spread evenly, none is too small.
+
+        >>> [limits.max_rows for limits in CompactionOptions(10).file_limits(35)]
+        [12, 12, 11]
+        """
+        if num_rows == 0:
+            return []
+        num_files = max(num_rows // self.target_rows_per_fragment, 1)
+        rows, larger = divmod(num_rows, num_files)
+        max_bytes = self.max_bytes_per_file or DEFAULT_MAX_BYTES_PER_FILE
+        return [FileLimits(rows + (number < larger), max_bytes) for number in range(num_files)]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """Adjacent fragments of a version, to be rewritten as one piece of work on any machine.
+
+    Attributes:
+        read_version: the version that has them.
+        fragment_ids: in the order of the table.
+    """
+
+    read_version: int
+    fragment_ids: tuple[FragmentId, ...]
+    options: CompactionOptions
+
+    def to_json(self) -> str:
+        """The task as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> CompactionTask:
+        """The task that `to_json` gave.
+
+        Raises:
+            InvalidInputError: another text.
+        """
+        try:
+            content: dict[str, Any] = json.loads(text)
+            ids = tuple(FragmentId(int(number)) for number in content["fragment_ids"])
+            return cls(int(content["read_version"]), ids, CompactionOptions(**content["options"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInputError(f"not a compaction task: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """The tasks of a compaction of one version; none of two touches the same fragment.
+
+    Attributes:
+        read_version: that version.
+    """
+
+    read_version: int
+    tasks: tuple[CompactionTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a fragment is; `physical_rows` counts the deleted ones, `num_bytes` is 0 if it is not known."""
+
+    physical_rows: int
+    live_rows: int
+    num_bytes: int = 0
+
+
+def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOptions | None = None) -> CompactionPlan:
+    """The tasks that compact the version `base`; none if there is nothing to gain.
+
+    Raises:
+        InvalidInputError: the version is a detached one.
+        UnsupportedFeatureError: this release cannot rewrite the rows of the table.
+        CorruptFileError: a file contradicts the format.
+        StorageError: the store failed.
+    """
+    options = options or CompactionOptions()
+    _check_can_compact(table, base, options)
+    found = bins(_sizes(table, base), options)
+    messages = base.fragments.messages
+    tasks = (tuple(FragmentId(messages[place].id) for place in places) for places in found)
+    return CompactionPlan(base.version, tuple(CompactionTask(base.version, ids, options) for ids in tasks))
+
+
+def new_file_version(base: Manifest, options: CompactionOptions) -> FileVersion:
+    """The version of the files that a compaction of `base` writes."""
+    asked = options.file_format_version
+    return FileVersion.parse(asked) if asked is not None else data_format(base) or FileVersion.V2_2
+
+
+def bins(sizes: Sequence[Size], options: CompactionOptions) -> list[list[int]]:
+    """The places of the fragments that belong together, as the reference library groups them."""
+    return [
+        places
+        for run in _runs(sizes, options)
+        for places in _split(run, sizes, options.target_rows_per_fragment)
+        if len(places) > 1 or _sheds_rows(sizes[places[0]], options)
+    ]
+
+
+def _runs(sizes: Sequence[Size], options: CompactionOptions) -> Iterator[list[int]]:
+    """Stretches of neighbours that are worth a rewrite, each alone or with others."""
+    run: list[int] = []
+    for place, size in enumerate(sizes):
+        if _sheds_rows(size, options) or not _is_full(size, options):
+            run.append(place)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _split(run: list[int], sizes: Sequence[Size], target_rows: int) -> Iterator[list[int]]:
+    """Parts of a stretch that have the target number of rows, the last one with what would be too little alone."""
+    ends = list(accumulate(sizes[place].live_rows for place in run))
+    first, before = 0, 0
+    for number in range(len(run)):
+        if ends[number] - before >= target_rows and ends[-1] - ends[number] >= target_rows:
+            yield run[first : number + 1]
+            first, before = number + 1, ends[number]
+    yield run[first:]
+
+
+def _is_full(size: Size, options: CompactionOptions) -> bool:
+    # A file that the limit of bytes has ended never gets to the target of rows; rewriting it again would not help.
+    limit = options.max_bytes_per_file
+    return size.physical_rows >= options.target_rows_per_fragment or (limit is not None and size.num_bytes >= limit)
+
+
+def _sheds_rows(size: Size, options: CompactionOptions) -> bool:
+    deleted = size.physical_rows - size.live_rows
+    return options.materialize_deletions and deleted > options.materialize_deletions_threshold * size.physical_rows
+
+
+def _sizes(table: TableLocation, base: Manifest) -> list[Size]:
+    bases = table.bases(base)
+    sizes = []
+    for place, live_rows in enumerate(base.fragments.row_counts()):
+        message = base.fragments.messages[place]
+        physical_rows = message.physical_rows
+        if live_rows is None:
+            reader = FragmentReader(base.fragments[place], bases)
+            physical_rows, live_rows = reader.num_rows, reader.num_live_rows()
+        known = [file.file_size_bytes for file in message.files]
+        sizes.append(Size(physical_rows, live_rows, sum(known) if all(known) else 0))
+    return sizes
+
+
+def _check_can_compact(table: TableLocation, base: Manifest, options: CompactionOptions) -> None:
+    if is_detached(base.version):
+        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+    check_writable(base.writer_flags, table.uri)
+    version = data_format(base)
+    if version is FileVersion.V0_1:
+        raise UnsupportedFeatureError(
+            f"{table.uri} is of the legacy file version; overwrite it to change that",
+            feature="file version",
+            version=version.value,
+        )
+    if any(index.name == FRAGMENT_REUSE_INDEX for index in parse_indices(base.index_section)):
+        raise UnsupportedFeatureError(
+            f"indices of {table.uri} wait to be told where an earlier compaction has moved rows; optimize the indices "
+            "with the library that has made them, then compact",
+            feature="fragment reuse index",
+        )
+    require_writable(base.schema, new_file_version(base, options))

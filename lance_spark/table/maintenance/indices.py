@@ -1,0 +1,81 @@
+"""The list of indices of a table: indices that others have built are put into it, and taken out.
+
+An index of a name can have several segments, each an entry with files of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.index_section import parse_indices
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import CreateIndex
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import is_detached
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+
+_MAX_RUNS = 5
+
+
+def commit_indices(
+    table: TableLocation, base: Manifest, new: Iterable[IndexMetadata], options: CommitOptions | None = None
+) -> Manifest:
+    """The version in which `new`, whose files are written, stand for the indices of their names.
+
+    Args:
+        base: the version that the indices were built from.
+
+    Raises:
+        InvalidInputError: none is given, or one is over fields that the table does not have.
+        RetryableConflictError: other writers have moved or changed values that an index knows, or have changed an index
+            of this name. Nothing was changed.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    added = tuple(new)
+    if not added or any(index.is_system for index in added):
+        raise InvalidInputError("there is no index to commit, or one that holds state of the reference library")
+    names = {index.name for index in added}
+    replaced = tuple(index for index in parse_indices(base.index_section) if index.name in names)
+    return _commit(table, base, CreateIndex(added, replaced), options)
+
+
+def drop_index(table: TableLocation, name: str, options: CommitOptions | None = None) -> Manifest:
+    """The newest version of `table` without the index `name`. Its files go with the next clean-up.
+
+    Raises:
+        NotFoundError: there is no such index.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    policy = (options and options.policy) or RetryPolicy()
+    for run in range(_MAX_RUNS):
+        base = table.history.load_latest().manifest
+        removed = tuple(index for index in parse_indices(base.index_section) if index.name == name)
+        if not removed:
+            raise NotFoundError(f"{table.uri} has no index {name!r}")
+        if removed[0].is_system:
+            raise InvalidInputError(f"{name!r} is no index but state of the reference library")
+        try:
+            return _commit(table, base, CreateIndex((), removed), options)
+        except RetryableConflictError:
+            if run + 1 == _MAX_RUNS:
+                raise
+        policy.wait(run)
+    raise AssertionError("the last run returns or raises")
+
+
+def _commit(table: TableLocation, base: Manifest, operation: CreateIndex, options: CommitOptions | None) -> Manifest:
+    if is_detached(base.version):
+        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+    options = options or CommitOptions()
+    transaction = Transaction.new(base.version, operation, options.all_properties())
+    new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
+    return Commit(table.history, base, transaction, new_table, options.policy).run()

@@ -1,0 +1,181 @@
+"""What a `Dataset` does to keep a table in good order: compaction, clean-up, indices. No row changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup, remove_orphans
+from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.index_section import parse_indices
+from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
+from lance_spark.table.maintenance.compaction_plan import (
+    CompactionOptions,
+    CompactionPlan,
+    CompactionTask,
+    plan_compaction,
+)
+from lance_spark.table.maintenance.indices import commit_indices, drop_index
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.writing.save import CommitOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class MaintenanceVerbs:
+    """The verbs that change files and versions, but no rows."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
+        self.location = location
+        self.manifest = manifest
+
+    def compact(
+        self,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        batch_size: int | None = None,
+        commit_message: str | None = None,
+    ) -> Self:
+        """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
+
+        Rows and their stable ids stay. Rows that are rewritten keep their order, and come after those that are not, as
+        in the reference library. Indices no longer cover what was rewritten: readers scan it,
+        until the library that has made an index optimizes it. Fragments that other writers change meanwhile are left
+        as they are.
+
+        What is None is as ``lance.compaction.<name>`` in the table's config says, else the default.
+
+        Args:
+            target_rows_per_fragment: fragments with fewer rows are joined with their neighbours; new ones have as many
+                or more, up to the double. 1,048,576 by default.
+            max_bytes_per_file: begins a new fragment earlier.
+            materialize_deletions: rewrites fragments with many deleted rows even if they are large; the default.
+            materialize_deletions_threshold: many are more than this part of the rows, 0.1 by default.
+            batch_size: rows that are read at a time.
+            commit_message: kept with the version.
+
+        Raises:
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: this release cannot rewrite the rows, as those of tables with blob columns.
+        """
+        options = CompactionOptions.of(
+            self.manifest.config,
+            target_rows_per_fragment=target_rows_per_fragment,
+            max_bytes_per_file=max_bytes_per_file,
+            materialize_deletions=materialize_deletions,
+            materialize_deletions_threshold=materialize_deletions_threshold,
+            batch_size=batch_size,
+        )
+        return type(self)(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
+
+    def cleanup(
+        self,
+        older_than: timedelta | datetime | None = None,
+        keep_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        dry_run: bool = False,
+    ) -> CleanupStats:
+        """Removes old versions of this branch and the files that no version names any more; what was removed.
+
+        The newest version, this one and those after it stay, and so do versions that have a tag or that branches began
+        at. Files that no version ever named may belong to a writer that is still at work: they go when they are seven
+        days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
+
+        Args:
+            older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions`
+                is given. If both are, versions go that both let go.
+            keep_versions: so many of the newest versions stay.
+            delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
+            error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
+            dry_run: only tells what would go.
+
+        Raises:
+            InvalidInputError: tagged versions would have to go; nothing was removed.
+            UnsupportedFeatureError: a version needs something that this release does not know.
+            CorruptFileError: a manifest cannot be read.
+            StorageError: the store failed. Each version that is left has its files.
+        """
+        policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
+        return cleanup(self.location, policy, keep_from=self.manifest.version)
+
+    def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
+        """Removes files that no version names, as killed writers leave them, and that are old; what was removed.
+
+        Args:
+            older_than: how old; a writer that has been at work for longer would lose its files.
+            dry_run: only tells what would go.
+
+        Raises: as `cleanup`.
+        """
+        return remove_orphans(self.location, older_than, dry_run=dry_run)
+
+    def plan_compaction(self, options: CompactionOptions | None = None) -> CompactionPlan:
+        """The tasks that compact this version, for those who run them on several machines. Raises as `compact`.
+
+        Args:
+            options: None is what the table's config says, else the defaults.
+        """
+        return plan_compaction(self.location, self.manifest, options or CompactionOptions.of(self.manifest.config))
+
+    def run_compaction_task(self, task: CompactionTask) -> RewriteResult:
+        """What a task of a plan for this version has written; no version has it before `commit_compaction`.
+
+        Raises:
+            InvalidInputError: the task is for another version.
+            StorageError: the store failed. Nothing is left behind.
+        """
+        return run_task(self.location, self.manifest, task)
+
+    def commit_compaction(self, results: Sequence[RewriteResult], *, commit_message: str | None = None) -> Self:
+        """The version with what tasks wrote from this one, but for fragments that other writers have changed since.
+
+        After a store that did not answer it may be called again with the same results.
+
+        Raises:
+            CommitConflictError: nothing can be committed any more. What was written is removed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+        options = CommitOptions(message=commit_message)
+        return type(self)(self.location, commit_compaction(self.location, self.manifest, results, options))
+
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """The indices of this version, as their metadata; several entries of one name are segments of one index.
+
+        Raises:
+            CorruptFileError: the list of indices is damaged.
+        """
+        return parse_indices(self.manifest.index_section)
+
+    def commit_indices(self, new: Sequence[IndexMetadata]) -> Self:
+        """The version in which indices that were built from this one, files and all, stand for those of their names.
+
+        Raises:
+            InvalidInputError: none is given, or one is over fields that the table does not have.
+            RetryableConflictError: other writers have moved or changed values that an index knows. Nothing was changed.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+        return type(self)(self.location, commit_indices(self.location, self.manifest, new))
+
+    def drop_index(self, name: str) -> Self:
+        """The newest version of the branch without the index `name`, whose files go with the next clean-up.
+
+        Raises:
+            NotFoundError: there is no such index.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+        return type(self)(self.location, drop_index(self.location, name))

@@ -1,0 +1,1 @@
+"""The rows of one version: scans, samples, rows by position."""

@@ -1,0 +1,183 @@
+"""Some columns of one fragment, whichever of its data files hold them.
+
+A field is found by its id. Parts of one struct can lie in several files; what no file holds is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.file.reader import FileReader
+from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.merge import merge_columns
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import is_leaf
+from lance_spark.schema.field import Field, FieldId
+from lance_spark.schema.projection import prune
+from lance_spark.table.fragment import DataFile
+from lance_spark.table.reading.blob_columns import is_shown_otherwise
+from lance_spark.table.reading.nested import narrowed
+
+_FEW_RANGES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """What one file contributes.
+
+    Attributes:
+        fields: top-level fields, pruned to what is to be read from this file.
+        column_indices: the file's columns by field id.
+    """
+
+    reader: FileReader
+    fields: tuple[Field, ...]
+    column_indices: Mapping[FieldId, int]
+
+
+class FragmentColumns:
+    """Top-level fields of a fragment, found in its files.
+
+    Args:
+        fields: what to read.
+        files: the fragment's data files.
+        open_file: opens one of them.
+        known: the table's top-level fields, whole, where `fields` may lack members of them.
+
+    Raises:
+        UnsupportedFeatureError: a blob column that files of several versions hold in different forms.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        files: Sequence[DataFile],
+        open_file: Callable[[DataFile], FileReader],
+        known: Sequence[Field] = (),
+    ) -> None:
+        self._wanted = tuple(fields)
+        ids = {field_id for file in files for field_id in file.columns()}
+        whole_fields = {field.id: field for field in known}
+        self._fields = tuple(_telling(field, whole_fields.get(field.id, field), ids) for field in fields)
+        held = _without_mere_structs([(file, _held(self._fields, file)) for file in files])
+        num_files: dict[FieldId, int] = {}
+        for _, parts in held:
+            for field_id in parts:
+                num_files[field_id] = num_files.get(field_id, 0) + 1
+        whole = {field.id: field for field in self._fields}
+        self._parts = [
+            FilePart(
+                open_file(file),
+                # A field that lies in this file alone is read whole: what the file lacks of it comes back as null.
+                tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
+                file.columns(),
+            )
+            for file, parts in held
+            if parts
+        ]
+
+    def read(self, rows: RowRanges) -> list[pa.ChunkedArray]:
+        """The values at `rows` (numbered with the deleted ones), one array a field.
+
+        Raises:
+            CorruptFileError: the files contradict the format or each other.
+        """
+        if not self._wanted or rows.num_rows == 0:
+            return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
+        span = int(rows.stops[-1]) - int(rows.starts[0])
+        if len(rows.starts) > _FEW_RANGES and rows.num_rows * 2 > span:
+            # Most rows of a window are wanted: decoding all of it is cheaper than stepping over the others.
+            first = int(rows.starts[0])
+            whole = self._read(RowRanges.of(first, int(rows.stops[-1])))
+            positions = rows.indices() - first
+            return [take_chunked(column, positions) for column in whole]
+        return self._read(rows)
+
+    def encoded_widths(self) -> list[float]:
+        """For each field about how many bytes of the files a row of it takes."""
+        widths = {field.id: 0.0 for field in self._fields}
+        for part in self._parts:
+            # Asked for together first, so that the metadata of all columns is fetched together.
+            part.reader.estimated_bytes(part.fields, part.column_indices)
+            for field in part.fields:
+                num_bytes = part.reader.estimated_bytes([field], part.column_indices)
+                widths[field.id] += num_bytes / max(part.reader.num_rows, 1)
+        return [widths[field.id] for field in self._fields]
+
+    def _read(self, rows: RowRanges) -> list[pa.ChunkedArray]:
+        pieces: dict[FieldId, list[pa.ChunkedArray]] = {field.id: [] for field in self._fields}
+        for part in self._parts:
+            columns = part.reader.read(part.fields, part.column_indices, rows)
+            for field, column in zip(part.fields, columns, strict=True):
+                pieces[field.id].append(column)
+        merged = [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
+        return [
+            column if field is wanted else narrowed(column, to_arrow_type(wanted))
+            for column, field, wanted in zip(merged, self._fields, self._wanted, strict=True)
+        ]
+
+
+def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:
+    """`field`, with a member more of `whole` where no file holds what is wanted of a struct or list.
+
+    Such members were added as null. Where the struct is null, and how long the list is, is told by others.
+    """
+    if is_leaf(whole):
+        return field
+    if not any(node.id in held for node in field.walk()):
+        told = next((node.id for node in whole.walk() if is_leaf(node) and node.id in held), None)
+        return field if told is None else prune((whole,), {told, *(node.id for node in field.walk())})[0]
+    below = {child.id: child for child in whole.children}
+    children = tuple(_telling(child, below.get(child.id, child), held) for child in field.children)
+    same = all(one is other for one, other in zip(children, field.children, strict=True))
+    return field if same else field.with_children(children)
+
+
+def _held(fields: Sequence[Field], file: DataFile) -> dict[FieldId, Field]:
+    """What `file` holds of each of `fields`, by the id of the top-level field."""
+    columns = file.columns()
+    held = {field.id: part for field in fields if (part := _part(field, columns)) is not None}
+    if any(is_shown_otherwise(part, file.version) for part in held.values()):
+        raise UnsupportedFeatureError(
+            "a blob column lies in files of 2.2 and of an older version; compact the table first",
+            feature="blob column in files of several versions",
+        )
+    return held
+
+
+def _without_mere_structs(
+    held: Sequence[tuple[DataFile, dict[FieldId, Field]]],
+) -> list[tuple[DataFile, dict[FieldId, Field]]]:
+    """`held` without what says nothing: structs and lists of files of 2.0 whose wanted members all lie in other files.
+
+    In 2.0 structs and lists own columns, which stay behind when the last of their members is converted or replaced.
+    """
+    told = {field_id for file, parts in held for field_id, part in parts.items() if _holds_leaf(part, file.columns())}
+    return [
+        (
+            file,
+            {
+                field_id: part
+                for field_id, part in parts.items()
+                if field_id not in told or _holds_leaf(part, file.columns())
+            },
+        )
+        for file, parts in held
+    ]
+
+
+def _holds_leaf(field: Field, columns: Mapping[FieldId, int]) -> bool:
+    return any(is_leaf(node) and node.id in columns for node in field.walk())
+
+
+def _part(field: Field, columns: Mapping[FieldId, int]) -> Field | None:
+    """What a file with these `columns` holds of a top-level field; None if nothing."""
+    if not any(node.id in columns for node in field.walk()):
+        return None
+    pruned = prune((field,), columns.keys())
+    return pruned[0] if pruned else field

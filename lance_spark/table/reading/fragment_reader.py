@@ -1,0 +1,119 @@
+"""One fragment, open for reading: its rows, which of them are deleted, and its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
+from lance_spark.file.reader import FileReader
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.field import Field
+from lance_spark.storage.cache import kept_by_name
+from lance_spark.table.bases import Bases
+from lance_spark.table.deletion_vector import DeletionVector
+from lance_spark.table.fragment import DataFile, DataFragment
+from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
+
+
+class FragmentReader:
+    """One fragment, open for reading. Files are opened when a column of theirs is first asked for."""
+
+    def __init__(self, fragment: DataFragment, bases: Bases) -> None:
+        self._fragment = fragment
+        self._bases = bases
+        self._files: dict[DataFile, FileReader] = {}
+        self._num_rows: int | None = None
+        self._deletions: DeletionVector | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the data files, deleted ones included; from a file where the manifest does not tell.
+
+        Raises:
+            CorruptFileError: more rows than a fragment can have.
+        """
+        if self._num_rows is None:
+            rows = self._fragment.physical_rows
+            if rows is None:
+                rows = self._open(self._fragment.files[0]).num_rows if self._fragment.files else 0
+            if rows > MAX_ROWS_PER_FRAGMENT:
+                raise CorruptFileError(f"fragment {self._fragment.id} says that it has {rows} rows")
+            self._num_rows = rows
+        return self._num_rows
+
+    @property
+    def deletions(self) -> DeletionVector:
+        """The deleted rows."""
+        if self._deletions is None:
+            self._deletions = self._load_deletions()
+        return self._deletions
+
+    def num_live_rows(self) -> int:
+        """Rows that are not deleted."""
+        return self.num_rows - len(self.deletions)
+
+    def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
+        """Top-level `fields` of the table, nested ones pruned to what is wanted; opens the files that hold them.
+
+        Args:
+            known: the table's fields, whole, if some of `fields` are pruned.
+
+        Raises:
+            CorruptFileError: a file has other rows than the fragment, or is no Lance file.
+            UnsupportedFeatureError: a file is of a version that is not read.
+        """
+        return FragmentColumns(fields, self._fragment.files, self._checked, known)
+
+    def _checked(self, file: DataFile) -> FileReader:
+        reader = self._open(file)
+        if reader.num_rows != self.num_rows:
+            raise CorruptFileError(
+                f"the file has {reader.num_rows} rows, fragment {self._fragment.id} has {self.num_rows}",
+                path=reader.path,
+            )
+        return reader
+
+    def _open(self, file: DataFile) -> FileReader:
+        if file not in self._files:
+            store, path = self._bases.data_file(file)
+            self._files[file] = FileReader.open(store, path, size=file.size_bytes)
+        return self._files[file]
+
+    def _load_deletions(self) -> DeletionVector:
+        described = self._fragment.deletion_file
+        if described is None:
+            return DeletionVector.empty()
+        store, path = self._bases.deletion_file(self._fragment.id, described)
+        num_rows = self.num_rows
+
+        def load() -> tuple[DeletionVector, int]:
+            found = DeletionVector.decode(
+                described.file_type,
+                store.read(path),
+                physical_rows=num_rows,
+                num_deleted_rows=described.num_deleted_rows,
+            )
+            return found, found.offsets.nbytes
+
+        try:
+            return kept_by_name(store, "deletions", path, (num_rows, described), load)
+        except CorruptFileError as error:
+            raise error.at(path=path) from None
+
+
+def row_ranges(rows: Int64Array) -> RowRanges:
+    """Ascending, distinct row numbers (int64[n]) as ranges.
+
+    >>> row_ranges(np.array([3, 4, 5, 9])).starts.tolist(), row_ranges(np.array([3, 4, 5, 9])).stops.tolist()
+    ([3, 9], [6, 10])
+    """
+    if len(rows) == 0:
+        return RowRanges(rows, rows)
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    starts = rows[np.concatenate([np.zeros(1, np.int64), breaks + 1])]
+    last = rows[np.append(breaks, len(rows) - 1)]
+    return RowRanges(starts, last + 1)

@@ -1,0 +1,81 @@
+"""Part of a scan by row number: offset and limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.fragment import DataFragment, FragmentList
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import Scan
+
+
+def limited(
+    scan: Scan, fragments: FragmentList, *, limit: int | None = None, offset: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `scan` over `fragments` from row number `offset` on, at most `limit`.
+
+    Without a filter, fragments outside of that are not opened if the manifest has their row counts.
+
+    Raises:
+        InvalidInputError: a negative number.
+    """
+    if (limit is not None and limit < 0) or (offset is not None and offset < 0):
+        raise InvalidInputError("limit and offset cannot be negative")
+    if limit is None and not offset:
+        return (batch for fragment in fragments for batch in scan.read_fragment(fragment))
+    if scan.filter is None:
+        return _by_position(scan, fragments, offset or 0, limit)
+    return _by_counting(scan, fragments, offset or 0, limit)
+
+
+def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+    remaining = limit
+    for place, known in enumerate(fragments.row_counts()):
+        if remaining == 0:
+            return
+        live = scan.count(fragments[place]) if known is None else known
+        if skip >= live:
+            skip -= live
+            continue
+        fragment = fragments[place]
+        rows = live - skip if remaining is None else min(live - skip, remaining)
+        start, stop = _physical(scan, fragment, skip, rows)
+        yield from scan.read_fragment(fragment, start=start, stop=stop)
+        skip = 0
+        remaining = None if remaining is None else remaining - rows
+
+
+def physical_offset(scan: Scan, fragment: DataFragment, skip: int) -> int:
+    """The offset in a fragment of its live row number `skip`, which it has."""
+    return _physical(scan, fragment, skip, 1)[0]
+
+
+def _physical(scan: Scan, fragment: DataFragment, skip: int, rows: int) -> tuple[int, int]:
+    """The range that holds the live rows number `skip` to `skip + rows` of a fragment, `rows` > 0."""
+    if fragment.deletion_file is None:
+        return skip, skip + rows
+    deletions = FragmentReader(fragment, scan.bases).deletions
+    first, last = deletions.offsets_of_live(np.array([skip, skip + rows - 1], np.int64)).tolist()
+    return first, last + 1
+
+
+def _by_counting(
+    scan: Scan, fragments: Sequence[DataFragment], skip: int, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    remaining = limit
+    for fragment in fragments:
+        if remaining == 0:
+            return
+        for batch in scan.read_fragment(fragment):
+            passed = min(skip, batch.num_rows)
+            skip -= passed
+            piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)
+            if piece.num_rows:
+                yield piece
+            remaining = None if remaining is None else remaining - piece.num_rows
+            if remaining == 0:
+                return

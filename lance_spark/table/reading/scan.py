@@ -1,0 +1,391 @@
+"""Reading the rows of a version: which columns, which rows, in which order.
+
+A `Scan` is a plan. It knows the schema, the bases and the filter, but neither the manifest nor a fragment, so it can be
+pickled to a task that gets its fragments one by one. Rows come in the order of the fragments and, inside of a fragment,
+in the order in which they were written; deleted ones are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.evaluate import check_filter, evaluate_filter
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    Expr,
+    In,
+    InArray,
+    IsNull,
+    Not,
+    conjunction,
+    referenced_columns,
+)
+from lance_spark.expr.sql import parse
+from lance_spark.layouts.arrow_take import filter_chunked
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import project, prune
+from lance_spark.table.bases import Bases
+from lance_spark.table.fragment import DataFragment, FragmentList
+from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.nested import narrowed
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
+from lance_spark.table.reading.window import Window
+
+DEFAULT_BATCH_ROWS = 8192
+DEFAULT_WINDOW_BYTES = 64 << 20
+"""About how many bytes of Arrow data a scan decodes at a time."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read.
+
+    Attributes:
+        schema: the table's schema.
+        bases: where the files are.
+        output: names of the columns of a batch, in order: top-level fields of `projection` and system columns.
+        projection: the data columns to return, nested fields that are not asked for left out.
+        filter: returns only rows for which it is true; its columns need not be in `output`.
+        stable_row_ids: whether the table has them.
+        batch_rows: rows of a batch at most.
+        batch_bytes: about how many bytes of Arrow data a batch has at most; None for no bound.
+        window_bytes: about how much is decoded at a time.
+        time_zone: the zone of timestamps in the filter that name none.
+    """
+
+    schema: LanceSchema
+    bases: Bases
+    output: tuple[str, ...]
+    projection: LanceSchema
+    filter: Expr | None = None
+    stable_row_ids: bool = False
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    batch_bytes: int | None = None
+    window_bytes: int = DEFAULT_WINDOW_BYTES
+    time_zone: str = "UTC"
+
+    @classmethod
+    def of(
+        cls,
+        schema: LanceSchema,
+        bases: Bases,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        stable_row_ids: bool = False,
+        batch_rows: int | None = None,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+        time_zone: str = "UTC",
+    ) -> Scan:
+        """A plan from what a user asks for.
+
+        Args:
+            columns: names, dotted paths into structs, and system columns; None for all data columns.
+            filter: a tree, or SQL text.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the filter or an argument makes no sense.
+        """
+        if batch_rows is not None and batch_rows < 1:
+            raise InvalidInputError(f"a batch cannot have {batch_rows} rows")
+        names = set(schema.names())
+        asked = list(columns) if columns is not None else list(schema.names())
+        system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
+        projection = project(schema, [name for name in asked if name not in system])
+        output = _output(schema, asked, system)
+        output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
+        scan = cls(
+            schema=schema,
+            bases=bases,
+            output=tuple(dict.fromkeys(output)),
+            projection=projection,
+            filter=parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter,
+            stable_row_ids=stable_row_ids,
+            batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
+            window_bytes=window_bytes,
+            time_zone=time_zone,
+        )
+        if scan.filter is not None:
+            check_filter(scan.filter, _filterable(schema), time_zone=time_zone)
+        return scan
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        fields = {field.name: to_arrow_field(field) for field in self.projection.fields}
+        metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
+        return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
+
+    def read_fragment(
+        self, fragment: DataFragment, *, start: int = 0, stop: int | None = None, offsets: Int64Array | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a fragment, or of its part [start, stop), counted with the deleted rows.
+
+        Args:
+            offsets: int64[n], ascending, distinct: the rows to read, deleted or not; None for all that are not deleted.
+
+        Raises:
+            CorruptFileError: a file contradicts the format.
+            InvalidInputError: the filter fails on a value.
+        """
+        reader = FragmentReader(fragment, self.bases)
+        end = reader.num_rows if stop is None else min(stop, reader.num_rows)
+        if start >= end:
+            return
+        source = _Source(
+            tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
+            reader.columns(self._later_fields, self.schema.fields),
+            RowLineage(fragment, reader, self.stable_row_ids),
+        )
+        window = Window(self.window_bytes, self.batch_rows, self._widths(source))
+        while start < end:
+            last = min(start + window.num_rows, end)
+            rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
+            start = last
+            if rows.num_rows:
+                decoded = self._decode(source, rows)
+                window.adapt(rows.num_rows, decoded.num_bytes)
+                yield from self._batches(decoded)
+
+    def count(self, fragment: DataFragment) -> int:
+        """The rows of a fragment that the scan returns; without a filter as the manifest says, if it does."""
+        if self.filter is None:
+            known = fragment.num_rows
+            return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
+        return sum(batch.num_rows for batch in self.read_fragment(fragment))
+
+    def counts(self, fragments: FragmentList) -> list[int]:
+        """`count` of each fragment."""
+        if self.filter is not None:
+            return [self.count(fragment) for fragment in fragments]
+        known = fragments.row_counts()
+        return [self.count(fragments[place]) if rows is None else rows for place, rows in enumerate(known)]
+
+    def matches(self, fragment: DataFragment, offsets: Int64Array) -> npt.NDArray[np.bool_]:
+        """Which rows of a fragment the filter keeps: bool[n].
+
+        Args:
+            offsets: int64[n], ascending, distinct: the rows, deleted or not.
+        """
+        if self.filter is None:
+            return np.ones(len(offsets), np.bool_)
+        reader = FragmentReader(fragment, self.bases)
+        rows = row_ranges(offsets)
+        columns = _named(self._filter_fields, reader.columns(self._filter_fields, self.schema.fields).read(rows))
+        lineage = RowLineage(fragment, reader, self.stable_row_ids)
+        kept: npt.NDArray[np.bool_] = self._matches(self.filter, columns, lineage, rows).to_numpy()
+        return kept
+
+    def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
+        """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside.
+
+        There must be an output column.
+        """
+        reader = FragmentReader(fragment, self.bases)
+        lineage = RowLineage(fragment, reader, self.stable_row_ids)
+        rows = row_ranges(reader.deletions.offsets_of_live(positions))
+        fields = self.projection.fields
+        read = reader.columns(fields, self.schema.fields).read(rows)
+        columns = self._with_system(_named(fields, read), lineage, rows, self.output)
+        return self._table(columns)
+
+    @cached_property
+    def _filter_fields(self) -> tuple[Field, ...]:
+        return () if self.filter is None else self._fields_of(self.filter)
+
+    @cached_property
+    def _stages(self) -> tuple[_Stage, ...]:
+        """The filter in steps, each of which reads columns only for the rows that those before have kept.
+
+        What compares numbers with constants comes first: it is cheap, and cannot fail. All other terms stay together,
+        so that one of them still keeps errors of the next one away.
+        """
+        if self.filter is None:
+            return ()
+        terms = self.filter.terms if isinstance(self.filter, And) else (self.filter,)
+        first = conjunction(tuple(term for term in terms if self._is_quick(term)))
+        later = conjunction(tuple(term for term in terms if not self._is_quick(term)))
+        if first is None or later is None:
+            return (_Stage(self.filter, self._filter_fields),)
+        read = self._fields_of(first)
+        names = {field.name for field in read}
+        return (
+            _Stage(first, read),
+            _Stage(later, tuple(field for field in self._fields_of(later) if field.name not in names)),
+        )
+
+    def _is_quick(self, term: Expr) -> bool:
+        if isinstance(term, Not):
+            return self._is_quick(term.value)
+        if isinstance(term, Comparison):
+            operands: tuple[Expr, ...] = (term.left, term.right)
+        elif isinstance(term, In):
+            operands = (term.value, *term.options)
+        elif isinstance(term, (InArray, IsNull)):
+            operands = (term.value,)
+        else:
+            return False
+        columns = [operand for operand in operands if isinstance(operand, Column)]
+        others = [operand for operand in operands if not isinstance(operand, (Column, Literal))]
+        return bool(columns) and not others and all(self._is_number(column) for column in columns)
+
+    def _is_number(self, column: Column) -> bool:
+        known = _filterable(self.schema)
+        path = resolve_names(known, column.path)
+        return len(path) == 1 and not self._is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
+
+    def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
+        """The fields that a condition needs, each with what the output wants of it too."""
+        known = _filterable(self.schema)
+        paths = [resolve_names(known, path) for path in referenced_columns(condition)]
+        filtered = project(self.schema, [path for path in paths if not self._is_system(path[0])]).fields
+        names = {field.name for field in filtered}
+        ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
+        return prune([field for field in self.schema.fields if field.name in names], ids)
+
+    @cached_property
+    def _later_fields(self) -> tuple[Field, ...]:
+        first = {field.name for field in self._filter_fields}
+        return tuple(field for field in self.projection.fields if field.name not in first)
+
+    def _is_system(self, name: str) -> bool:
+        return name in SYSTEM_FIELDS and name not in self.schema.names()
+
+    def _widths(self, source: _Source) -> list[tuple[Field, float]]:
+        fields = [*(field for stage in self._stages for field in stage.fields), *self._later_fields]
+        sources = (*source.stages, source.later)
+        return list(zip(fields, (width for columns in sources for width in columns.encoded_widths()), strict=True))
+
+    def _decode(self, source: _Source, rows: RowRanges) -> _Decoded:
+        """The output columns for those of `rows` that the filter keeps."""
+        columns: dict[str, pa.ChunkedArray] = {}
+        num_bytes = 0
+        for stage, read in zip(self._stages, source.stages, strict=True):
+            found = _named(stage.fields, read.read(rows))
+            num_bytes += _num_bytes(found)
+            columns |= found
+            keep = self._matches(stage.condition, columns, source.lineage, rows)
+            kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
+            if len(kept) < rows.num_rows:
+                rows = row_ranges(kept)
+                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
+        later = _named(self._later_fields, source.later.read(rows))
+        columns = self._with_system(columns | later, source.lineage, rows, self.output)
+        return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))
+
+    def _matches(
+        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges
+    ) -> pa.ChunkedArray:
+        """bool[rows.num_rows] without nulls: which rows a condition keeps."""
+        known = _filterable(self.schema)
+        tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
+        whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
+        # Mostly one batch; texts of more than 2 GiB do not fit into one.
+        batches = pa.table(whole).combine_chunks().to_batches() if whole else [no_columns(rows.num_rows)]
+        masks = [evaluate_filter(condition, batch, time_zone=self.time_zone) for batch in batches]
+        return pa.chunked_array(masks, pa.bool_())
+
+    def _with_system(
+        self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges, names: Sequence[str]
+    ) -> dict[str, pa.ChunkedArray]:
+        missing = [name for name in names if name not in columns]
+        if not missing:
+            return columns
+        offsets = rows.indices()
+        return columns | {name: pa.chunked_array([lineage.column(name, offsets)]) for name in missing}
+
+    def _table(self, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
+        """The output columns in order and in their types."""
+        arrays = [narrowed(columns[field.name], field.type) for field in self.arrow_schema]
+        return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
+
+    def _batches(self, decoded: _Decoded) -> Iterator[pa.RecordBatch]:
+        table = self._table(decoded.columns) if self.output else None
+        batch_rows = self.batch_rows
+        if table is not None and self.batch_bytes is not None and table.num_rows:
+            batch_rows = min(batch_rows, max(1, self.batch_bytes * table.num_rows // max(1, table.nbytes)))
+        for start in range(0, decoded.num_rows, batch_rows):
+            num_rows = min(batch_rows, decoded.num_rows - start)
+            if table is None:
+                yield no_columns(num_rows)
+            else:
+                yield from table.slice(start, num_rows).combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A step of the filter: `fields` are those that no step before has read."""
+
+    condition: Expr
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The columns of a fragment: those that each step of the filter reads, the others, and those that no file holds."""
+
+    stages: tuple[FragmentColumns, ...]
+    later: FragmentColumns
+    lineage: RowLineage
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """Columns of a window, after the filter; `num_bytes` were decoded to get them."""
+
+    columns: dict[str, pa.ChunkedArray]
+    num_rows: int
+    num_bytes: int
+
+
+def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:
+    first, last = np.searchsorted(offsets, [start, stop])
+    return row_ranges(offsets[first:last])
+
+
+def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
+    """Names of the top-level output columns, each where it is first asked for."""
+    tops = set(schema.names()) | set(system)
+    return [name if name in tops else project(schema, [name]).fields[0].name for name in asked]
+
+
+def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    return {field.name: column for field, column in zip(fields, columns, strict=True)}
+
+
+def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:
+    return sum(column.nbytes for column in columns.values())
+
+
+def _ids(fields: Iterable[Field]) -> set[FieldId]:
+    return {node.id for field in fields for node in field.walk()}
+
+
+def _filterable(schema: LanceSchema) -> pa.Schema:
+    """What a filter may name: data columns, and system columns that they do not hide."""
+    data = to_arrow_schema(schema)
+    return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
+
+
+def no_columns(num_rows: int) -> pa.RecordBatch:
+    """A batch that has rows but no columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), num_rows, [None]))

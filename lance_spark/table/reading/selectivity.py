@@ -1,0 +1,116 @@
+"""How many rows a filter keeps, and how large groups are, from a sample: what a planner has to know before it reads.
+
+An estimate that is too low can make Spark send a table to every executor that does not fit there, one that is too high
+only costs time. So the estimate leans to the high side, and takes rows that lie next to each other for one observation:
+where a table is sorted by a column of the filter, its matches are in few places, which a sample can miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.storage.local import LocalStore
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.reading.scan import Scan
+
+Read = TypeVar("Read")
+
+_FRAGMENTS = 16
+_BLOCKS = 128
+_BLOCK_ROWS = 64
+
+_DEVIATIONS = 3.0
+"""So many standard errors are added to the mean of a sample, and where nothing was seen in n places, 3 / n may be there
+(the rule of three, for 95 %)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Rows of one fragment: `offsets` (int64[n]) in blocks of `size` neighbours."""
+
+    fragment: DataFragment
+    offsets: Int64Array
+    size: int
+
+
+def estimated_share(scan: Scan, fragments: Sequence[DataFragment]) -> float:
+    """The share, in [0, 1], of the rows of `fragments` that the filter of `scan` keeps; 1 without a filter, or where no
+    row can be told.
+
+    Reads the filter's columns in up to 128 places of up to 16 fragments.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+        InvalidInputError: the filter fails on a value.
+    """
+    samples = _samples(fragments)
+    if scan.filter is None or not samples:
+        return 1.0
+    found = _read(scan, samples, lambda sample: scan.matches(sample.fragment, sample.offsets).reshape(-1, sample.size))
+    # Of many fragments few are looked at, and what lies in one of them is told by one number.
+    whole = len(fragments) <= _FRAGMENTS
+    shares = np.concatenate([kept.mean(axis=1) if whole else kept.mean(keepdims=True)[0] for kept in found])
+    mean, error = float(shares.mean()), float(shares.std()) / float(np.sqrt(len(shares)))
+    return min(1.0, max(mean + _DEVIATIONS * error, _DEVIATIONS / len(shares)))
+
+
+def rows_of_a_group(scan: Scan, fragments: Sequence[DataFragment]) -> float:
+    """How many rows of a sample have the same values in the columns of `scan`, on average; 0 where no row can be told.
+
+    In all of the fragments there are at least so many. Reads as much as `estimated_share`.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+    """
+    samples = _samples(fragments)
+    if not samples:
+        return 0.0
+    tables = _read(scan, samples, lambda sample: scan.read_rows(sample.fragment, _live(sample)))
+    rows = pa.concat_tables(tables)
+    if not rows.num_rows:
+        return 0.0
+    num_groups: int = rows.group_by(rows.column_names, use_threads=False).aggregate([]).num_rows
+    return float(rows.num_rows / num_groups)
+
+
+def _live(sample: _Sample) -> Int64Array:
+    """The offsets as numbers of live rows; those beyond the last one left out."""
+    known = sample.fragment.num_rows
+    return sample.offsets if known is None else sample.offsets[sample.offsets < known]
+
+
+def _samples(fragments: Sequence[DataFragment]) -> list[_Sample]:
+    """Some blocks of rows of some fragments, evenly; none where no row or no file is known."""
+    chosen = [fragments[place] for place in _spread(len(fragments), _FRAGMENTS)]
+    counted = [(fragment, fragment.physical_rows or 0) for fragment in chosen if fragment.files]
+    total = sum(rows for _, rows in counted)
+    samples = []
+    for fragment, rows in counted:
+        size = min(_BLOCK_ROWS, rows)
+        if not size:
+            continue
+        starts = _spread(rows - size + 1, max(1, round(_BLOCKS * rows / total)))
+        starts = starts[np.diff(starts, prepend=-size) >= size]
+        samples.append(_Sample(fragment, (starts[:, None] + np.arange(size)).ravel(), size))
+    return samples
+
+
+def _read(scan: Scan, samples: list[_Sample], read: Callable[[_Sample], Read]) -> list[Read]:
+    store, _ = scan.bases.data_file(samples[0].fragment.files[0])
+    # Threads are for waiting: beside each other they are slower than one that reads local files.
+    with ThreadPoolExecutor(1 if isinstance(store, LocalStore) else len(samples)) as pool:
+        return list(pool.map(read, samples))
+
+
+def _spread(length: int, count: int) -> Int64Array:
+    """Up to `count` of the numbers below `length`, evenly."""
+    if length <= count:
+        return np.arange(length, dtype=np.int64)
+    return (np.arange(count, dtype=np.int64) * 2 + 1) * length // (2 * count)

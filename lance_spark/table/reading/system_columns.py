@@ -1,0 +1,123 @@
+"""Columns that no data file holds: what a row is called and where it lies (Lance specification, "Row ID & Lineage").
+
+========================================  =============================================================
+``_rowid``                                stable row id; the row's address in a table without those
+``_rowaddr``                              fragment id in the high 32 bits, offset in the low 32
+``_fragid``                               fragment id
+``_row_created_at_version``               version that brought the row in (tables with stable row ids)
+``_row_last_updated_at_version``          version that last changed it (tables with stable row ids)
+========================================  =============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.schema.field import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Field, FieldId
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.row_address import UInt64Array, row_addresses
+from lance_spark.table.row_ids import RowIdSequence
+from lance_spark.table.row_versions import RowDatasetVersionSequence
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+FRAGMENT_ID = "_fragid"
+CREATED_AT = "_row_created_at_version"
+LAST_UPDATED_AT = "_row_last_updated_at_version"
+
+
+# Rows of tables whose writers did not keep row versions yet; the reference library says the same.
+_UNKNOWN_VERSION = 1
+
+
+class RowLineage:
+    """The system columns of one fragment, parsed once.
+
+    Args:
+        fragment: the fragment.
+        reader: the fragment, open for reading.
+        stable_row_ids: whether the table has stable row ids.
+    """
+
+    def __init__(self, fragment: DataFragment, reader: FragmentReader, stable_row_ids: bool) -> None:
+        self._fragment = fragment
+        self._reader = reader
+        self._stable_row_ids = stable_row_ids
+        self._row_ids: RowIdSequence | None = None
+        self._versions: dict[str, RowDatasetVersionSequence] = {}
+
+    def column(self, name: str, rows: Int64Array) -> pa.Array:
+        """The system column `name` for `rows` (int64[n], ascending offsets in the fragment).
+
+        Raises:
+            CorruptFileError: the fragment tells nothing, or something that contradicts its rows.
+            UnsupportedFeatureError: row versions of a table without stable row ids.
+        """
+        return pa.array(_VALUES[name](self, rows))
+
+    def row_ids(self, rows: Int64Array) -> UInt64Array:
+        """uint64[n]: the stable ids of `rows`, or their addresses in a table without those."""
+        if not self._stable_row_ids:
+            return self.row_addresses(rows)
+        if self._row_ids is None:
+            if self._fragment.row_ids is None:
+                return self._stored(ROW_ID, ROW_ID_FIELD, rows)
+            self._row_ids = RowIdSequence.from_bytes(self._fragment.row_ids, self._reader.num_rows)
+        return self._row_ids.at(rows)
+
+    def row_addresses(self, rows: Int64Array) -> UInt64Array:
+        return row_addresses(self._fragment.id, rows)
+
+    def fragment_ids(self, rows: Int64Array) -> UInt64Array:
+        return np.full(len(rows), self._fragment.id, np.uint64)
+
+    def created_at(self, rows: Int64Array) -> UInt64Array:
+        """uint64[n]: the versions that brought `rows` in."""
+        return self._version(CREATED_AT, CREATED_AT_FIELD, self._fragment.created_at_versions, rows)
+
+    def last_updated_at(self, rows: Int64Array) -> UInt64Array:
+        """uint64[n]: the versions that last changed `rows`."""
+        return self._version(LAST_UPDATED_AT, LAST_UPDATED_AT_FIELD, self._fragment.last_updated_at_versions, rows)
+
+    def _version(self, name: str, field_id: FieldId, data: bytes | None, rows: Int64Array) -> UInt64Array:
+        if not self._stable_row_ids:
+            raise UnsupportedFeatureError(
+                f"{name} is not known: it is kept in tables that were created with stable row ids", feature=name
+            )
+        if data is None:
+            if field_id in self._fragment.lineage_fields:
+                return self._stored(name, field_id, rows)
+            return np.full(len(rows), _UNKNOWN_VERSION, np.uint64)
+        if name not in self._versions:
+            self._versions[name] = RowDatasetVersionSequence.from_bytes(data, self._reader.num_rows)
+        return self._versions[name].at(rows)
+
+    def _stored(self, name: str, field_id: FieldId, rows: Int64Array) -> UInt64Array:
+        """What a data file holds of a system column."""
+        if field_id not in self._fragment.lineage_fields:
+            raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
+        field = Field(name, field_id, "uint64", nullable=False)
+        (column,) = self._reader.columns((field,)).read(row_ranges(rows))
+        if column.null_count:
+            raise CorruptFileError(f"the files of fragment {self._fragment.id} do not tell {name} of all rows")
+        values: UInt64Array = column.to_numpy()
+        return values
+
+
+_VALUES: dict[str, Callable[[RowLineage, Int64Array], UInt64Array]] = {
+    ROW_ID: RowLineage.row_ids,
+    ROW_ADDRESS: RowLineage.row_addresses,
+    FRAGMENT_ID: RowLineage.fragment_ids,
+    CREATED_AT: RowLineage.created_at,
+    LAST_UPDATED_AT: RowLineage.last_updated_at,
+}
+
+SYSTEM_FIELDS = MappingProxyType({name: pa.field(name, pa.uint64()) for name in _VALUES})
+"""The Arrow field of each system column."""

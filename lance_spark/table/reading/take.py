@@ -1,0 +1,58 @@
+"""Rows by position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
+from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.table.fragment import FragmentList
+from lance_spark.table.reading.scan import Scan, no_columns
+
+
+def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Table:
+    """The rows at `indices` of what `scan`, which has no filter, returns: in that order, twice if asked twice.
+
+    Raises:
+        InvalidInputError: no such row.
+    """
+    positions = _positions(indices)
+    counts = np.array(scan.counts(fragments), np.int64)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    outside = positions[(positions < 0) | (positions >= total)]
+    if len(outside):
+        raise InvalidInputError(f"there is no row {int(outside[0])}; the table has {total} rows, counted from 0")
+    if not scan.output:
+        return pa.Table.from_batches([no_columns(len(positions))])
+    wanted, places = np.unique(positions, return_inverse=True)
+    parts = []
+    owners = np.searchsorted(ends, wanted, side="right")
+    for owner in np.unique(owners).tolist():
+        inside = wanted[owners == owner] - (int(ends[owner]) - int(counts[owner]))
+        parts.append(scan.read_rows(fragments[owner], inside))
+    if not parts:
+        return scan.arrow_schema.empty_table()
+    rows = pa.concat_tables(parts)
+    if len(wanted) == len(positions) and bool((wanted == positions).all()):
+        return rows
+    columns = [take_chunked(column, places) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _positions(indices: Sequence[int]) -> Int64Array:
+    try:
+        positions = np.asarray(indices)
+        if positions.size == 0:
+            return np.empty(0, np.int64)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise InvalidInputError("row positions are whole numbers")
+        if positions.dtype.kind == "u" and int(positions.max()) >= 1 << 63:
+            raise InvalidInputError(f"there is no row {int(positions.max())}")
+        return positions.astype(np.int64)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise InvalidInputError(f"row positions are whole numbers: {error}") from error

@@ -1,0 +1,1 @@
+"""DELETE, UPDATE and MERGE: which rows go, which come, and what becomes of their ids."""

@@ -1,0 +1,92 @@
+"""Deleting the rows for which a filter is true.
+
+The rows are found once, in the version that is read. If other writers have touched some of them before the commit, the
+filter is asked again, on the newest version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import parse
+from lance_spark.table.fragment import FragmentId
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.row_address import split_addresses
+from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, run_on_newest
+from lance_spark.table.writing.save import CommitOptions
+
+# What bounds a batch is the window of the scan, in bytes: each batch costs, and nobody wants small ones here.
+_BATCH_ROWS = 1 << 20
+
+
+def delete_rows(
+    table: TableLocation, base: Manifest, filter: Expr | str, options: CommitOptions | None = None
+) -> Manifest:
+    """The version without the rows of `base` for which `filter` is true; `base` itself if there are none.
+
+    Raises:
+        InvalidInputError: the filter makes no sense, or fails on a value.
+        NotFoundError: the filter names a column that the table does not have.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+        UnsupportedFeatureError: this release cannot write to the table.
+    """
+    if not isinstance(filter, (str, Expr)):
+        raise InvalidInputError(f"a {type(filter).__name__} is no filter; to delete every row, give 'true'")
+    options = options or CommitOptions()
+    condition = parse(filter) if isinstance(filter, str) else filter
+
+    def once(version: Manifest) -> Manifest:
+        gone = matching_rows(table, version, condition)
+        return commit_row_changes(table, version, gone, options=options, predicate=str(filter))
+
+    return run_on_newest(table, base, options.policy, once)
+
+
+def matching_rows(table: TableLocation, base: Manifest, filter: Expr) -> GoneRows:
+    """Ascending offsets of the rows that the filter keeps, for each fragment that has any.
+
+    A filter that is true whatever the row tells whole fragments, and no file is read.
+    """
+    if isinstance(filter, Literal) and filter.value is True:
+        return dict.fromkeys(FragmentId(message.id) for message in base.fragments.messages)
+    scan = address_scan(table, base, filter)
+    found: dict[FragmentId, Int64Array] = {}
+    for fragment in base.fragments:
+        parts = [batch.column(0).to_numpy() for batch in scan.read_fragment(fragment)]
+        if parts:
+            found[fragment.id] = split_addresses(np.concatenate(parts))[1]
+    return found
+
+
+def address_scan(table: TableLocation, base: Manifest, filter: Expr | str | None, columns: Sequence[str] = ()) -> Scan:
+    """A scan of `base` for `columns` and then, as the last column, the address of each row.
+
+    Raises:
+        InvalidInputError: a column of the table has the name of that column, or the filter makes no sense.
+        NotFoundError: there is no such column.
+    """
+    schema = shown(base.schema, data_format(base))
+    if ROW_ADDRESS in schema.names():
+        raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
+    return Scan.of(
+        schema,
+        table.bases(base),
+        columns=columns,
+        filter=filter,
+        with_row_address=True,
+        stable_row_ids=base.has_stable_row_ids,
+        batch_rows=_BATCH_ROWS,
+    )

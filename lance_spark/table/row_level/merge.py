@@ -1,0 +1,391 @@
+"""Merging rows into a table by key: those that match are updated or deleted, the others are inserted.
+
+The source is held in memory. Of the target only the key columns are read, fragment by fragment; of the rows that match
+only those columns that the source does not have.
+
+Two merges that insert the same key must not both land. A merge that finds new versions before its own therefore looks
+for its inserted keys in the fragments that these have added or given other files, and if one is there, it is run again
+on the newest version, where the key matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError, RetryableConflictError
+from lance_spark.expr.columns import column_values
+from lance_spark.layouts.arrow_take import take
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import find, parse_path
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import OperationKind
+from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.row_address import UInt64Array, row_addresses
+from lance_spark.table.row_level.delete import address_scan
+from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, kept_if_committed, origins_of
+from lance_spark.table.row_level.moved_rows import by_fragment
+from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment, run_on_newest
+from lance_spark.table.row_level.update import version_to_write
+from lance_spark.table.writing.conform import Conformer
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
+
+_WINDOW_BYTES = 64 << 20
+_MIN_WINDOW_ROWS = 1024
+
+
+class Matched(str, Enum):
+    """What becomes of a row of the table that a row of the source matches."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class NotMatched(str, Enum):
+    """What becomes of a row of the source that matches no row of the table."""
+
+    INSERT = "insert"
+
+
+class NotMatchedBySource(str, Enum):
+    """What becomes of a row of the table that no row of the source matches."""
+
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeActions:
+    """What a merge does; None for nothing."""
+
+    matched: Matched | None
+    not_matched: NotMatched | None
+    not_matched_by_source: NotMatchedBySource | None
+
+    @classmethod
+    def of(cls, matched: str | None, not_matched: str | None, not_matched_by_source: str | None) -> MergeActions:
+        """From their names.
+
+        Raises:
+            InvalidInputError: an unknown one, or none at all.
+        """
+        actions = cls(
+            _action(Matched, "when_matched", matched),
+            _action(NotMatched, "when_not_matched", not_matched),
+            _action(NotMatchedBySource, "when_not_matched_by_source", not_matched_by_source),
+        )
+        if actions == cls(None, None, None):
+            raise InvalidInputError("a merge without any action does nothing; name one")
+        return actions
+
+
+def merge_rows(
+    table: TableLocation,
+    base: Manifest,
+    source: RowSource,
+    on: str | Sequence[str],
+    actions: MergeActions,
+    options: CommitOptions | None = None,
+) -> Manifest:
+    """The version in which `source` is merged into the rows of `base`; `base` itself if that changes nothing.
+
+    If other writers have touched the same rows, or inserted one of the same keys, all is done again on the newest
+    version.
+
+    Args:
+        source: some columns of the table, the key columns among them.
+        on: the key columns, names or dotted paths into structs.
+
+    Raises:
+        InvalidInputError: several rows of the source match one row of the table, or the source does not fit the table.
+            Nothing was changed.
+        NotFoundError: there is no such key column.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+        UnsupportedFeatureError: this release cannot write to the table.
+    """
+    options = options or CommitOptions()
+    paths = [on] if isinstance(on, str) else list(on)
+    rows = pa.Table.from_batches(list(source.batches), schema=source.schema)
+
+    def once(version: Manifest) -> Manifest:
+        return _Merge(table, version, rows, paths, actions).run(options)
+
+    return run_on_newest(table, base, options.policy, once)
+
+
+@dataclass(frozen=True, slots=True)
+class _Matches:
+    """What the keys of the table say.
+
+    Attributes:
+        addresses: uint64[n], ascending: the rows of the table that match.
+        source_rows: int64[n]: the row of the source that each of them matches.
+        inserted: int64[m], ascending: the rows of the source that match none.
+        unmatched: uint64[k]: the rows of the table that match none, if they are to go.
+    """
+
+    addresses: UInt64Array
+    source_rows: Int64Array
+    inserted: Int64Array
+    unmatched: UInt64Array
+
+
+class _Merge:
+    """One run of a merge, on one version."""
+
+    def __init__(
+        self, table: TableLocation, base: Manifest, rows: pa.Table, on: Sequence[str], actions: MergeActions
+    ) -> None:
+        self._table = table
+        self._base = base
+        self._actions = actions
+        self._paths = key_paths(base.schema, rows.schema, on)
+        self._names = [".".join(path) for path in self._paths]
+        self._given, self._source = conformed(base.schema, rows, inserts=actions.not_matched is not None)
+        self._index = KeyIndex(self._keys_of(self._source), self._names)
+
+    def run(self, options: CommitOptions) -> Manifest:
+        file_version = version_to_write(self._base)
+        matches = self._matches()
+        updates = self._actions.matched is Matched.UPDATE
+        with MovedRowWriter(self._table.store, self._base.schema, file_version=file_version) as writer:
+            if updates:
+                for batch, origins in self._updated(matches):
+                    writer.write(batch, origins)
+            for start in range(0, len(matches.inserted), self._window_rows()):
+                writer.write(self._batch(matches.inserted[start : start + self._window_rows()], {}))
+            new = writer.close()
+        with kept_if_committed(self._table.store, new):
+            leaving = [matches.unmatched, origins_of(new) if updates else matches.addresses]
+            return commit_row_changes(
+                self._table,
+                self._base,
+                rows_by_fragment(np.concatenate(leaving)),
+                new,
+                options,
+                changed_fields=self._changed_fields(),
+                check=_InsertedKeys(
+                    self._table, self._base, self._keys_of(self._source, matches.inserted), self._paths
+                ),
+            )
+
+    def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
+        columns = [column_values(rows, path) for path in self._paths]
+        return columns if places is None else [take(column, places) for column in columns]
+
+    def _changed_fields(self) -> list[FieldId]:
+        return [node.id for field in self._given for node in field.walk()]
+
+    def _matches(self) -> _Matches:
+        """Reads the key columns of the table.
+
+        Raises:
+            InvalidInputError: several rows of the source match one row of the table.
+        """
+        actions = self._actions
+        seen = np.zeros(self._index.num_keys, np.bool_)
+        matched: list[UInt64Array] = [np.empty(0, np.uint64)]
+        unmatched: list[UInt64Array] = [np.empty(0, np.uint64)]
+        keys: list[Int64Array] = [np.empty(0, np.int64)]
+        for fragment in self._base.fragments:
+            for addresses, found in found_keys(self._table, self._base, fragment, self._paths, self._index):
+                is_match = found >= 0
+                seen[found[is_match]] = True
+                if actions.matched is not None:
+                    matched.append(addresses[is_match])
+                    keys.append(found[is_match])
+                if actions.not_matched_by_source is not None:
+                    unmatched.append(addresses[~is_match])
+        if actions.matched is not None:
+            self._check_unambiguous(seen)
+        inserted = np.empty(0, np.int64)
+        if actions.not_matched is not None:
+            is_known = self._index.keys >= 0
+            is_known[is_known] = seen[self._index.keys[is_known]]
+            inserted = np.flatnonzero(~is_known)
+        addresses, numbers = np.concatenate(matched), np.concatenate(keys)
+        order = np.argsort(addresses)
+        source_rows = self._index.first_rows()[numbers[order]]
+        return _Matches(addresses[order], source_rows, inserted, np.concatenate(unmatched))
+
+    def _check_unambiguous(self, seen: np.typing.NDArray[np.bool_]) -> None:
+        ambiguous = np.flatnonzero(seen & (self._index.counts() > 1))
+        if len(ambiguous):
+            row = self._index.first_rows()[ambiguous[:1]]
+            values = [str(column[0]) for column in self._keys_of(self._source, row)]
+            key = ", ".join(f"{name} = {value}" for name, value in zip(self._names, values, strict=True))
+            raise InvalidInputError(
+                f"several rows of the source match one row of the table, for {len(ambiguous)} keys, such as {key}; "
+                "leave one row of each key in the source"
+            )
+
+    def _updated(self, matches: _Matches) -> Iterator[tuple[pa.RecordBatch, UInt64Array]]:
+        """The rows that match, as they become, and their addresses."""
+        given = {field.id for field in self._given}
+        kept = [field for field in self._base.schema.fields if field.id not in given]
+        places = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
+        bases = self._table.bases(self._base)
+        start = 0
+        for fragment_id, offsets in by_fragment(matches.addresses):
+            fragment = self._base.fragments[places[fragment_id]]
+            columns = FragmentReader(fragment, bases).columns(kept)
+            step = window_rows(self._source, sum(columns.encoded_widths()))
+            for first in range(0, len(offsets), step):
+                part = offsets[first : first + step]
+                values = dict(zip((field.id for field in kept), columns.read(row_ranges(part)), strict=True))
+                source_rows = matches.source_rows[start : start + len(part)]
+                yield self._batch(source_rows, values), row_addresses(fragment_id, part)
+                start += len(part)
+
+    def _batch(self, source_rows: Int64Array, kept: dict[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
+        """Whole rows: columns of the source at `source_rows`, `kept` ones, and nulls for the others."""
+        schema = to_arrow_schema(LanceSchema(self._base.schema.fields))
+        names = set(self._source.schema.names)
+        arrays = []
+        for field, column in zip(self._base.schema.fields, schema, strict=True):
+            if column.name in names:
+                arrays.append(take(self._source.column(column.name), source_rows))
+            elif field.id in kept:
+                arrays.append(one_array(kept[field.id]))
+            else:
+                arrays.append(pa.nulls(len(source_rows), column.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _window_rows(self) -> int:
+        return window_rows(self._source, 0)
+
+
+class _InsertedKeys:
+    """Looks at newer versions for keys that ours inserts.
+
+    Args:
+        keys: the key columns of the rows that are inserted.
+    """
+
+    def __init__(
+        self, table: TableLocation, base: Manifest, keys: Sequence[pa.Array], paths: Sequence[tuple[str, ...]]
+    ) -> None:
+        self._table = table
+        self._base = base
+        self._fields = [find(base.schema, path)[-1].id for path in paths]
+        self._index = KeyIndex(keys, [".".join(path) for path in paths])
+        self._known = {message.id: message.files for message in base.fragments.messages}
+
+    def __call__(self, manifest: Manifest) -> None:
+        """Passes if no other writer has brought in a row with one of the keys.
+
+        Raises:
+            RetryableConflictError: one has.
+        """
+        if not self._index.num_keys:
+            return
+        # Others may have renamed the key columns.
+        paths = [path_to(manifest.schema, field_id) for field_id in self._fields]
+        for place, message in enumerate(manifest.fragments.messages):
+            if self._known.get(message.id) == message.files:
+                continue
+            found = found_keys(self._table, manifest, manifest.fragments[place], paths, self._index)
+            if any(bool((keys >= 0).any()) for _, keys in found):
+                raise RetryableConflictError(
+                    f"another writer inserted a key that was about to be inserted into {self._table.uri}. "
+                    "Read the new version and run the merge again",
+                    ours=OperationKind.UPDATE.value,
+                    table_version=manifest.version,
+                )
+            self._known[message.id] = message.files
+
+
+def found_keys(
+    table: TableLocation,
+    manifest: Manifest,
+    fragment: DataFragment,
+    paths: Sequence[tuple[str, ...]],
+    index: KeyIndex,
+) -> Iterator[tuple[UInt64Array, Int64Array]]:
+    """(addresses, numbers of their keys in `index`) of the rows of a fragment, in batches."""
+    tops = list(dict.fromkeys(path[0] for path in paths))
+    scan = address_scan(table, manifest, None, tops)
+    for batch in scan.read_fragment(fragment):
+        addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
+        yield addresses, index.find([column_values(batch, path) for path in paths])
+
+
+def key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list[tuple[str, ...]]:
+    if not on or not all(isinstance(column, str) for column in on):
+        raise InvalidInputError("a merge needs the names of its key columns")
+    paths = []
+    for column in on:
+        path = (column,) if column in table.names() else parse_path(column)
+        for parent in find(table, path)[:-1]:
+            if parent.logical_type != "struct":
+                raise InvalidInputError(f"key {column!r} leads into {parent.name!r}, which is no struct")
+        if path[0] not in source.names:
+            raise InvalidInputError(f"the source has no key column {path[0]!r}")
+        paths.append(path)
+    return paths
+
+
+def path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
+    def below(fields: Sequence[Field], names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for field in fields:
+            if field.id == field_id:
+                yield (*names, field.name)
+            yield from below(field.children, (*names, field.name))
+
+    path = next(below(schema.fields, ()), None)
+    if path is None:
+        raise RetryableConflictError("another writer dropped a key column. Read the new version and decide anew")
+    return path
+
+
+def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tuple[Field, ...], pa.RecordBatch]:
+    """The columns of the table that the source has, and its rows in their types.
+
+    Without inserts a column that is not nullable may be missing: updated rows keep the value that they have.
+    """
+    present = set(rows.schema.names)
+    if not inserts:
+        fields = (field if field.name in present else replace(field, nullable=True) for field in table.fields)
+        table = LanceSchema(tuple(fields), table.metadata)
+    conform = Conformer(table, rows.schema)
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InvalidInputError("a column of the source holds more than 2 GiB of text; merge it in parts")
+    batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+    return conform.schema.fields, conform(batch)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def window_rows(source: pa.RecordBatch, width: float) -> int:
+    """Rows to make at a time, about 64 MiB of them; `width` is the guessed width of what is not from the source."""
+    width += source.nbytes / max(source.num_rows, 1)
+    return max(_MIN_WINDOW_ROWS, int(_WINDOW_BYTES / max(width, 1)))
+
+
+_Action = TypeVar("_Action", bound=Enum)
+
+
+def _action(kind: type[_Action], name: str, value: str | None) -> _Action | None:
+    if value is None:
+        return None
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInputError(
+            f"{name} is {' or '.join(repr(item.value) for item in kind)} or None, not {value!r}"
+        ) from None

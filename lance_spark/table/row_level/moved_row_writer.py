@@ -1,0 +1,95 @@
+"""Writing rows into new fragments, and remembering where each of them was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.row_address import UInt64Array
+from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.writing.write import FileLimits, FragmentWriter, remove_fragments
+
+
+class MovedRowWriter:
+    """A `FragmentWriter` whose fragments tell the origins of their rows. Use it as a context manager, as that one.
+
+    Args:
+        store: the table's root.
+        schema: all columns of the table.
+        file_version: version of the data files.
+        job: the write job that this is a part of (`paths.new_job`).
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: LanceSchema,
+        *,
+        file_version: FileVersion,
+        limits: FileLimits | None = None,
+        job: str | None = None,
+    ) -> None:
+        self._writer = FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job)
+        self._origins: list[UInt64Array] = []
+
+    def write(self, batch: pa.RecordBatch, origins: UInt64Array | None = None) -> None:
+        """Appends rows.
+
+        Args:
+            origins: uint64[batch.num_rows]: the address that each row had in the version that was read, `NO_ORIGIN` for
+                a new row; None if all rows are new.
+
+        Raises:
+            InvalidInputError: the batch does not fit the schema, or not its origins.
+        """
+        if origins is None:
+            origins = np.full(batch.num_rows, NO_ORIGIN, np.uint64)
+        if len(origins) != batch.num_rows:
+            raise InvalidInputError(f"{batch.num_rows} rows come with the addresses of {len(origins)}")
+        self._writer.write(batch)
+        self._origins.append(origins)
+
+    def close(self) -> list[NewFragment]:
+        """Finishes the last file; the new fragments in row order."""
+        fragments = self._writer.close()
+        origins = np.concatenate([np.empty(0, np.uint64), *self._origins])
+        ends = np.cumsum(np.array([fragment.physical_rows for fragment in fragments], np.int64))
+        parts = np.split(origins, ends[:-1])
+        return [NewFragment(fragment, part) for fragment, part in zip(fragments, parts, strict=False)]
+
+    def abort(self) -> None:
+        """Removes everything that was written."""
+        self._writer.abort()
+
+    def __enter__(self) -> MovedRowWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        self._writer.__exit__(kind, error, traceback)
+
+
+def origins_of(new: Sequence[NewFragment]) -> UInt64Array:
+    """uint64[n]: the addresses that rows of `new` had: those of the rows that are to go."""
+    parts = [item.origins for item in new if item.origins is not None]
+    origins: UInt64Array = np.concatenate([np.empty(0, np.uint64), *parts])
+    moved: UInt64Array = origins[origins != NO_ORIGIN]
+    return moved
+
+
+@contextmanager
+def kept_if_committed(store: ObjectStore, new: Sequence[NewFragment]) -> Iterator[None]:
+    """Removes the files of `new` if what is done inside fails, unless they may have been committed all the same."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        remove_fragments(store, [item.fragment for item in new])
+        raise

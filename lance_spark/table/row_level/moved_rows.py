@@ -1,0 +1,154 @@
+"""New fragments, and which of their rows were in the table before (Lance specification, "Row ID & Lineage").
+
+In a table with stable row ids a row that moves keeps its id and the version that created it. Both follow from where
+the row was, so that whoever writes a fragment need not know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.bases import Bases
+from lance_spark.table.fragment import DataFragment, FragmentId
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.system_columns import RowLineage
+from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.row_ids import RowIdSequence
+from lance_spark.table.row_versions import RowDatasetVersionSequence
+
+NO_ORIGIN = (1 << 64) - 1
+"""Instead of an address: the row is a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFragment:
+    """A fragment that was written, and where its rows come from. Travels from a task to the driver.
+
+    Attributes:
+        fragment: the fragment, its id still open.
+        origins: uint64[rows of the fragment]: the address that each row had in the version that was read, `NO_ORIGIN`
+            for a row that is new; None if all rows are.
+    """
+
+    fragment: DataFragment
+    origins: UInt64Array | None = None
+
+
+class MovedRows:
+    """New fragments, ready to be given the ids and versions of their rows.
+
+    Args:
+        base: the version that the rows were read from.
+        bases: where its files are.
+        new: the fragments.
+        gone: offsets in the fragments of `base` of the rows that go; None for all rows of a fragment.
+
+    Raises:
+        InvalidInputError: a row comes again twice, or comes again but does not go; or the fragments and the origins of
+            their rows do not go together.
+    """
+
+    def __init__(
+        self,
+        base: Manifest,
+        bases: Bases,
+        new: Sequence[NewFragment],
+        gone: Mapping[FragmentId, Int64Array | None],
+    ) -> None:
+        self.fragments = tuple(item.fragment for item in new)
+        self._base = base
+        self._origins = [_checked_origins(item) for item in new]
+        known = [origins[origins != NO_ORIGIN] for origins in self._origins]
+        addresses = np.concatenate([np.empty(0, np.uint64), *known])
+        order = np.argsort(addresses, kind="stable")
+        ascending = addresses[order]
+        if bool((ascending[1:] == ascending[:-1]).any()):
+            raise InvalidInputError("a row that goes comes again more than once")
+        self._check_gone(ascending, gone)
+        self._row_ids: list[UInt64Array] = []
+        self._created: list[UInt64Array] = []
+        if base.has_stable_row_ids:
+            row_ids, created = np.empty(len(order), np.uint64), np.empty(len(order), np.uint64)
+            row_ids[order], created[order] = self._looked_up(ascending, bases)
+            cuts = np.cumsum(np.array([len(part) for part in known], np.int64))[:-1]
+            self._row_ids, self._created = np.split(row_ids, cuts), np.split(created, cuts)
+
+    def with_lineage(self, previous: Manifest) -> tuple[DataFragment, ...]:
+        """The fragments for a version after `previous`, with ids and versions up to their last moved row.
+
+        New rows in between get ids that `previous` has not given.
+        """
+        if not self._base.has_stable_row_ids:
+            return self.fragments
+        next_row_id = previous.next_row_id
+        result = []
+        for number, (fragment, origins) in enumerate(zip(self.fragments, self._origins, strict=True)):
+            is_moved = origins != NO_ORIGIN
+            if not is_moved.any():
+                result.append(fragment)
+                continue
+            is_moved = is_moved[: int(np.flatnonzero(is_moved)[-1]) + 1]
+            num_new = int(np.count_nonzero(~is_moved))
+            row_ids, created = np.empty(len(is_moved), np.uint64), np.empty(len(is_moved), np.uint64)
+            row_ids[is_moved], created[is_moved] = self._row_ids[number], self._created[number]
+            row_ids[~is_moved] = np.arange(next_row_id, next_row_id + num_new, dtype=np.uint64)
+            created[~is_moved] = previous.version + 1
+            next_row_id += num_new
+            result.append(
+                replace(
+                    fragment,
+                    row_ids=RowIdSequence.of_ids(row_ids).to_bytes(),
+                    created_at_versions=RowDatasetVersionSequence.of_versions(created).to_bytes(),
+                )
+            )
+        return tuple(result)
+
+    def _check_gone(self, addresses: UInt64Array, gone: Mapping[FragmentId, Int64Array | None]) -> None:
+        for fragment_id, offsets in by_fragment(addresses):
+            rows = gone.get(fragment_id, np.empty(0, np.int64))
+            if rows is not None and not bool(np.isin(offsets, rows).all()):
+                raise InvalidInputError(f"a row of fragment {fragment_id} comes again, but does not go")
+
+    def _looked_up(self, addresses: UInt64Array, bases: Bases) -> tuple[UInt64Array, UInt64Array]:
+        """Row ids and versions of creation at `addresses` (uint64[n], ascending), both uint64[n]."""
+        row_ids = [np.empty(0, np.uint64)]
+        created = [np.empty(0, np.uint64)]
+        found = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
+        for fragment_id, offsets in by_fragment(addresses):
+            if fragment_id not in found:
+                raise InvalidInputError(f"version {self._base.version} has no fragment {fragment_id}")
+            fragment = self._base.fragments[found[fragment_id]]
+            reader = FragmentReader(fragment, bases)
+            if int(offsets[-1]) >= reader.num_rows:
+                raise InvalidInputError(f"fragment {fragment_id} has no row {int(offsets[-1])}")
+            lineage = RowLineage(fragment, reader, stable_row_ids=True)
+            row_ids.append(lineage.row_ids(offsets))
+            created.append(lineage.created_at(offsets))
+        return np.concatenate(row_ids), np.concatenate(created)
+
+
+def by_fragment(addresses: UInt64Array) -> list[tuple[FragmentId, Int64Array]]:
+    """The fragments of `addresses` (uint64[n], ascending), with the offsets (int64[k]) in each."""
+    if len(addresses) == 0:
+        return []
+    fragment_ids, offsets = split_addresses(addresses)
+    starts = np.flatnonzero(np.diff(fragment_ids)) + 1
+    owners = [int(fragment_ids[0]), *fragment_ids[starts].tolist()]
+    return [(FragmentId(owner), part) for owner, part in zip(owners, np.split(offsets, starts), strict=True)]
+
+
+def _checked_origins(item: NewFragment) -> UInt64Array:
+    num_rows = item.fragment.physical_rows
+    if num_rows is None:
+        raise InvalidInputError("a new fragment does not tell its number of rows")
+    if item.origins is None:
+        return np.full(num_rows, NO_ORIGIN, np.uint64)
+    if len(item.origins) != num_rows:
+        raise InvalidInputError(f"a new fragment of {num_rows} rows tells the origins of {len(item.origins)}")
+    return item.origins

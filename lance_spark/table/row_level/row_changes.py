@@ -1,0 +1,264 @@
+"""Committing which rows go and which come, as one version: what DELETE, UPDATE and MERGE have in common.
+
+A changed row is one that goes and comes again, in a new fragment. Rows that go are told by their place in the version
+that was read; if other writers come first, the deletion files are written again with what those have deleted, as long
+as they have touched other rows. In a table with stable row ids a row that comes again keeps its id and the version of
+its creation; what is needed for that is the address that it had.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lance_spark.schema.field import FieldId
+from lance_spark.table.bases import Bases
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
+from lance_spark.table.features import check_writable
+from lance_spark.table.fragment import DataFragment, DeletionFile, FragmentId
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Append, CommittableOperation, Delete, OperationKind, Update
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import is_detached
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.row_address import UInt64Array, distinct
+from lance_spark.table.row_level.moved_rows import MovedRows, NewFragment, by_fragment
+from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+
+MAX_ARROW_ROWS = 5000
+"""Up to so many deleted rows a deletion file is in the Arrow form, as the reference library writes it."""
+
+_MAX_RUNS = 10
+
+GoneRows = Mapping[FragmentId, Int64Array | None]
+"""Offsets of the rows that go, for each fragment that loses any; None: all rows of the fragment, whichever it has."""
+
+NewerVersionCheck = Callable[[Manifest], None]
+"""Looks at a version that came after the one that was read; raises a `CommitConflictError` if it stands against us."""
+
+
+def rows_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array]:
+    """The rows at `addresses` (uint64[n], in any order, twice if need be) as `commit_row_changes` takes them.
+
+    >>> rows_by_fragment(np.array([(2 << 32) + 7, 5, 1], np.uint64))
+    {0: array([1, 5]), 2: array([7])}
+    """
+    return dict(by_fragment(distinct(addresses)))
+
+
+def commit_row_changes(
+    table: TableLocation,
+    base: Manifest,
+    gone: GoneRows,
+    new: Sequence[NewFragment] = (),
+    options: CommitOptions | None = None,
+    *,
+    predicate: str = "",
+    changed_fields: Sequence[FieldId] | None = None,
+    check: NewerVersionCheck | None = None,
+) -> Manifest:
+    """The version of `table` without the rows `gone` and with the fragments `new`; `base` if there are neither.
+
+    Made for a driver whose tasks do the work. A task reads rows of `base` with `_rowaddr`, writes what they become
+    with a `FragmentWriter`, and hands back its fragments, the addresses of the rows that go, and for each row of a new
+    fragment the address that it had (`NewFragment`). The driver joins the addresses with `rows_by_fragment` and commits
+    once. Rows go by new deletion files; a fragment without a row left goes itself, and if its rows go by None, no file
+    of it is read. What is committed is a Delete if nothing comes, an Append if nothing goes and there is nothing to
+    check, else an Update.
+
+    After an error the deletion files that were written are removed; the data files of `new` stay, for the caller to try
+    again or to `remove_fragments` (but never after a `CommitStateUnknownError`).
+
+    Args:
+        base: the version that the rows were found in.
+        gone: live rows of `base`.
+        new: new fragments, written in the table's schema.
+        predicate: what chose the rows, as SQL; kept with a Delete.
+        changed_fields: ids of the fields whose values may differ in the rows that come again; None for all fields.
+        check: asked for each newer version that the commit has to follow. Rows that only come are then an Update too:
+            a merge by the reference library takes other updates for rivals that may have inserted the same key.
+
+    Raises:
+        InvalidInputError: a row that `base` does not have, a row that comes again twice or does not go.
+        RetryableConflictError: another writer has deleted, moved or changed one of the rows: find them again in the
+            newest version, and write them again. Nothing was changed.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+        UnsupportedFeatureError: this release cannot write to the table.
+    """
+    if is_detached(base.version):
+        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+    check_writable(base.writer_flags, table.uri)
+    gone = {fragment_id: rows for fragment_id, rows in gone.items() if rows is None or len(rows)}
+    if not gone and not new:
+        return base
+    if changed_fields is None:
+        changed_fields = [field.id for field in base.schema.walk()]
+    options = options or CommitOptions()
+    moved = MovedRows(base, table.bases(base), new, gone)
+    changes = _RowChanges(table, base, gone, moved, predicate, tuple(changed_fields), check)
+    try:
+        transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
+        new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
+        made = Commit(table.history, base, transaction, new_table, options.policy, changes.from_version).run()
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        changes.remove_files()
+        raise
+    changes.remove_files(but_those_of=made)
+    return made
+
+
+def run_on_newest(
+    table: TableLocation, base: Manifest, policy: RetryPolicy | None, once: Callable[[Manifest], Manifest]
+) -> Manifest:
+    """What `once` makes of `base`, or of a newer version if other writers have touched the same rows.
+
+    Raises:
+        RetryableConflictError: they did so ten times in a row.
+        NotFoundError: the table is gone.
+    """
+    policy = policy or RetryPolicy()
+    for run in range(_MAX_RUNS):
+        try:
+            return once(base)
+        except RetryableConflictError:
+            if run + 1 == _MAX_RUNS:
+                raise
+        policy.wait(run)
+        newest = table.latest()
+        if newest is None:
+            raise NotFoundError(f"the table {table.uri} is gone")
+        base = newest
+    raise AssertionError("the last run returns or raises")
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What becomes of a fragment.
+
+    Attributes:
+        before: its deletion file until then.
+        after: its new deletion file; None if no row is left.
+    """
+
+    before: DeletionFile | None
+    after: DeletionFile | None
+
+
+class _RowChanges:
+    """The rows that go and come, and the deletion files that were written for them."""
+
+    def __init__(
+        self,
+        table: TableLocation,
+        base: Manifest,
+        gone: GoneRows,
+        moved: MovedRows,
+        predicate: str,
+        changed_fields: tuple[FieldId, ...],
+        check: NewerVersionCheck | None,
+    ) -> None:
+        self._table = table
+        self._base = base
+        self._gone = gone
+        self._moved = moved
+        self._predicate = predicate
+        self._changed_fields = changed_fields
+        self._check = check
+        self._kind = OperationKind.UPDATE if moved.fragments else OperationKind.DELETE
+        self._outcomes: dict[FragmentId, _Outcome] = {}
+        self._written: set[str] = set()
+
+    def from_version(self, manifest: Manifest) -> CommittableOperation:
+        """The operation that makes the changes to `manifest`, the version that was read or a newer one.
+
+        Raises:
+            RetryableConflictError: another writer deleted or moved one of the rows.
+        """
+        if self._check is not None and manifest.version != self._base.version:
+            self._check(manifest)
+        if not self._gone and self._check is None:
+            return Append(self._moved.fragments)
+        updated, removed = self._losses(manifest)
+        if not self._moved.fragments:
+            return Delete(updated, removed, self._predicate)
+        return Update(removed, updated, self._moved.with_lineage(manifest), changed_fields=self._changed_fields)
+
+    def _losses(self, manifest: Manifest) -> tuple[tuple[DataFragment, ...], tuple[FragmentId, ...]]:
+        """Fragments with new deletion files, and those without a row left."""
+        bases = self._table.bases(manifest)
+        updated: list[DataFragment] = []
+        removed: list[FragmentId] = []
+        for place, message in enumerate(manifest.fragments.messages):
+            if FragmentId(message.id) not in self._gone:
+                continue
+            fragment = manifest.fragments[place]
+            outcome = self._outcomes.get(fragment.id)
+            if outcome is None or outcome.before != fragment.deletion_file:
+                outcome = self._outcomes[fragment.id] = self._take_from(fragment, bases, manifest.version)
+            if outcome.after is None:
+                removed.append(fragment.id)
+            else:
+                updated.append(replace(fragment, deletion_file=outcome.after))
+        if len(updated) + len(removed) < len(self._gone):
+            raise self._trouble("removed a fragment that has some of the rows", manifest.version)
+        return tuple(updated), tuple(removed)
+
+    def _take_from(self, fragment: DataFragment, bases: Bases, version: int) -> _Outcome:
+        rows = self._gone[fragment.id]
+        known = self._outcomes.get(fragment.id)
+        if rows is None:
+            if known is not None:
+                raise self._trouble("deleted or moved some of the rows", version)
+            return _Outcome(fragment.deletion_file, None)
+        reader = FragmentReader(fragment, bases)
+        offsets = distinct(np.concatenate([reader.deletions.offsets, rows]))
+        if offsets[0] < 0 or offsets[-1] >= reader.num_rows:
+            raise InvalidInputError(f"fragment {fragment.id} has {reader.num_rows} rows, and no row {int(offsets[-1])}")
+        if len(offsets) < len(reader.deletions) + len(rows):
+            raise self._trouble("deleted or moved some of the rows", version)
+        if len(offsets) == reader.num_rows:
+            return _Outcome(fragment.deletion_file, None)
+        file_type = DeletionFileType.ARROW_ARRAY if len(offsets) <= MAX_ARROW_ROWS else DeletionFileType.BITMAP
+        file = DeletionFile(file_type, self._base.version, secrets.randbits(64), len(offsets))
+        path = file.path(fragment.id)
+        self._written.add(path)
+        self._table.store.put(path, DeletionVector(offsets).encode(file_type))
+        return _Outcome(fragment.deletion_file, file)
+
+    def _trouble(self, what: str, version: int) -> LanceError:
+        if version == self._base.version:
+            return InvalidInputError(f"version {version} of {self._table.uri} does not have all of the rows that go")
+        return RetryableConflictError(
+            f"another writer {what} that are to go from {self._table.uri}. "
+            "Read the new version and run the operation again",
+            ours=self._kind.value,
+            table_version=version,
+        )
+
+    def remove_files(self, but_those_of: Manifest | None = None) -> None:
+        """Removes the deletion files that were written, but those that a version names."""
+        fragments = () if but_those_of is None else but_those_of.fragments
+        kept = {
+            fragment.deletion_file.path(fragment.id) for fragment in fragments if fragment.deletion_file is not None
+        }
+        for path in self._written - kept:
+            delete_quietly(self._table.store, path)

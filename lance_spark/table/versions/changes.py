@@ -1,0 +1,155 @@
+"""Versions that are made without writing a data file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.arrow import with_metadata
+from lance_spark.schema.evolution import field_at
+from lance_spark.schema.field import Field, FieldId
+from lance_spark.table.bases import BasePath
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.update_map import UpdateMap
+from lance_spark.table.paths import is_detached
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.base_choice import checked_bases
+
+
+def restore(table: TableLocation, version: int, policy: RetryPolicy | None = None) -> Manifest:
+    """The new version of the branch `table` that has the content of `version`.
+
+    Raises:
+        NotFoundError: there is no such version.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: one of the two versions needs something that this release does not write.
+    """
+    restored = table.at(version).manifest
+    _check_in_history(restored)
+    newest = table.history.load_latest().manifest
+    return _commit(table, newest, Restore(version, restored), policy)
+
+
+def add_bases(
+    table: TableLocation, base: Manifest, bases: Sequence[BasePath], policy: RetryPolicy | None = None
+) -> Manifest:
+    """The new version of the branch `table` that has `bases` too.
+
+    Args:
+        base: the version that the caller has seen.
+
+    Raises:
+        InvalidInputError: a base has the id, name or path of another one, or its path is not absolute.
+        CommitConflictError: another writer has added such a base since `base`. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    if not bases:
+        raise InvalidInputError("there is no base to add")
+    checked_bases(bases)
+    return _commit(table, base, UpdateBases(tuple(bases)), policy)
+
+
+def update_config(
+    table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
+) -> Manifest:
+    """The new version of the branch `table` whose config has `entries`; None removes one.
+
+    Args:
+        base: the version that the caller has seen.
+
+    Raises:
+        InvalidInputError: an entry is no text.
+        CommitConflictError: another writer has changed one of the entries since `base`. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    return _commit(table, base, UpdateConfig(config=_update_of(entries)), policy)
+
+
+def update_properties(
+    table: TableLocation,
+    base: Manifest,
+    config: Mapping[str, str | None],
+    fields: Mapping[FieldId, Mapping[str, str | None]],
+    policy: RetryPolicy | None = None,
+) -> Manifest:
+    """As `update_config`, together with entries of metadata of fields, by their ids."""
+    updates = {number: _update_of(entries) for number, entries in fields.items()}
+    update = UpdateConfig(config=_update_of(config) if config else None, field_metadata=MappingProxyType(updates))
+    return _commit(table, base, update, policy)
+
+
+def update_metadata(
+    table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
+) -> Manifest:
+    """As `update_config`, for the table's metadata."""
+    return _commit(table, base, UpdateConfig(table_metadata=_update_of(entries)), policy)
+
+
+def update_schema_metadata(
+    table: TableLocation,
+    base: Manifest,
+    entries: Mapping[str, str | None],
+    policy: RetryPolicy | None = None,
+    *,
+    replace: bool = False,
+) -> Manifest:
+    """As `update_config`, for the metadata of the schema; `replace` removes all other entries."""
+    return _commit(table, base, UpdateConfig(schema_metadata=_update_of(entries, replace)), policy)
+
+
+def update_field_metadata(
+    table: TableLocation,
+    base: Manifest,
+    entries: Mapping[str, Mapping[str, str | None]],
+    policy: RetryPolicy | None = None,
+    *,
+    replace: bool = False,
+) -> Manifest:
+    """As `update_config`, for the metadata of fields, by their paths; `replace` removes all other entries of these.
+
+    Raises:
+        NotFoundError: there is no such field.
+    """
+    updates: dict[FieldId, UpdateMap] = {}
+    for path, update in entries.items():
+        field = field_at(base.schema, path)
+        updates[field.id] = _update_of(update, replace)
+        if field.unenforced_primary_key and _changes_key(field, updates[field.id]):
+            raise InvalidInputError(f"{path!r} is part of the primary key, which cannot be changed once it is set")
+    return _commit(table, base, UpdateConfig(field_metadata=MappingProxyType(updates)), policy)
+
+
+def _changes_key(field: Field, update: UpdateMap) -> bool:
+    after = with_metadata(field, update.applied_to_bytes(field.metadata))
+    key = (field.unenforced_primary_key, field.unenforced_primary_key_position)
+    return key != (after.unenforced_primary_key, after.unenforced_primary_key_position)
+
+
+def _update_of(entries: Mapping[str, str | None], replace: bool = False) -> UpdateMap:
+    for key, value in entries.items():
+        if not isinstance(key, str) or not isinstance(value, (str, type(None))):
+            raise InvalidInputError(f"{key!r}: {value!r} is no entry; keys and values are text, None removes a key")
+    return UpdateMap(MappingProxyType(dict(entries)), replace)
+
+
+def _check_in_history(manifest: Manifest) -> None:
+    if is_detached(manifest.version):
+        raise InvalidInputError(f"version {manifest.version} is a detached one, which has no place in the history")
+
+
+def _commit(
+    table: TableLocation, base: Manifest, operation: CommittableOperation, policy: RetryPolicy | None
+) -> Manifest:
+    _check_in_history(base)
+    # Only old tables without files lack a version; the newest one of the format is as good as any for these.
+    new_table = NewTable(data_format(base) or FileVersion.V2_2)
+    return Commit(table.history, base, Transaction.new(base.version, operation), new_table, policy).run()

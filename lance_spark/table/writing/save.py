@@ -1,0 +1,252 @@
+"""Rows into a table: the three modes, and the two steps of each, writing fragments and committing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
+from lance_spark.file.writable import require_writable
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import BasePath, Bases
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.features import check_writable
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.history import History
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Append, Merge, Overwrite
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.transaction import COMMIT_MESSAGE, Transaction
+from lance_spark.table.writing.base_choice import unless_bases_change
+from lance_spark.table.writing.conform import Conformer, same_columns
+from lance_spark.table.writing.evolving_append import append_evolving, evolved_schema
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.write import FileLimits, remove_fragments, write_fragments
+
+CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"
+MODES = (CREATE, APPEND, OVERWRITE)
+DEFAULT_FILE_VERSION = FileVersion.V2_2
+_WRITABLE_VERSIONS = (FileVersion.V2_1, FileVersion.V2_2)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOptions:
+    """What a commit is told beside the rows.
+
+    Attributes:
+        message: kept in the transaction's properties.
+        properties: more of them.
+        stable_row_ids: for a table that the commit creates.
+        initial_bases: base paths of such a table.
+        policy: how long to go on.
+        config: entries that the table's config gets with new rows in place of all others.
+    """
+
+    message: str | None = None
+    properties: Mapping[str, str] | None = None
+    stable_row_ids: bool = False
+    initial_bases: tuple[BasePath, ...] = ()
+    policy: RetryPolicy | None = None
+    config: Mapping[str, str] | None = None
+
+    def all_properties(self) -> dict[str, str]:
+        properties = dict(self.properties or {})
+        if self.message is not None:
+            properties[COMMIT_MESSAGE] = self.message
+        return properties
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """How rows of one schema go into a table. The driver makes it; tasks need `schema`, `file_version` and `conform`.
+
+    Attributes:
+        base: the version to build on; None if there is no table.
+        appends: whether the rows come after those that are there.
+        schema: the columns that data files get, with their field ids.
+        file_version: version of the data files.
+        conform: brings batches into the table's types; None if they are in them.
+        evolved: all columns of the table from then on, if the rows bring new ones.
+    """
+
+    base: Manifest | None
+    appends: bool
+    schema: LanceSchema
+    file_version: FileVersion
+    conform: Conformer | None = None
+    evolved: LanceSchema | None = None
+
+
+def plan_write(
+    base: Manifest | None,
+    source: RowSource,
+    *,
+    mode: str,
+    file_format_version: str | None = None,
+    merge_schema: History | None = None,
+) -> WritePlan:
+    """How the rows of `source` go into the table whose newest version is `base`.
+
+    Args:
+        merge_schema: the versions of the table, if an append may add columns to it.
+
+    Raises:
+        InvalidInputError: the mode or the schema does not fit the table.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    if mode not in MODES:
+        raise InvalidInputError(f"unknown mode {mode!r}; one of {', '.join(MODES)}")
+    if mode == CREATE and base is not None:
+        raise InvalidInputError("the table exists; use mode 'append' or 'overwrite'")
+    if base is not None:
+        check_writable(base.writer_flags, "the table")
+    asked = None if file_format_version is None else FileVersion.parse(file_format_version)
+    if mode == APPEND and base is not None:
+        evolved = None if merge_schema is None else evolved_schema(merge_schema, base, source.schema)
+        conform = Conformer(evolved or base.schema, source.schema)
+        file_version = asked or data_format(base) or DEFAULT_FILE_VERSION
+        plan = WritePlan(base, True, conform.schema, file_version, conform, evolved)
+    else:
+        kept = None if base is None else data_format(base)
+        kept = kept if kept in _WRITABLE_VERSIONS else None
+        # In a table that remembers its field ids not even an overwrite gives one again.
+        used = None if base is None else base.max_allocated_field_id
+        schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
+        plan = WritePlan(base, False, schema, asked or kept or DEFAULT_FILE_VERSION)
+    require_writable(plan.schema, plan.file_version)
+    return plan
+
+
+def commit_append(
+    table: TableLocation,
+    base: Manifest,
+    fragments: Sequence[DataFragment],
+    options: CommitOptions | None = None,
+    evolved: LanceSchema | None = None,
+) -> Manifest:
+    """The version of `table` with `fragments` after the rows of `base` and of whatever was committed since.
+
+    Args:
+        evolved: all columns from then on, if the fragments have new ones; nobody else may have changed columns then.
+
+    Raises:
+        CommitConflictError: what was committed since does not go together with them; they are not visible.
+        CommitStateUnknownError: the store never said whether they are.
+    """
+    options = options or CommitOptions()
+    file_version = data_format(base) or DEFAULT_FILE_VERSION
+    if evolved is None:
+        append = Append(tuple(fragments))
+        transaction = Transaction.new(base.version, append, options.all_properties())
+        keeps_bases = unless_bases_change(append, base)
+        return Commit(table.history, base, transaction, NewTable(file_version), options.policy, keeps_bases).run()
+    schema = evolved
+
+    def on_version(manifest: Manifest) -> Merge:
+        return append_evolving(manifest, fragments, schema)
+
+    transaction = Transaction.new(base.version, on_version(base), options.all_properties())
+    return Commit(table.history, base, transaction, NewTable(file_version), options.policy, on_version).run()
+
+
+def commit_overwrite(
+    table: TableLocation,
+    base: Manifest | None,
+    fragments: Sequence[DataFragment],
+    schema: LanceSchema,
+    file_version: FileVersion = DEFAULT_FILE_VERSION,
+    options: CommitOptions | None = None,
+) -> Manifest:
+    """The version of `table` with `fragments` instead of what was there; creates the table if `base` is None.
+
+    Raises:
+        CommitConflictError: another writer replaced the rows too, or created the table. Ours are not visible.
+        CommitStateUnknownError: the store never said whether they are.
+    """
+    options = options or CommitOptions()
+    initial_bases = options.initial_bases if base is None else ()
+    operation = Overwrite(tuple(fragments), schema, dict(options.config or {}), initial_bases)
+    transaction = Transaction.new(0 if base is None else base.version, operation, options.all_properties())
+    new_table = NewTable(file_version, options.stable_row_ids)
+    keeps_bases = None if base is None else unless_bases_change(operation, base)
+    return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases).run()
+
+
+def save(
+    table: TableLocation,
+    source: RowSource,
+    *,
+    mode: str = CREATE,
+    file_format_version: str | None = None,
+    limits: FileLimits | None = None,
+    options: CommitOptions | None = None,
+    merge_schema: bool = False,
+    target_bases: Sequence[str] = (),
+) -> Manifest:
+    """Writes and commits; the version that was made. After an error nothing is left behind.
+
+    Args:
+        merge_schema: whether an append may add columns to the table.
+        target_bases: names of the bases that get the data files in turn; none for the table's root.
+
+    Raises: as `plan_write`, `write_fragments` and the commits.
+    """
+    options = options or CommitOptions()
+    base = table.latest()
+    if base is not None and options.stable_row_ids and not base.has_stable_row_ids:
+        raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
+    if base is not None and options.initial_bases:
+        raise InvalidInputError("the table exists; add_bases adds base paths to it")
+    history = table.history if merge_schema else None
+    plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
+    bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
+    fragments = write_fragments(
+        source.batches,
+        table.store,
+        plan.schema,
+        file_version=plan.file_version,
+        limits=limits,
+        convert=plan.conform,
+        targets=bases.targets(target_bases),
+    )
+    try:
+        return commit_planned(table, plan, fragments, mode, options)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        remove_fragments(table.store, fragments, bases)
+        raise
+
+
+def commit_planned(
+    table: TableLocation, plan: WritePlan, fragments: Sequence[DataFragment], mode: str, options: CommitOptions
+) -> Manifest:
+    """Commits fragments that were written by `plan`; the version that was made. On an error the files stay.
+
+    An append that was to create the table goes on as an append if another writer created an equal one meanwhile.
+
+    Raises: as `commit_append` and `commit_overwrite`.
+    """
+    if plan.appends and plan.base is not None:
+        return commit_append(table, plan.base, fragments, options, plan.evolved)
+    try:
+        return commit_overwrite(table, plan.base, fragments, plan.schema, plan.file_version, options)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        created = _created_meanwhile(table, plan) if mode == APPEND and not options.initial_bases else None
+        if created is None:
+            raise
+    return commit_append(table, created, fragments, options)
+
+
+def _created_meanwhile(table: TableLocation, plan: WritePlan) -> Manifest | None:
+    """The table that another writer created while we were about to, if our files fit it."""
+    try:
+        newest = table.latest()
+    except NotFoundError:
+        return None
+    return newest if newest is not None and same_columns(newest.schema, plan.schema) else None

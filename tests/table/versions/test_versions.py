@@ -1,0 +1,110 @@
+"""What `versions` tells: against the reference library's numbers, with one read a version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.table.history import History
+from lance_spark.table.location import TableLocation
+from lance_spark.table.versions.version_summary import Difference, version_summaries
+from tests.support.counting_store import CountingStore
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(
+        rows(*range(10)), uri, max_rows_per_file=4, commit_message="first", transaction_properties={"k": "v"}
+    )
+    lance_spark.write(rows(10, 11), uri, mode="append", commit_message="more")
+    lance.dataset(uri).delete("a = 3 or a >= 10")
+    lance.dataset(uri).update({"a": "a + 100"}, where="a = 0")
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri).update_config({"x": "y"})
+    lance_spark.open(uri).restore(1)
+    return uri
+
+
+def test_what_each_version_tells(uri: str) -> None:
+    versions = lance_spark.open(uri).versions()
+    assert [entry.version for entry in versions] == list(range(1, 9))
+    assert [entry.operation for entry in versions] == [
+        "overwrite", "append", "delete", "update", "reserve_fragments", "rewrite", "update_config", "restore"
+    ]  # fmt: skip
+    assert [entry.message for entry in versions[:3]] == ["first", "more", None]
+    assert versions[0].properties == {"k": "v"}
+    assert versions[1].properties == {}
+    assert [entry.read_version for entry in versions] == [0, 1, 2, 3, 4, 4, 6, 7]
+    assert [entry.writer.library for entry in versions if entry.writer] == [
+        "lance", "lance_spark", "lance", "lance", "lance", "lance", "lance", "lance_spark"
+    ]  # fmt: skip
+    transaction = lance.dataset(uri).read_transaction(2)
+    assert transaction is not None
+    assert versions[1].transaction == transaction.uuid
+
+
+def test_the_numbers_are_those_of_the_reference(uri: str) -> None:
+    for ours, theirs in zip(lance_spark.open(uri).versions(), lance.dataset(uri).versions(), strict=True):
+        told = {key.removeprefix("total_"): int(value) for key, value in theirs["metadata"].items()}
+        assert ours.content.num_fragments == told["fragments"]
+        assert ours.content.num_data_files == told["data_files"]
+        assert ours.content.num_rows == told["rows"]
+        assert ours.content.num_deleted_rows == told["deletion_file_rows"]
+        assert ours.content.num_bytes == told["files_size"]
+
+
+def test_differences(uri: str) -> None:
+    found = [entry.difference for entry in lance_spark.open(uri).versions()]
+    nothing = Difference(0, 0, 0, 0, 0, 0)
+    assert found[:5] == [
+        None,
+        Difference(1, 0, 1, 0, 2, 0),
+        Difference(0, 1, 0, 1, 0, 3),
+        Difference(1, 0, 1, 0, 1, 1),
+        nothing,
+    ]
+    assert found[6] == nothing
+    for entry, before in zip(lance_spark.open(uri).versions()[1:], lance_spark.open(uri).versions(), strict=False):
+        change = entry.difference
+        assert change is not None
+        assert (change.added_rows or 0) - (change.removed_rows or 0) == (entry.content.num_rows or 0) - (
+            before.content.num_rows or 0
+        )
+
+
+def test_one_read_a_version(uri: str) -> None:
+    store = CountingStore(TableLocation(uri).store)
+    assert len(version_summaries(History(store))) == 8
+    assert store.counts.read_requests == 8
+
+
+def test_versions_that_are_gone(uri: str) -> None:
+    Path(uri, "_versions", "18446744073709551612.manifest").unlink()
+    versions = lance_spark.open(uri).versions()
+    assert [entry.version for entry in versions] == [1, 2, 4, 5, 6, 7, 8]
+    assert [entry.difference is None for entry in versions] == [True, False, True, False, False, False, False]
+
+
+def test_a_branch_begins_with_a_clone(uri: str) -> None:
+    branch = lance_spark.open(uri).create_branch("b").delete("a = 1")
+    assert [(entry.version, entry.operation) for entry in branch.versions()] == [(8, "clone"), (9, "delete")]
+
+
+def test_a_version_of_an_unknown_operation(uri: str) -> None:
+    location = TableLocation(uri)
+    file = location.history.load_latest()
+    from lance_spark.table.manifest_file import ManifestFile
+
+    location.store.put(location.history.latest_location().path, ManifestFile(file.manifest, None).encode())  # type: ignore[union-attr]
+    Path(uri, "_transactions", file.manifest.transaction_file).unlink()
+    last = lance_spark.open(uri).versions()[-1]
+    assert (last.operation, last.read_version, last.transaction, last.message) == ("unknown", None, None, None)
