@@ -26,7 +26,14 @@ from lance_spark.errors import (
 from lance_spark.namespace.catalog_entry import NAMESPACE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
-from lance_spark.namespace.partition_change import AppendRows, ChangeColumns, DropPartition, PartitionChange, Step
+from lance_spark.namespace.partition_change import (
+    AppendRows,
+    ChangeColumns,
+    ChangeTable,
+    DropPartition,
+    PartitionChange,
+    Step,
+)
 from lance_spark.namespace.partition_index import (
     READ_BRANCH,
     READ_TAG,
@@ -126,8 +133,8 @@ def commit_specs(
         base: the version that `specs` were made for.
         step: what becomes of the table of each partition that `changes` have nothing for; None if nothing does.
         properties: of the namespace, which change too.
-        changes: of rows, at most one for each partition, made for `base` with these specs. Nobody else may change
-            these partitions meanwhile.
+        changes: at most one for each partition, made for `base` with these specs. Nobody else may change these
+            partitions meanwhile, unless the change looks for itself at what others have done (`ChangeTable`).
         check: asked for each newer version that the commit has to follow.
 
     Raises:
@@ -267,7 +274,8 @@ class _PartitionedCommit:
         else:
             opened = whole.open(seen)
             before = opened.manifest
-            if change.base is None:
+            if change.base is None or change.partition.location != seen.location:
+                # Versions of two tables cannot be compared, though their numbers may be equal.
                 change = self._changes[place] = change.moved_to(whole, seen, opened.manifest)
             target, table = seen, opened.table.pinned_at(opened.manifest.version)
         manifest = change.commit(whole, table, self._options)
@@ -319,7 +327,14 @@ class _SpecsCommit(_PartitionedCommit):
                 "the operation again",
                 table_version=current.version,
             )
-        if any(_told(current.index.find(place)) != _told(self._base.index.find(place)) for place in self._given):
+        if any(current.properties.get(key) != self._base.properties.get(key) for key in self._own_properties):
+            raise RetryableConflictError(
+                f"another writer has changed properties of {current.root}, or the ids of fields. Read the table and "
+                "run the operation again",
+                table_version=current.version,
+            )
+        strict = [place for place in self._given if not isinstance(self._changes[place], ChangeTable)]
+        if any(_told(current.index.find(place)) != _told(self._base.index.find(place)) for place in strict):
             raise RetryableConflictError(
                 f"another writer has changed a partition of {current.root} that new columns are to come to with rows. "
                 "Read the table and run the operation again",

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
+from lance_spark.expr.sql import parse
 from lance_spark.namespace.partition_compaction import (
     PartitionResult,
     PartitionTask,
@@ -19,8 +20,11 @@ from lance_spark.namespace.partition_compaction import (
 from lance_spark.namespace.partition_merge import merge_rows
 from lance_spark.namespace.partition_save import (
     PartitionBy,
+    SaveMode,
+    commit_delta,
     create_partitioned,
     delete_rows,
+    matching_rows,
     replace_where,
     save_rows,
     update_rows,
@@ -135,6 +139,26 @@ def test_a_merge_that_inserts_what_another_has_appended(table: PartitionedTable)
     save_rows(table, rows(50, country="it"))
     made = merge_rows(table, rows(50, country="fr", x=2.0), "id")
     assert made.to_table(["country", "x"], "id = 50").to_pylist() == [{"country": "fr", "x": 2.0}]
+
+
+def test_a_partition_that_another_has_made_anew(root: str) -> None:
+    base = save_rows(create_partitioned(root, SCHEMA, BY_COUNTRY), rows(1, 2))
+    now = save_rows(delete_rows(base, "country = 'at'"), rows(7, 8))
+    # It has the version number that the old one had, and none of its rows.
+    assert [(item.version, item.location) for item in now.partitions()] != [
+        (item.version, item.location) for item in base.partitions()
+    ]
+    assert {item.version for item in (*now.partitions(), *base.partitions())} == {1}
+    for condition in ("id = 1", "country = 'at'"):
+        with pytest.raises(RetryableConflictError, match="another writer has created the partition"):
+            commit_delta(base, None, matching_rows(base, parse(condition)))
+    with pytest.raises(RetryableConflictError, match="another writer has created the partition"):
+        save_rows(base, rows(5), SaveMode.DYNAMIC_OVERWRITE)
+    assert ids(now.newest()) == [7, 8]
+    made = save_rows(base, rows(9))
+    assert ids(made) == [7, 8, 9]
+    assert by_reference(made) == shown(made)
+    assert ids(delete_rows(base, "id IN (1, 7)")) == [8, 9]
 
 
 def fragments(table: PartitionedTable) -> list[int]:

@@ -68,6 +68,15 @@ def test_a_dropped_column_does_not_come_back(table: PartitionedTable) -> None:
     assert later.lance_schema.fields[-1].id == 6
 
 
+def test_a_column_that_came_and_went_meanwhile(table: PartitionedTable) -> None:
+    between = update_rows(add_columns(table, [pa.field("gone", pa.int32())]), {"gone": "n"})
+    between = drop_columns(between, ["gone"])
+    assert between.specs.to_metadata() == table.specs.to_metadata()
+    made = add_columns(table, [pa.field("new", pa.int32())])
+    assert made.to_table(["new"])["new"].null_count == 4
+    check(made)
+
+
 def test_columns_are_renamed_and_reordered(table: PartitionedTable) -> None:
     made = rename_columns(table, {"x": "n", "n": "x"})
     assert made.to_table(["x", "n"], "id = 3").to_pylist() == [{"x": 3, "n": 0.5}]
