@@ -17,6 +17,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import column_fields, is_leaf
 from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
 from lance_spark.table.bases import Bases
 from lance_spark.table.fragment import DataFile, DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -29,6 +30,9 @@ _OTHER_WIDTH = 20.0
 
 _STRUCTURE_WIDTH = 1.0
 """What structs and lists of 2.0 files have in columns of their own."""
+
+_SMALLEST_TASK_BYTES = 4 << 20
+"""A task for less than this costs more than it saves."""
 
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files whose size the manifest does not tell (those of old writers)."""
@@ -119,6 +123,13 @@ def estimated_bytes(fragment: SizedFragment) -> int:
     """What a read of the fragment touches, about."""
     known = fragment.size_bytes
     return known if known is not None else fragment.physical_rows * UNKNOWN_BYTES_PER_ROW
+
+
+def task_bytes(asked: int, total: int, parallelism: int) -> int:
+    """How much of `total` bytes a task reads: as the user says, else no more than gives every core something to do."""
+    if asked != DEFAULT_PARTITION_BYTES:
+        return asked
+    return min(asked, max(_SMALLEST_TASK_BYTES, -(-total // max(1, parallelism))))
 
 
 def plan_partitions(

@@ -29,6 +29,10 @@ _WINDOW_ROWS = 1 << 20
 _BATCH_ROWS = 1 << 15
 """Rows that are handed over at a time."""
 
+ROWS_OF_GROUP = 16
+"""Rows of a group in a sample of 8,192. Spark's own hash maps are compiled for the keys; tasks make up for that only if
+little is left to hand over."""
+
 _EXACT_DOUBLES = 1 << 53
 """Doubles are exact up to here."""
 
@@ -125,6 +129,37 @@ def read_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Sch
     return to_spark_schema(pa.schema([columns.field(name) for name in names]))
 
 
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """What the tasks of a scan return instead of its rows.
+
+    Attributes:
+        group_by: names of the columns.
+        slots: the aggregates.
+        read: the columns that the tasks read.
+        returned: the columns of the groups.
+    """
+
+    group_by: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    read: StructType
+    returned: StructType
+
+    @classmethod
+    def of(
+        cls, group_by: tuple[str, ...], aggregates: Sequence[Aggregate], columns: pa.Schema, num_rows: int | None
+    ) -> Aggregation | None:
+        """The one for `aggregates`; None if tasks cannot have all of them exactly. Arguments as of `slots`."""
+        found = slots(aggregates, columns, num_rows)
+        if found is None or not can_group_by(group_by, columns):
+            return None
+        return cls(group_by, found, read_columns(group_by, found, columns), returned_columns(group_by, found, columns))
+
+    def __str__(self) -> str:
+        groups = f" group_by=[{', '.join(self.group_by)}]" if self.group_by else ""
+        return f"aggregates=[{', '.join(map(str, self.slots))}]{groups}"
+
+
 @dataclass(frozen=True)
 class AggregateTask:
     """Returns the groups of the slices that its only input row names; without GROUP BY at least one row.
@@ -152,17 +187,21 @@ class AggregateTask:
         scan = replace(self.scan, batch_rows=_WINDOW_ROWS, batch_bytes=None)
         grouping = Grouping(self.group_by, self.slots)
         is_empty = True
-        for work in ReadWork.of_rows(batches):
-            for piece in work.slices:
-                fragment = DataFragment.from_bytes(piece.fragment)
-                for batch in scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
-                    if batch.num_rows:
-                        is_empty = False
-                        yield from self._wire(grouping.of(batch))
+        for batch in self._read(scan, batches):
+            if batch.num_rows:
+                is_empty = False
+                yield from self._wire(grouping.of(batch))
         if is_empty and not self.group_by:
             # Spark takes the sum of no counts for null.
             row = [pa.array([0 if slot.is_count else None], slot.dtype) for slot in self.slots]
             yield from self._wire(row)
+
+    def _read(self, scan: Scan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the work in `batches`."""
+        for work in ReadWork.of_rows(batches):
+            for piece in work.slices:
+                fragment = DataFragment.from_bytes(piece.fragment)
+                yield from scan.read_fragment(fragment, start=piece.start, stop=piece.stop)
 
     def _wire(self, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(arrays[0]), _BATCH_ROWS):

@@ -3,119 +3,58 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.expr.nodes import Expr, conjunction, quote_name
 from lance_spark.expr.sql import parse
 from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.bridge.aggregates import ROWS_OF_GROUP, Aggregate, Aggregation
 from lance_spark.spark.bridge.common_keys import CommonKey, common_keys
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import texts
-from lance_spark.spark.bridge.registry import Call, operation
+from lance_spark.spark.bridge.partitioned_tasks import (
+    PARTITION_COLUMN,
+    PartitionedAggregateTask,
+    PartitionedReadTask,
+    PartitionWork,
+)
+from lance_spark.spark.bridge.registry import Call, Session, operation
 from lance_spark.spark.bridge.runtime_filters import (
+    MANY_ROWS,
     KeyFilter,
     affordable,
     filter_columns,
     runtime_filter,
     source_columns,
 )
-from lance_spark.spark.bridge.tasks import narrowed
-from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
+from lance_spark.spark.bridge.wire_types import wire_schema
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
-from lance_spark.spark.partitions import BYTES_PER_ROW, FragmentSlice, ProjectedSizes, plan_partitions, sized
+from lance_spark.spark.partitions import (
+    BYTES_PER_ROW,
+    FragmentSlice,
+    ProjectedSizes,
+    estimated_bytes,
+    plan_partitions,
+    sized,
+    task_bytes,
+)
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import open_store
-from lance_spark.table.bases import BasePath, Bases
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selectivity import rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
-
-PARTITION_COLUMN = "_partition"
-"""The metadata column that tells the partition of a row, by its object id."""
 
 NO_KEYS = "no partition field is a key of Spark's and has its columns in the scan"
 SEVERAL_SPECS = "partitions of several specs have no key in common"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionWork:
-    """Fragments of one partition for one task.
-
-    Attributes:
-        uri: of the partition's table, or of its branch.
-        object_id: of the partition.
-        base_paths: of its table.
-        stable_row_ids: whether that has them.
-        slices: what to read.
-        runtime_filter: what rows have to match besides the filter of all tasks.
-    """
-
-    uri: str
-    object_id: str
-    base_paths: tuple[BasePath, ...]
-    stable_row_ids: bool
-    slices: tuple[FragmentSlice, ...]
-    runtime_filter: Expr | None = None
-
-
-@dataclass(frozen=True)
-class PartitionedReadTask:
-    """Reads the work that its only input row names.
-
-    Attributes:
-        scan: what to read of each partition; its bases are none.
-        target: the columns in the Arrow types that Spark expects.
-        storage_options: how to reach the partitions.
-        limit: rows after which a task stops.
-    """
-
-    scan: Scan
-    target: pa.Schema
-    storage_options: dict[str, str]
-    limit: int | None = None
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        left = self.limit
-        for object_id, batch in self._read(_work(batches)):
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
-            yield to_wire_batch(self._with_partition(batch, object_id), self.target)
-            if left == 0:
-                return
-
-    def _read(self, work: list[PartitionWork]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for part in work:
-            bases = Bases(open_store(part.uri, self.storage_options), part.base_paths, self.storage_options)
-            scan = replace(self.scan, bases=bases, stable_row_ids=part.stable_row_ids)
-            scan = narrowed(scan, part.runtime_filter)
-            for piece in part.slices:
-                fragment = DataFragment.from_bytes(piece.fragment)
-                for batch in scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
-                    yield part.object_id, batch
-
-    def _with_partition(self, batch: pa.RecordBatch, object_id: str) -> pa.RecordBatch:
-        place = self.target.get_field_index(PARTITION_COLUMN)
-        if place < 0 or PARTITION_COLUMN in batch.schema.names:
-            return batch
-        told = pa.repeat(pa.scalar(object_id), batch.num_rows)
-        columns = [*batch.columns[:place], told, *batch.columns[place:]]
-        names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
-        return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _work(batches: Iterable[pa.RecordBatch]) -> list[PartitionWork]:
-    """All of the input at once: a worker that leaves some of it unread cannot be used again."""
-    # Pickled by the driver of this very query; it never was in a file or with a user.
-    return [part for batch in batches for work in batch.column(0) for part in pickle.loads(work.as_py())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +79,7 @@ class PartitionedPlan:
     key_values: tuple[tuple[str | None, ...], ...]
     metrics: Mapping[str, int]
     runtime_columns: tuple[str, ...]
-    command: tuple[PartitionedReadTask, StructType]
+    command: tuple[PartitionedReadTask | PartitionedAggregateTask, StructType]
     work: tuple[bytes, ...] = field(repr=False)
 
 
@@ -157,15 +96,33 @@ def known_counts(table: PartitionedTable) -> list[int] | None:
     return known if len(known) == len(counts) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """How Spark makes use of the keys of partitions: rows of equal keys need no shuffle to come together.
+
+    Attributes:
+        keys: whether it does.
+        some_keys: whether rows may be clustered by a part of the keys.
+    """
+
+    keys: bool = False
+    some_keys: bool = False
+
+
 class PartitionedPlanner:
     """Plans one scan.
 
     Args:
+        columns: what the scan returns.
         predicates: filters that the scan has taken.
         limit: how many rows are enough.
         runtime_filters: those that came while the query runs. They leave out partitions and rows, and change
             nothing else of what Spark was told before: keys and the tasks of a partition stay.
         attachments: of the request with those filters.
+        aggregates, group_by: what every task returns instead of its rows, if it can.
+
+    Attributes:
+        aggregation: how tasks aggregate; None if they do not, or cannot.
     """
 
     def __init__(
@@ -175,13 +132,17 @@ class PartitionedPlanner:
         columns: StructType,
         predicates: Sequence[SparkExpression],
         limit: int | None,
-        time_zone: str,
+        session: Session,
         runtime_filters: Sequence[KeyFilter] = (),
         attachments: Sequence[bytes] = (),
+        aggregates: Sequence[Aggregate] = (),
+        group_by: tuple[str, ...] = (),
     ) -> None:
+        time_zone = session.time_zone
         self._table = table
         self._options = options
-        self._columns = columns
+        self._parallelism = session.parallelism
+        self._returned = columns
         self._limit = limit
         self._filter = self._conjunction(predicates, time_zone)
         self._partitions = table.partitions(self._filter, time_zone=time_zone)
@@ -192,9 +153,14 @@ class PartitionedPlanner:
             kept = {item.object_id for item in table.partitions(self._runtime_filter, time_zone=time_zone)}
             self._partitions = [item for item in self._partitions if item.object_id in kept]
         self._opened = table.open_all(self._partitions)
+        self.aggregation: Aggregation | None = None
+        if aggregates or group_by:
+            self.aggregation = Aggregation.of(group_by, aggregates, filterable(table), self._known_rows())
+        # Tasks that aggregate read other columns than they return.
+        self._columns = columns if self.aggregation is None else self.aggregation.read
         self._scan = self._make_scan(time_zone)
         self._sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
-        self._keys = common_keys(list(specs.values()), table.lance_schema, columns.fieldNames())
+        self._keys = common_keys(list(specs.values()), table.lance_schema, self._columns.fieldNames())
         self._reason = SEVERAL_SPECS if len(specs) > 1 else NO_KEYS
 
     def _conjunction(self, predicates: Sequence[SparkExpression], time_zone: str) -> Expr | None:
@@ -226,33 +192,79 @@ class PartitionedPlanner:
         output = tuple(name for name in self._columns.fieldNames() if name not in hidden)
         return replace(scan, projection=projection, output=output, batch_bytes=BATCH_BYTES)
 
+    def is_clustered_by(self, group_by: Sequence[str], clustering: Clustering) -> bool:
+        """Whether Spark groups the rows without a shuffle. It would need one for groups, whose keys it is not told."""
+        tops = [path[0] for key in self._keys for path in key.transform.columns]
+        known = [name in group_by for name in tops]
+        return clustering.keys and bool(known) and (any(known) if clustering.some_keys else all(known))
+
+    def has_large_groups(self) -> bool:
+        """Whether tasks group faster than Spark: not where rows of a group are few, if there are many rows."""
+        assert self.aggregation is not None, "the tasks aggregate"
+        num_rows = self._known_rows()
+        if not self.aggregation.group_by or (num_rows is not None and num_rows < MANY_ROWS):
+            return True
+        pieces = [(opened, fragment) for opened in self._opened for fragment in opened.manifest.fragments]
+        bases = [opened.table.bases(opened.manifest) for opened, _ in pieces]
+        names = [quote_name(name) for name in self.aggregation.group_by]
+        scan = Scan.of(self._scan.schema, self._scan.bases, columns=names)
+        return rows_of_a_group(scan, [fragment for _, fragment in pieces], bases) >= ROWS_OF_GROUP
+
     def plan(self) -> PartitionedPlan:
         """The plan."""
-        work: list[bytes] = []
-        owners: list[int] = []
-        for number, opened in enumerate(self._opened):
-            for slices in self._slices(opened):
-                work.append(pickle.dumps([self._work_of(opened, slices)]))
-                owners.append(number)
-        columns = [key.values(self._partitions) for key in self._keys] if self._partitions else []
         sizes = [self._size(opened) for opened in self._opened]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
         num_rows = self._num_rows()
         floor = None if num_rows is None else num_rows * BYTES_PER_ROW
+        work, key_values = self._work() if self.aggregation is None else (self._work_of_groups(), ())
         return PartitionedPlan(
             description=self._description(size),
             num_rows=num_rows,
             size_bytes=max((item for item in (size, floor) if item is not None), default=None),
-            keys=tuple(self._keys),
-            key_values=tuple(tuple(column[number] for column in columns) for number in owners),
-            command=(self._task(), self._columns),
+            keys=tuple(self._keys) if self.aggregation is None else (),
+            key_values=key_values,
+            command=(self._task(), self._returned),
             metrics=self._metrics(size),
             runtime_columns=self._runtime_columns(),
             work=tuple(work),
         )
 
+    def _work(self) -> tuple[list[bytes], tuple[tuple[str | None, ...], ...]]:
+        """The work of tasks that return rows, each of one partition; and the keys of each."""
+        work: list[bytes] = []
+        owners: list[int] = []
+        for number, opened in enumerate(self._opened):
+            for slices in self._slices(opened, self._options.target_partition_bytes):
+                work.append(pickle.dumps([self._work_of(opened, slices)]))
+                owners.append(number)
+        columns = [key.values(self._partitions) for key in self._keys] if self._partitions else []
+        return work, tuple(tuple(column[number] for column in columns) for number in owners)
+
+    def _work_of_groups(self) -> list[bytes]:
+        """The work of tasks that return groups, each of as many partitions as make up a task."""
+        assert self.aggregation is not None, "the tasks aggregate"
+        total = sum(self._estimated_bytes(opened) for opened in self._opened)
+        target = task_bytes(self._options.target_partition_bytes, total, self._parallelism)
+        packed: list[list[PartitionWork]] = []
+        room = 0.0
+        for opened in self._opened:
+            slices = self._slices(opened, target)
+            for part in slices:
+                size = self._estimated_bytes(opened) / len(slices)
+                if not packed or size > room:
+                    packed.append([])
+                    room = float(target)
+                packed[-1].append(self._work_of(opened, part))
+                room -= size
+        # Spark takes the sum of no counts for null.
+        return [pickle.dumps(work) for work in (packed or ([] if self.aggregation.group_by else [[]]))]
+
+    def _estimated_bytes(self, opened: PartitionVersion) -> int:
+        bases = opened.table.bases(opened.manifest)
+        return sum(estimated_bytes(sized(fragment, bases, self._sizes)) for fragment in opened.manifest.fragments)
+
     def _runtime_columns(self) -> tuple[str, ...]:
-        if self._limit is not None:
+        if self._limit is not None or self.aggregation is not None:
             return ()
         columns = self._columns.fieldNames()
         return filter_columns(self._choosing, filterable(self._table), columns, self._num_rows())
@@ -267,10 +279,10 @@ class PartitionedPlanner:
             "bytes_planned": size or 0,
         }
 
-    def _slices(self, opened: PartitionVersion) -> list[tuple[FragmentSlice, ...]]:
+    def _slices(self, opened: PartitionVersion, target_bytes: int) -> list[tuple[FragmentSlice, ...]]:
         bases = opened.table.bases(opened.manifest)
         fragments = [sized(item, bases, self._sizes) for item in opened.manifest.fragments]
-        return [part.slices for part in plan_partitions(fragments, self._options.target_partition_bytes)]
+        return [part.slices for part in plan_partitions(fragments, target_bytes)]
 
     def _work_of(self, opened: PartitionVersion, slices: tuple[FragmentSlice, ...]) -> PartitionWork:
         return PartitionWork(
@@ -282,16 +294,25 @@ class PartitionedPlanner:
             affordable(self._runtime_filter, self._table.num_partitions),
         )
 
-    def _task(self) -> PartitionedReadTask:
-        target = wire_schema(self._columns)
-        return PartitionedReadTask(self._scan, target, dict(self._table.storage_options or {}), self._limit)
+    def _task(self) -> PartitionedReadTask | PartitionedAggregateTask:
+        storage_options = dict(self._table.storage_options or {})
+        if self.aggregation is not None:
+            group_by, slots = self.aggregation.group_by, self.aggregation.slots
+            return PartitionedAggregateTask(self._scan, group_by, slots, self._returned, storage_options)
+        return PartitionedReadTask(self._scan, wire_schema(self._columns), storage_options, self._limit)
 
-    def _num_rows(self) -> int | None:
+    def _known_rows(self) -> int | None:
+        """The rows of the partitions before they are filtered; None if that is not known."""
         counts = [count for opened in self._opened for count in opened.manifest.fragments.row_counts()]
         known = [count for count in counts if count is not None]
-        if len(known) < len(counts):
-            return None
-        return sum(known) if self._limit is None else min(sum(known), self._limit)
+        return sum(known) if len(known) == len(counts) else None
+
+    def _num_rows(self) -> int | None:
+        """How many rows the scan returns at most."""
+        if self.aggregation is not None and not self.aggregation.group_by:
+            return self._parallelism
+        num_rows = self._known_rows()
+        return num_rows if num_rows is None or self._limit is None else min(num_rows, self._limit)
 
     def _size(self, opened: PartitionVersion) -> int | None:
         sizes = [self._sizes.of(fragment) for fragment in opened.manifest.fragments]
@@ -299,15 +320,17 @@ class PartitionedPlanner:
 
     def _description(self, size: int | None) -> str:
         keys = ", ".join(f"{key.transform.name}({'.'.join(key.transform.columns[0])})" for key in self._keys)
+        partitioning = f"partitioning=[{keys}]" if self._keys else f"partitioning=none ({self._reason})"
         parts = [
             f"lance {self._table.root}@v{self._table.version}",
             f"columns=[{', '.join(self._columns.fieldNames())}]",
             f"filters=[{'' if self._filter is None else self._filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
+            *([] if self.aggregation is None else [str(self.aggregation)]),
             f"partitions={len(self._partitions)}/{self._table.num_partitions}",
             f"fragments={sum(len(opened.manifest.fragments) for opened in self._opened)}",
             f"bytes={'unknown' if size is None else size}",
-            f"partitioning=[{keys}]" if self._keys else f"partitioning=none ({self._reason})",
+            *([partitioning] if self.aggregation is None else []),
         ]
         return " ".join(parts)
 

@@ -18,7 +18,7 @@ from lance_spark.namespace.partition_index import Partition
 from lance_spark.namespace.partition_save import RowDelta, commit_delta
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
-from lance_spark.spark.bridge.partitioned import PARTITION_COLUMN
+from lance_spark.spark.bridge.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.original_values import BoolArray, OriginalValues, read_rows
 from lance_spark.spark.packed_addresses import PackedAddresses

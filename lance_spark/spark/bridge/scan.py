@@ -13,16 +13,8 @@ from lance_spark.expr.nodes import Expr, conjunction, quote_name
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge import partitioned
-from lance_spark.spark.bridge.aggregates import (
-    Aggregate,
-    AggregateTask,
-    can_group_by,
-    read_columns,
-    returned_columns,
-    slots,
-)
+from lance_spark.spark.bridge.aggregates import ROWS_OF_GROUP, Aggregate, AggregateTask, Aggregation
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
-from lance_spark.spark.bridge.groups import Slot
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
@@ -38,7 +30,7 @@ from lance_spark.spark.bridge.task_metrics import MeteredTask
 from lance_spark.spark.bridge.tasks import ReadTask, ReadWork, command, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, SortOrder, TopNTask, sort_keys
 from lance_spark.spark.bridge.wire_types import wire_schema
-from lance_spark.spark.options import BATCH_BYTES, DEFAULT_PARTITION_BYTES, ReadOptions
+from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import (
     BYTES_PER_ROW,
     LanceInputPartition,
@@ -47,6 +39,7 @@ from lance_spark.spark.partitions import (
     estimated_bytes,
     plan_partitions,
     sized,
+    task_bytes,
 )
 from lance_spark.spark.projection import narrow
 from lance_spark.table.fragment import DataFragment
@@ -61,13 +54,6 @@ from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 
 EXACT, NO = 2, 0
 """Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""
-
-_SMALLEST_TASK_BYTES = 4 << 20
-"""A task for less than this costs more than it saves."""
-
-_ROWS_OF_GROUP = 16
-"""Rows of a group in a sample of 8,192. Spark's own hash maps are compiled for the keys; tasks make up for that only if
-little is left to hand over."""
 
 _PRUNED_BY = (ROW_ADDRESS, FRAGMENT_ID)
 """The columns whose values tell the fragment."""
@@ -123,11 +109,16 @@ class PushAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AggregateRequest:
-    """Aggregates over all rows of a scan, or those that are alike in some columns."""
+    """Aggregates over all rows of a scan, or those that are alike in some columns.
+
+    Attributes:
+        clusters: how Spark makes use of the keys of partitions.
+    """
 
     scan: ScanRequest
     aggregates: tuple[Aggregate, ...]
     group_by: tuple[str, ...] = ()
+    clusters: partitioned.Clustering = field(default_factory=partitioned.Clustering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,21 +205,31 @@ def take_top_n(request: ScanRequest, _call: Call) -> Taken:
 
 
 @operation("scan.aggregate")
-def aggregate(request: AggregateRequest, _call: Call) -> AggregateReply:
+def aggregate(request: AggregateRequest, call: Call) -> AggregateReply:
     """The row of the aggregates, where metadata has it exactly, or what the tasks return of it."""
     counts = _known_counts(request.scan)
     required = {column.name for column in filterable_of(request.scan.handle) if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
     if counts is not None and not request.group_by and all(counted):
         return AggregateReply(tuple(str(sum(counts)) for _ in counted))
-    if request.scan.handle.partitioned or request.scan.read_options().limit is not None:
+    if request.scan.read_options().limit is not None:
         return AggregateReply()
-    manifest = request.scan.handle.open()[1]
-    columns = filterable(manifest)
-    found = _slots(request.aggregates, manifest)
-    if found is None or not can_group_by(request.group_by, columns) or not _has_large_groups(request):
+    if request.scan.handle.partitioned:
+        return AggregateReply(columns=_of_partitions(request, call))
+    found = _aggregation(request.aggregates, request.group_by, request.scan.handle.open()[1])
+    if found is None or not _has_large_groups(request):
         return AggregateReply()
-    return AggregateReply(columns=returned_columns(request.group_by, found, columns))
+    return AggregateReply(columns=found.returned)
+
+
+def _of_partitions(request: AggregateRequest, call: Call) -> StructType | None:
+    """What tasks over partitions return; None if Spark aggregates the rows."""
+    scan = replace(request.scan, aggregates=request.aggregates, group_by=request.group_by, columns=StructType())
+    planner = _partitioned_planner(scan, call)
+    found = planner.aggregation
+    if found is None or planner.is_clustered_by(request.group_by, request.clusters) or not planner.has_large_groups():
+        return None
+    return found.returned
 
 
 def _has_large_groups(request: AggregateRequest) -> bool:
@@ -239,13 +240,15 @@ def _has_large_groups(request: AggregateRequest) -> bool:
         return True
     names = [quote_name(name) for name in request.group_by]
     scan = Scan.of(shown(manifest.schema, data_format(manifest)), location.bases(manifest), columns=names)
-    return rows_of_a_group(scan, list(manifest.fragments)) >= _ROWS_OF_GROUP
+    return rows_of_a_group(scan, list(manifest.fragments)) >= ROWS_OF_GROUP
 
 
-def _slots(aggregates: tuple[Aggregate, ...], manifest: Manifest) -> tuple[Slot, ...] | None:
+def _aggregation(
+    aggregates: tuple[Aggregate, ...], group_by: tuple[str, ...], manifest: Manifest
+) -> Aggregation | None:
     counts = manifest.fragments.row_counts()
     known = [count for count in counts if count is not None]
-    return slots(aggregates, filterable(manifest), sum(known) if len(known) == len(counts) else None)
+    return Aggregation.of(group_by, aggregates, filterable(manifest), sum(known) if len(known) == len(counts) else None)
 
 
 def _known_counts(request: ScanRequest) -> list[int] | None:
@@ -278,22 +281,26 @@ def filtered_share(request: ScanRequest, call: Call) -> FilteredShare:
     return FilteredShare(_Planner(request, call).share())
 
 
-def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
+def _partitioned_planner(request: ScanRequest, call: Call) -> partitioned.PartitionedPlanner:
     assert request.columns is not None, "a plan is asked for with its columns"
     options = request.read_options()
     limits = [limit for limit in (request.limit, options.limit) if limit is not None]
-    table = request.handle.open_partitioned()
-    limit = min(limits, default=None)
-    planner = partitioned.PartitionedPlanner(
-        table,
+    return partitioned.PartitionedPlanner(
+        request.handle.open_partitioned(),
         options,
         request.columns,
         request.predicates,
-        limit,
-        call.session.time_zone,
+        min(limits, default=None),
+        call.session,
         request.runtime_filters,
         call.attachments,
+        request.aggregates,
+        request.group_by,
     )
+
+
+def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
+    planner = _partitioned_planner(request, call)
     planned = planner.plan()
     summary = ScanPlan(
         planned.description,
@@ -323,11 +330,11 @@ class _Planner:
         # Tasks that aggregate read other columns than they return.
         self._returned = request.columns
         self._columns = request.columns
-        self._group_by = request.group_by
-        self._slots = self._asked_slots(request.aggregates)
-        self._aggregates = bool(request.aggregates or request.group_by)
-        if self._aggregates:
-            self._columns = read_columns(self._group_by, self._slots, filterable(self._manifest))
+        self._aggregation: Aggregation | None = None
+        if request.aggregates or request.group_by:
+            self._aggregation = _aggregation(request.aggregates, request.group_by, self._manifest)
+            assert self._aggregation is not None, "the scan took these aggregates before"
+            self._columns = self._aggregation.read
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
         self._limit = min(limits) if limits else None
         self._top_n = request.top_n
@@ -338,14 +345,11 @@ class _Planner:
         self._scan = self._make_scan(request, call.session.time_zone)
         self._sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
         self._skip = request.offset or 0
-        self._takes_all_rows = self._limit is None and self._top_n is None and not self._skip and not self._aggregates
+        self._takes_all_rows = (
+            self._limit is None and self._top_n is None and not self._skip and self._aggregation is None
+        )
         self._for_changes = request.for_changes
         self._fragments = self._chosen()
-
-    def _asked_slots(self, aggregates: tuple[Aggregate, ...]) -> tuple[Slot, ...]:
-        found = _slots(aggregates, self._manifest)
-        assert found is not None, "the scan took these aggregates before"
-        return found
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
         schema = shown(self._manifest.schema, data_format(self._manifest))
@@ -413,24 +417,22 @@ class _Planner:
         pieces = [sized(fragment, self._scan.bases, self._sizes) for fragment in self._fragments]
         planned = plan_partitions(pieces, self._target_bytes(pieces), start)
         # Spark takes the sum of no counts for null.
-        return planned or [LanceInputPartition(())] if self._aggregates and not self._group_by else planned
+        needs_one = self._aggregation is not None and not self._aggregation.group_by
+        return planned or [LanceInputPartition(())] if needs_one else planned
 
     def _target_bytes(self, pieces: list[SizedFragment]) -> int:
         """How much a task reads: as the user says, else no more than gives every core something to do."""
         if self._options.limit is not None:
             # Rows up to a limit of the user are counted in one place, or there would be too many.
             return 1 << 62
-        asked = self._options.target_partition_bytes
-        if asked != DEFAULT_PARTITION_BYTES:
-            return asked
         total = sum(estimated_bytes(piece) for piece in pieces)
-        return min(asked, max(_SMALLEST_TASK_BYTES, -(-total // max(1, self._parallelism))))
+        return task_bytes(self._options.target_partition_bytes, total, self._parallelism)
 
     def command(self) -> bytes:
         """The function of the tasks."""
         target = wire_schema(self._columns)
-        if self._aggregates:
-            task = AggregateTask(self._scan, self._group_by, self._slots, self._returned)
+        if self._aggregation is not None:
+            task = AggregateTask(self._scan, self._aggregation.group_by, self._aggregation.slots, self._returned)
             return command(MeteredTask(task), self._returned)
         if self._top_n is not None:
             keys = _sort_keys(self._top_n, self._manifest)
@@ -443,7 +445,7 @@ class _Planner:
         num_rows = self._num_rows()
         if num_rows is not None and self._limit is not None:
             num_rows = min(num_rows, self._limit)
-        if self._aggregates and not self._group_by:
+        if self._aggregation is not None and not self._aggregation.group_by:
             num_rows = self._parallelism
         sizes = [self._sizes.of(fragment) for fragment in self._fragments]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
@@ -466,7 +468,7 @@ class _Planner:
         num_rows = self._num_rows()
         has_many = num_rows is None or num_rows >= MANY_ROWS
         # As many groups as rows there can be, though mostly there are few.
-        takes_all = self._takes_all_rows or bool(self._group_by)
+        takes_all = self._takes_all_rows or (self._aggregation is not None and bool(self._aggregation.group_by))
         return self._scan.filter is not None and takes_all and has_many
 
     def share(self) -> float:
@@ -498,8 +500,7 @@ class _Planner:
             f"filters=[{'' if self._scan.filter is None else self._scan.filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
             *([] if self._top_n is None else [f"top={self._top_n.limit}"]),
-            *([f"aggregates=[{', '.join(map(str, self._slots))}]"] if self._aggregates else []),
-            *([f"group_by=[{', '.join(self._group_by)}]"] if self._group_by else []),
+            *([] if self._aggregation is None else [str(self._aggregation)]),
             f"fragments={len(self._fragments)}/{len(self._manifest.fragments)}",
             f"files={files}",
             f"bytes={'unknown' if size is None else size}",

@@ -18,7 +18,7 @@ from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.bridge.partition_by import partition_fields, shown_fields
 from lance_spark.spark.bridge.partition_keys import SparkTransform
-from lance_spark.spark.bridge.partitioned import PARTITION_COLUMN
+from lance_spark.spark.bridge.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.bridge.partitioned_writes import (
     NewPartitionedTable,
     commit_staged_partitioned,

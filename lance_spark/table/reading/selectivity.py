@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.storage.local import LocalStore
+from lance_spark.table.bases import Bases
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
 
@@ -33,8 +34,9 @@ _DEVIATIONS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Rows of one fragment: `offsets` (int64[n]) in blocks of `size` neighbours."""
+    """Rows of the fragment at `place`: `offsets` (int64[n]) in blocks of `size` neighbours."""
 
+    place: int
     fragment: DataFragment
     offsets: Int64Array
     size: int
@@ -61,10 +63,13 @@ def estimated_share(scan: Scan, fragments: Sequence[DataFragment]) -> float:
     return min(1.0, max(mean + _DEVIATIONS * error, _DEVIATIONS / len(shares)))
 
 
-def rows_of_a_group(scan: Scan, fragments: Sequence[DataFragment]) -> float:
+def rows_of_a_group(scan: Scan, fragments: Sequence[DataFragment], bases: Sequence[Bases] | None = None) -> float:
     """How many rows of a sample have the same values in the columns of `scan`, on average; 0 where no row can be told.
 
     In all of the fragments there are at least so many. Reads as much as `estimated_share`.
+
+    Args:
+        bases: of each fragment, if they are not those of `scan`.
 
     Raises:
         CorruptFileError: a file contradicts the format.
@@ -72,7 +77,12 @@ def rows_of_a_group(scan: Scan, fragments: Sequence[DataFragment]) -> float:
     samples = _samples(fragments)
     if not samples:
         return 0.0
-    tables = _read(scan, samples, lambda sample: scan.read_rows(sample.fragment, _live(sample)))
+
+    def scan_of(sample: _Sample) -> Scan:
+        return scan if bases is None else replace(scan, bases=bases[sample.place])
+
+    first = scan_of(samples[0])
+    tables = _read(first, samples, lambda sample: scan_of(sample).read_rows(sample.fragment, _live(sample)))
     rows = pa.concat_tables(tables)
     if not rows.num_rows:
         return 0.0
@@ -88,17 +98,17 @@ def _live(sample: _Sample) -> Int64Array:
 
 def _samples(fragments: Sequence[DataFragment]) -> list[_Sample]:
     """Some blocks of rows of some fragments, evenly; none where no row or no file is known."""
-    chosen = [fragments[place] for place in _spread(len(fragments), _FRAGMENTS)]
-    counted = [(fragment, fragment.physical_rows or 0) for fragment in chosen if fragment.files]
-    total = sum(rows for _, rows in counted)
+    chosen = [(int(place), fragments[place]) for place in _spread(len(fragments), _FRAGMENTS)]
+    counted = [(place, fragment, fragment.physical_rows or 0) for place, fragment in chosen if fragment.files]
+    total = sum(rows for _, _, rows in counted)
     samples = []
-    for fragment, rows in counted:
+    for place, fragment, rows in counted:
         size = min(_BLOCK_ROWS, rows)
         if not size:
             continue
         starts = _spread(rows - size + 1, max(1, round(_BLOCKS * rows / total)))
         starts = starts[np.diff(starts, prepend=-size) >= size]
-        samples.append(_Sample(fragment, (starts[:, None] + np.arange(size)).ravel(), size))
+        samples.append(_Sample(place, fragment, (starts[:, None] + np.arange(size)).ravel(), size))
     return samples
 
 

@@ -28,6 +28,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -166,6 +167,10 @@ final class LanceScanBuilder
     remember(functions);
     ObjectNode asked = Json.object();
     asked.set("scan", request);
+    SQLConf conf = SQLConf.get();
+    ObjectNode clusters = asked.putObject("clusters");
+    clusters.put("keys", conf.v2BucketingEnabled());
+    clusters.put("some_keys", conf.v2BucketingAllowKeysSubsetOfPartitionKeys());
     ArrayNode groups = asked.putArray("group_by");
     for (Expression key : aggregation.groupByExpressions()) {
       if (!(key instanceof NamedReference reference) || reference.fieldNames().length != 1) {
