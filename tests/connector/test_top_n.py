@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import lance
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +47,38 @@ def test_the_first_rows_are_those_of_spark(
     found = spark.sql(query.format("ours"))
     assert "top=25" in plan(found)
     assert list(map(str, found.collect())) == list(map(str, spark.sql(query.format("theirs")).collect()))
+
+
+@pytest.fixture(scope="module")
+def parts(spark: SparkSession, tables: tuple[DataFrame, DataFrame]) -> Iterator[str]:
+    """The rows of the tables in four partitions, each of a large fragment and one of one row."""
+    tables[1].createOrReplaceTempView("theirs")
+    spark.sql("CREATE TABLE lance.top PARTITIONED BY (bucket(4, id)) AS SELECT * FROM theirs WHERE id % 50 <> 48")
+    spark.sql("INSERT INTO lance.top SELECT * FROM theirs WHERE id % 50 = 48 OR id > 390")
+    spark.sql("DELETE FROM lance.top WHERE id > 390")
+    yield "lance.top"
+    spark.sql("DROP TABLE lance.top")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_first_rows_of_partitions(
+    spark: SparkSession, tables: tuple[DataFrame, DataFrame], parts: str, order: str
+) -> None:
+    tables[1].where("id <= 390").createOrReplaceTempView("theirs")
+    query = "SELECT * FROM {} WHERE id > 20 ORDER BY " + order + " LIMIT 25"
+    found = spark.sql(query.format(parts))
+    assert "top=25" in plan(found)
+    assert list(map(str, found.collect())) == list(map(str, spark.sql(query.format("theirs")).collect()))
+
+
+def test_first_rows_with_their_partitions(spark: SparkSession, parts: str) -> None:
+    homes = {row.id: row._partition for row in spark.table(parts).select("id", "_partition").collect()}
+    found = spark.table(parts).select("name", "_partition", "id").orderBy("id").limit(9)
+    assert "top=9" in plan(found)
+    assert [(row.id, row._partition) for row in found.collect()] == [(key, homes[key]) for key in range(9)]
+    assert spark.table(parts).where("id > 1000").orderBy("id").limit(3).collect() == []
+    assert "top=" not in plan(spark.table(parts).orderBy("_partition").limit(3))
+    assert len(spark.table(parts).orderBy("_partition").limit(3).collect()) == 3
 
 
 def test_an_order_that_is_not_ours_stays_with_spark(spark: SparkSession, tables: tuple[DataFrame, DataFrame]) -> None:

@@ -22,6 +22,7 @@ from lance_spark.spark.bridge.partitioned_tasks import (
     PARTITION_COLUMN,
     PartitionedAggregateTask,
     PartitionedReadTask,
+    PartitionedTopNTask,
     PartitionWork,
 )
 from lance_spark.spark.bridge.registry import Call, Session, operation
@@ -33,6 +34,7 @@ from lance_spark.spark.bridge.runtime_filters import (
     runtime_filter,
     source_columns,
 )
+from lance_spark.spark.bridge.top_n import SortKey
 from lance_spark.spark.bridge.wire_types import wire_schema
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import (
@@ -120,6 +122,7 @@ class PartitionedPlanner:
             nothing else of what Spark was told before: keys and the tasks of a partition stay.
         attachments: of the request with those filters.
         aggregates, group_by: what every task returns instead of its rows, if it can.
+        first: the order in which so many first rows are enough.
 
     Attributes:
         aggregation: how tasks aggregate; None if they do not, or cannot.
@@ -137,6 +140,7 @@ class PartitionedPlanner:
         attachments: Sequence[bytes] = (),
         aggregates: Sequence[Aggregate] = (),
         group_by: tuple[str, ...] = (),
+        first: tuple[tuple[SortKey, ...], int] | None = None,
     ) -> None:
         time_zone = session.time_zone
         self._table = table
@@ -144,6 +148,7 @@ class PartitionedPlanner:
         self._parallelism = session.parallelism
         self._returned = columns
         self._limit = limit
+        self._first = first
         self._filter = self._conjunction(predicates, time_zone)
         self._partitions = table.partitions(self._filter, time_zone=time_zone)
         specs = {partition.spec.id: partition.spec for partition in self._partitions}
@@ -264,7 +269,7 @@ class PartitionedPlanner:
         return sum(estimated_bytes(sized(fragment, bases, self._sizes)) for fragment in opened.manifest.fragments)
 
     def _runtime_columns(self) -> tuple[str, ...]:
-        if self._limit is not None or self.aggregation is not None:
+        if self._limit is not None or self._first is not None or self.aggregation is not None:
             return ()
         columns = self._columns.fieldNames()
         return filter_columns(self._choosing, filterable(self._table), columns, self._num_rows())
@@ -299,6 +304,11 @@ class PartitionedPlanner:
         if self.aggregation is not None:
             group_by, slots = self.aggregation.group_by, self.aggregation.slots
             return PartitionedAggregateTask(self._scan, group_by, slots, self._returned, storage_options)
+        if self._first is not None:
+            keys, first = self._first
+            assert keys, "the scan took this order before"
+            target = wire_schema(self._columns)
+            return PartitionedTopNTask(self._scan, target, storage_options, self._limit, keys, first)
         return PartitionedReadTask(self._scan, wire_schema(self._columns), storage_options, self._limit)
 
     def _known_rows(self) -> int | None:
@@ -326,6 +336,7 @@ class PartitionedPlanner:
             f"columns=[{', '.join(self._columns.fieldNames())}]",
             f"filters=[{'' if self._filter is None else self._filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),
+            *([] if self._first is None else [f"top={self._first[1]}"]),
             *([] if self.aggregation is None else [str(self.aggregation)]),
             f"partitions={len(self._partitions)}/{self._table.num_partitions}",
             f"fragments={sum(len(opened.manifest.fragments) for opened in self._opened)}",

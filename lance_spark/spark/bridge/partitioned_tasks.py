@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.expr.nodes import Expr
 from lance_spark.spark.bridge.aggregates import AggregateTask
 from lance_spark.spark.bridge.tasks import narrowed
+from lance_spark.spark.bridge.top_n import SortKey, TopNTask
 from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.storage import open_store
@@ -61,13 +62,19 @@ class PartitionedReadTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left = self.limit
-        for object_id, batch in _rows(self.scan, self.storage_options, batches):
+        for object_id, batch in self._read(_work(batches)):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
             yield to_wire_batch(self._with_partition(batch, object_id), self.target)
             if left == 0:
                 return
+
+    def _read(self, work: list[PartitionWork]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows, and the partitions that they are in."""
+        for part in work:
+            for batch in _rows(self.scan, self.storage_options, part):
+                yield part.object_id, batch
 
     def _with_partition(self, batch: pa.RecordBatch, object_id: str) -> pa.RecordBatch:
         place = self.target.get_field_index(PARTITION_COLUMN)
@@ -96,18 +103,35 @@ class PartitionedAggregateTask(AggregateTask):
     storage_options: dict[str, str]
 
     def _read(self, scan: Scan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, batch in _rows(scan, self.storage_options, batches):
-            yield batch
+        for part in _work(batches):
+            yield from _rows(scan, self.storage_options, part)
 
 
-def _rows(
-    scan: Scan, storage_options: dict[str, str], batches: Iterable[pa.RecordBatch]
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What `scan`, whose bases are none, reads of the work in `batches`; the partitions with it."""
-    for part in _work(batches):
-        bases = Bases(open_store(part.uri, storage_options), part.base_paths, storage_options)
-        own = narrowed(replace(scan, bases=bases, stable_row_ids=part.stable_row_ids), part.runtime_filter)
-        for piece in part.slices:
-            fragment = DataFragment.from_bytes(piece.fragment)
-            for batch in own.read_fragment(fragment, start=piece.start, stop=piece.stop):
+@dataclass(frozen=True)
+class PartitionedTopNTask(PartitionedReadTask):
+    """The first rows, in the order of `keys`, of each partition.
+
+    Attributes:
+        first: how many rows.
+    """
+
+    keys: tuple[SortKey, ...] = ()
+    first: int = 0
+
+    def _read(self, work: list[PartitionWork]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for part in work:
+            scan = _scan_of(self.scan, self.storage_options, part)
+            for batch in TopNTask(scan, self.keys, self.first, self.target).first_rows(part.slices):
                 yield part.object_id, batch
+
+
+def _scan_of(scan: Scan, storage_options: dict[str, str], part: PartitionWork) -> Scan:
+    """`scan`, whose bases are none, for one partition."""
+    bases = Bases(open_store(part.uri, storage_options), part.base_paths, storage_options)
+    return narrowed(replace(scan, bases=bases, stable_row_ids=part.stable_row_ids), part.runtime_filter)
+
+
+def _rows(scan: Scan, storage_options: dict[str, str], part: PartitionWork) -> Iterator[pa.RecordBatch]:
+    own = _scan_of(scan, storage_options, part)
+    for piece in part.slices:
+        yield from own.read_fragment(DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop)

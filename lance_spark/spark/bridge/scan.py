@@ -201,7 +201,7 @@ def take_top_n(request: ScanRequest, _call: Call) -> Taken:
     options = request.read_options()
     if request.top_n is None or request.limit is not None or options.limit is not None or not options.push_down_top_n:
         return Taken(False)
-    return Taken(_sort_keys(request.top_n, request.handle.open()[1]) is not None)
+    return Taken(_sort_keys(request.top_n, request.handle) is not None)
 
 
 @operation("scan.aggregate")
@@ -296,6 +296,7 @@ def _partitioned_planner(request: ScanRequest, call: Call) -> partitioned.Partit
         call.attachments,
         request.aggregates,
         request.group_by,
+        None if request.top_n is None else (_sort_keys(request.top_n, request.handle) or (), request.top_n.limit),
     )
 
 
@@ -326,6 +327,7 @@ class _Planner:
     def __init__(self, request: ScanRequest, call: Call) -> None:
         assert request.columns is not None, "a plan is asked for with its columns"
         self._options = request.read_options()
+        self._handle = request.handle
         self._location, self._manifest = request.handle.open()
         # Tasks that aggregate read other columns than they return.
         self._returned = request.columns
@@ -435,7 +437,7 @@ class _Planner:
             task = AggregateTask(self._scan, self._aggregation.group_by, self._aggregation.slots, self._returned)
             return command(MeteredTask(task), self._returned)
         if self._top_n is not None:
-            keys = _sort_keys(self._top_n, self._manifest)
+            keys = _sort_keys(self._top_n, self._handle)
             assert keys is not None, "the scan took this order before"
             return command(MeteredTask(TopNTask(self._scan, keys, self._top_n.limit, target)), self._columns)
         return command(MeteredTask(ReadTask(self._scan, target, self._limit)), self._columns)
@@ -508,9 +510,18 @@ class _Planner:
         return " ".join(parts)
 
 
-def _sort_keys(top_n: TopN, manifest: Manifest) -> tuple[SortKey, ...] | None:
-    schema = to_arrow_schema(shown(manifest.schema, data_format(manifest)))
-    return sort_keys(top_n.orders, top_n.limit, schema)
+def _sort_keys(top_n: TopN, handle: TableHandle) -> tuple[SortKey, ...] | None:
+    """The keys, if tasks can tell the first rows."""
+    return sort_keys(top_n.orders, top_n.limit, columns_of(handle))
+
+
+def columns_of(handle: TableHandle) -> pa.Schema:
+    """The columns of a table of either kind, as a scan reads them."""
+    if handle.partitioned:
+        table = handle.open_partitioned()
+        return to_arrow_schema(shown(table.lance_schema, table.file_version))
+    manifest = handle.open()[1]
+    return to_arrow_schema(shown(manifest.schema, data_format(manifest)))
 
 
 def _column_names(columns: StructType) -> list[str]:

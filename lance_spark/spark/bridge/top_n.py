@@ -9,7 +9,7 @@ key becomes up to three columns: whether it is null, whether it is NaN, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,13 +115,18 @@ class TopNTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         slices = [piece for work in ReadWork.of_rows(batches) for piece in work.slices]
+        for batch in self.first_rows(slices):
+            yield to_wire_batch(batch, self.target)
+
+    def first_rows(self, slices: Sequence[FragmentSlice]) -> Iterator[pa.RecordBatch]:
+        """The first rows of `slices`, in no order."""
         fragments = {fragment.id: fragment for fragment in (DataFragment.from_bytes(item.fragment) for item in slices)}
         owners, offsets = split_addresses(self._best(slices))
         for fragment_id in np.unique(owners).tolist():
             rows = np.sort(offsets[owners == fragment_id])
             yield from self._rows(fragments[fragment_id], rows)
 
-    def _best(self, slices: list[FragmentSlice]) -> UInt64Array:
+    def _best(self, slices: Sequence[FragmentSlice]) -> UInt64Array:
         scan = self._key_scan()
         kept: list[pa.RecordBatch] = []
         num_rows = 0
@@ -172,5 +177,4 @@ class TopNTask:
     def _rows(self, fragment: DataFragment, offsets: Int64Array) -> Iterator[pa.RecordBatch]:
         deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
         positions = offsets - np.searchsorted(deleted, offsets)
-        for batch in self.scan.read_rows(fragment, positions).to_batches():
-            yield to_wire_batch(batch, self.target)
+        yield from self.scan.read_rows(fragment, positions).to_batches()
