@@ -117,8 +117,6 @@ def test_primary_key(spark: SparkSession, root: str, table: str) -> None:
     made = whole(root, table)
     assert made.version == before + 1
     assert [field.name for field in made.lance_schema.walk() if field.unenforced_primary_key] == ["id"]
-    with pytest.raises(AnalysisException, match="partitioned table"):
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS c FROM some_view")
 
 
 def test_changes(spark: SparkSession, root: str, table: str) -> None:

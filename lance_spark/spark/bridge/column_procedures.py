@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError
+from lance_spark.namespace.partition_backfill import (
+    PartitionedBackfill,
+    commit_partitioned_backfill,
+    plan_partitioned_columns,
+    plan_partitioned_values,
+)
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
+from lance_spark.spark.bridge.column_tasks import BackfillTask, PartitionedBackfillTask
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
+from lance_spark.spark.bridge.partitioned_changes import PARTITION_ROW_ID, check_partitioned_changeable
 from lance_spark.spark.bridge.partitioned_procedures import with_primary_key
+from lance_spark.spark.bridge.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.bridge.procedure_types import (
     TABLE,
     TEXT,
@@ -31,25 +38,24 @@ from lance_spark.spark.bridge.procedure_types import (
     QueryPlan,
     Source,
 )
-from lance_spark.spark.bridge.tasks import messages
-from lance_spark.spark.types import from_spark_batch, table_types, written_schema
+from lance_spark.spark.table_row_changes import ROW_ID
+from lance_spark.spark.types import table_types, written_schema
 from lance_spark.table.columns.backfill import (
     BackfilledFragment,
     BackfillPlan,
     commit_backfill,
     plan_new_columns,
     plan_new_values,
-    write_backfill,
 )
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import split_addresses
 from lance_spark.table.writing.write import remove_job_files
 
 _KEY = row_type(version=LongType(), columns=ArrayType(StringType()))
 _FILLED = row_type(version=LongType(), fragments=LongType(), columns=ArrayType(StringType()))
+_ID_TYPES = {PARTITION_COLUMN: "STRING", ROW_ADDRESS: "BIGINT"}
 
 
 def _set_primary_key(call: Invocation) -> LocalRows:
@@ -80,70 +86,18 @@ class _State:
     plan: BackfillPlan
 
 
-@dataclass(frozen=True)
-class BackfillTask:
-    """Writes the columns of the fragments whose rows it gets, ordered by their addresses.
-
-    Attributes:
-        target: address and columns, in the types of the table.
-    """
-
-    location: TableLocation
-    plan: BackfillPlan
-    target: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        base = self.location.at(self.plan.base_version).manifest
-        places = {message.id: place for place, message in enumerate(base.fragments.messages)}
-        bases = self.location.bases(base)
-        written = []
-        for number, rows in _by_fragment(from_spark_batch(batch, self.target) for batch in batches):
-            if number not in places:
-                raise NotFoundError(f"version {base.version} of {self.location.uri} has no fragment {number}")
-            addresses = rows.column(ROW_ADDRESS).to_numpy().view(np.uint64)
-            columns = rows.drop_columns([ROW_ADDRESS])
-            fragment = base.fragments[places[number]]
-            made = write_backfill(self.location.store, bases, self.plan, fragment, addresses, columns)
-            if made is not None:
-                written.append(pickle.dumps(made))
-        yield messages(written)
-
-
-def _by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each fragment, of batches that are ordered by address."""
-    held: list[pa.RecordBatch] = []
-    current = -1
-    for batch in batches:
-        addresses = batch.column(ROW_ADDRESS)
-        if addresses.null_count:
-            raise InvalidInputError(
-                f"a row has no {ROW_ADDRESS}, so it cannot be told which row of the table it is for"
-            )
-        ids, _ = split_addresses(addresses.to_numpy().view(np.uint64))
-        bounds = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
-        for start, stop in pairwise(bounds):
-            if start == stop:
-                continue
-            if int(ids[start]) != current and held:
-                yield current, pa.Table.from_batches(held)
-                held = []
-            current = int(ids[start])
-            held.append(batch.slice(start, stop - start))
-    if held:
-        yield current, pa.Table.from_batches(held)
-
-
 def _query(call: Invocation) -> Query:
     """The rows of each fragment together and in order."""
-    call.dataset()
+    ids = PARTITION_ROW_ID if isinstance(_table(call), PartitionedTable) else ROW_ID
     source = ".".join(_quoted(part) for part in parse_path(call.arguments.required("source")))
     columns = call.arguments.texts("columns")
-    if not columns or len(set(columns)) != len(columns):
+    if not columns or len(set(columns)) != len(columns) or not set(columns).isdisjoint(ids):
         raise InvalidInputError(f"{list(columns)} are no columns to write")
-    listed = ", ".join(_quoted(name) for name in columns)
+    selected = [f"CAST({name} AS {_ID_TYPES[name]}) AS {name}" for name in ids]
+    homes = [name for name in ids if name != ROW_ADDRESS]
     return Query(
-        f"SELECT CAST({ROW_ADDRESS} AS BIGINT) AS {ROW_ADDRESS}, {listed} FROM {source} "
-        f"DISTRIBUTE BY shiftrightunsigned({ROW_ADDRESS}, 32) SORT BY {ROW_ADDRESS}"
+        f"SELECT {', '.join([*selected, *map(_quoted, columns)])} FROM {source} "
+        f"DISTRIBUTE BY {', '.join([*homes, f'shiftrightunsigned({ROW_ADDRESS}, 32)'])} SORT BY {', '.join(ids)}"
     )
 
 
@@ -151,24 +105,47 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _table(call: Invocation) -> Dataset | PartitionedTable:
+    """The newest version of the table.
+
+    Raises:
+        InvalidInputError: rows of a partitioned table cannot be told. Of another one this comes out when they are read.
+    """
+    table = call.table()
+    if isinstance(table, PartitionedTable):
+        check_partitioned_changeable(table)
+    return table
+
+
 def _plan_new(call: Invocation, source: Source) -> QueryPlan:
-    table = _read_version(call.dataset(), source.tables)
-    fields = table_types(_values_of(source.columns), None)
-    plan = plan_new_columns(table.location, table.manifest, fields, job=new_job())
-    return _query_plan(table, plan)
+    newest = _table(call)
+    if isinstance(newest, PartitionedTable):
+        whole = _whole_version(newest, source.tables)
+        fields = table_types(_values_of(source.columns, PARTITION_ROW_ID), None)
+        return _partitioned_plan(plan_partitioned_columns(whole, fields, new_job()))
+    table = _read_version(newest, source.tables)
+    fields = table_types(_values_of(source.columns, ROW_ID), None)
+    return _query_plan(table, plan_new_columns(table.location, table.manifest, fields, job=new_job()))
 
 
 def _plan_values(call: Invocation, source: Source) -> QueryPlan:
-    table = _read_version(call.dataset(), source.tables)
-    plan = plan_new_values(table.location, table.manifest, call.arguments.texts("columns"), job=new_job())
-    given, known = _values_of(source.columns), plan.arrow_schema
-    kept = table_types(given, known)
-    for field in kept:
+    newest, columns = _table(call), call.arguments.texts("columns")
+    if isinstance(newest, PartitionedTable):
+        planned = plan_partitioned_values(_whole_version(newest, source.tables), columns, new_job())
+        _check_types(_values_of(source.columns, PARTITION_ROW_ID), planned.arrow_schema)
+        return _partitioned_plan(planned)
+    table = _read_version(newest, source.tables)
+    plan = plan_new_values(table.location, table.manifest, columns, job=new_job())
+    _check_types(_values_of(source.columns, ROW_ID), plan.arrow_schema)
+    return _query_plan(table, plan)
+
+
+def _check_types(given: pa.Schema, known: pa.Schema) -> None:
+    for field in table_types(given, known):
         if field.type != known.field(field.name).type:
             raise InvalidInputError(
                 f"column {field.name!r} is {known.field(field.name).type}, its new values are {field.type}; cast them"
             )
-    return _query_plan(table, plan)
 
 
 def _query_plan(table: Dataset, plan: BackfillPlan) -> QueryPlan:
@@ -177,8 +154,14 @@ def _query_plan(table: Dataset, plan: BackfillPlan) -> QueryPlan:
     return QueryPlan(BackfillTask(table.location, plan, target), state)
 
 
-def _values_of(columns: StructType) -> pa.Schema:
-    fields = [field for field in columns.fields if field.name != ROW_ADDRESS]
+def _partitioned_plan(plan: PartitionedBackfill) -> QueryPlan:
+    ids = [pa.field(PARTITION_COLUMN, pa.string()), pa.field(ROW_ADDRESS, pa.int64())]
+    target = pa.schema([*ids, *plan.arrow_schema])
+    return QueryPlan(PartitionedBackfillTask(plan, target), pickle.dumps(plan))
+
+
+def _values_of(columns: StructType, ids: Sequence[str]) -> pa.Schema:
+    fields = [field for field in columns.fields if field.name not in ids]
     return written_schema(StructType(fields))
 
 
@@ -190,32 +173,58 @@ def _read_version(newest: Dataset, tables: Sequence[TableHandle]) -> Dataset:
     """
     here = (newest.location.uri.rstrip("/"), newest.location.branch)
     found = {item.version for item in tables if (item.location().uri.rstrip("/"), item.branch) == here}
-    if len(found) > 1:
-        raise InvalidInputError(f"the view reads the versions {sorted(map(str, found))} of the table; let it read one")
-    version = next(iter(found), None)
+    version = _only(found)
     if version is None or version == newest.version:
         return newest
     return Dataset(newest.location, newest.location.at(version).manifest)
 
 
+def _whole_version(newest: PartitionedTable, tables: Sequence[TableHandle]) -> PartitionedTable:
+    """The same of a partitioned table. Raises as `_read_version`."""
+    here = TableLocation(newest.root, newest.storage_options).uri.rstrip("/")
+    found = {item.version: item for item in tables if item.partitioned and item.location().uri.rstrip("/") == here}
+    version = _only(set(found))
+    return newest if version is None or version == newest.version else found[version].open_partitioned()
+
+
+def _only(versions: set[int | None]) -> int | None:
+    if len(versions) > 1:
+        raise InvalidInputError(
+            f"the view reads the versions {sorted(map(str, versions))} of the table; let it read one"
+        )
+    return next(iter(versions), None)
+
+
 def _commit(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State = pickle.loads(state)  # Made by this package, on this driver and its executors.
-    written: list[BackfilledFragment] = [pickle.loads(result) for result in results]
-    base = planned.location.at(planned.plan.base_version).manifest
-    made = commit_backfill(planned.location, base, planned.plan, written)
-    names = [field.name for field in planned.plan.written.fields]
-    return LocalRows.of(_FILLED, [(made.version, len(written), names)])
+    planned: _State | PartitionedBackfill = pickle.loads(state)  # Made by this package, on this driver.
+    plan = planned if isinstance(planned, PartitionedBackfill) else planned.plan
+    names = [field.name for field in plan.written.fields]
+    if isinstance(planned, PartitionedBackfill):
+        version = commit_partitioned_backfill(planned, [pickle.loads(result) for result in results]).version
+    else:
+        written: list[BackfilledFragment] = [pickle.loads(result) for result in results]
+        base = planned.location.at(planned.plan.base_version).manifest
+        version = commit_backfill(planned.location, base, planned.plan, written).version
+    return LocalRows.of(_FILLED, [(version, len(results), names)])
 
 
 def _abort(state: bytes) -> None:
-    planned: _State = pickle.loads(state)
-    if planned.plan.job is not None:
+    planned: _State | PartitionedBackfill = pickle.loads(state)
+    if isinstance(planned, PartitionedBackfill):
+        planned.remove_files()
+    elif planned.plan.job is not None:
         remove_job_files(planned.location.store, planned.plan.job)
 
 
 _SOURCE = (
     TABLE,
-    Parameter("source", TEXT, f"table or view with the columns, and {ROW_ADDRESS} of the rows of the table", True),
+    Parameter(
+        "source",
+        TEXT,
+        f"table or view with the columns, and {ROW_ADDRESS} of the rows of the table; of a partitioned one "
+        f"{PARTITION_COLUMN} too",
+        True,
+    ),
     Parameter("columns", TEXTS, "the columns", True),
 )
 

@@ -172,11 +172,14 @@ def commit_backfill(
     plan: BackfillPlan,
     written: Sequence[BackfilledFragment],
     options: CommitOptions | None = None,
+    *,
+    keeps_files: bool = False,
 ) -> Manifest:
     """The version of `table` with the columns of all files. After an error the files are removed.
 
     Args:
         base: the version of the plan.
+        keeps_files: leaves files that do not become part of it to the caller, who may commit again.
 
     Raises:
         RetryableConflictError: others have moved rows or changed columns; begin again with the newest version.
@@ -197,10 +200,12 @@ def commit_backfill(
     except CommitStateUnknownError:
         raise
     except LanceError:
-        remove_backfill(table.store, written)
+        if not keeps_files:
+            remove_backfill(table.store, written)
         raise
-    kept = {message.id for message in made.fragments.messages}
-    remove_backfill(table.store, [item for item in written if item.fragment_id not in kept])
+    if not keeps_files:
+        kept = {message.id for message in made.fragments.messages}
+        remove_backfill(table.store, [item for item in written if item.fragment_id not in kept])
     return made
 
 
