@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 
+from lance_spark.namespace.partition_backfill import (
+    BackfilledPartition,
+    PartitionBackfillWriter,
+    PartitionedBackfill,
+)
 from lance_spark.namespace.partition_save import PartitionBy
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.namespace.transforms.identity import Identity
@@ -52,3 +60,26 @@ def by_reference(table: PartitionedTable) -> list[dict[str, object]]:
 
 def files(root: str) -> set[str]:
     return {str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file()}
+
+
+def backfilled(
+    table: PartitionedTable, plan: PartitionedBackfill, values: Mapping[int, Mapping[str, object]]
+) -> list[BackfilledPartition]:
+    """What tasks make of values by `id`, each fragment's on a machine of its own."""
+    found: dict[tuple[str, int], list[tuple[int, Mapping[str, object]]]] = {}
+    for opened in table.open_all(table.partitions()):
+        scan = table.plan(opened, ["id"], with_row_address=True)
+        for fragment in opened.manifest.fragments:
+            for batch in scan.read_fragment(fragment):
+                for key, address in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    if key in values:
+                        home = (opened.partition.object_id, fragment.id)
+                        found.setdefault(home, []).append((address, values[key]))
+    done = []
+    for (object_id, _), listed in found.items():
+        writer = PartitionBackfillWriter(pickle.loads(pickle.dumps(plan)))
+        told = pa.Table.from_pylist([dict(row) for _, row in listed], plan.arrow_schema)
+        made = writer.write(object_id, np.array([address for address, _ in listed], np.uint64), told)
+        assert made is not None
+        done.append(pickle.loads(pickle.dumps(made)))
+    return done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, RetryableConflictError, StorageError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.partition_backfill import (
-    BackfilledPartition,
     PartitionBackfillWriter,
-    PartitionedBackfill,
     commit_partitioned_backfill,
     plan_partitioned_columns,
     plan_partitioned_values,
@@ -37,7 +34,7 @@ from lance_spark.namespace.transforms.bucket import Bucket
 from lance_spark.schema.evolution import with_added
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job
-from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, files, rows, shown
+from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, backfilled, by_reference, files, rows, shown
 
 NEW = pa.schema([pa.field("note", pa.string(), nullable=False), pa.field("s", pa.struct([("a", pa.int8())]))])
 
@@ -56,30 +53,6 @@ def table(root: str, request: pytest.FixtureRequest) -> PartitionedTable:
     return save_rows(made, pa.concat_tables([rows(3, 4), rows(6, country=None)]))
 
 
-Values = Mapping[int, Mapping[str, object]]
-
-
-def written(table: PartitionedTable, plan: PartitionedBackfill, values: Values) -> list[BackfilledPartition]:
-    """What tasks make of values by `id`, each fragment's on a machine of its own."""
-    found: dict[tuple[str, int], list[tuple[int, Mapping[str, object]]]] = {}
-    for opened in table.open_all(table.partitions()):
-        scan = table.plan(opened, ["id"], with_row_address=True)
-        for fragment in opened.manifest.fragments:
-            for batch in scan.read_fragment(fragment):
-                for key, address in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    if key in values:
-                        home = (opened.partition.object_id, fragment.id)
-                        found.setdefault(home, []).append((address, values[key]))
-    done = []
-    for (object_id, _), listed in found.items():
-        writer = PartitionBackfillWriter(pickle.loads(pickle.dumps(plan)))
-        told = pa.Table.from_pylist([dict(row) for _, row in listed], plan.arrow_schema)
-        made = writer.write(object_id, np.array([address for address, _ in listed], np.uint64), told)
-        assert made is not None
-        done.append(pickle.loads(pickle.dumps(made)))
-    return done
-
-
 def check(made: PartitionedTable, expected: Mapping[int, Mapping[str, object]]) -> None:
     """The rows are these, for the reference library too."""
     assert {row["id"]: row for row in shown(made)} == expected
@@ -96,7 +69,7 @@ def test_new_columns(table: PartitionedTable, root: str) -> None:
     before, old_files = known(table), files(root)
     plan = plan_partitioned_columns(table, NEW, new_job())
     values = {4: {"note": "four", "s": {"a": 4}}, 6: {"note": "six", "s": None}, 1: {"note": "one", "s": {"a": None}}}
-    parts = written(table, plan, values)
+    parts = backfilled(table, plan, values)
     assert len(parts) == 3
     made = commit_partitioned_backfill(plan, parts)
     assert made.version == table.version + 1
@@ -117,7 +90,7 @@ def test_new_values(table: PartitionedTable) -> None:
     before = known(table)
     plan = plan_partitioned_values(table, ["x", "n"], new_job())
     values = {2: {"x": -2.0, "n": None}, 5: {"n": 55, "x": None}}
-    made = commit_partitioned_backfill(plan, written(table, plan, values))
+    made = commit_partitioned_backfill(plan, backfilled(table, plan, values))
     assert made.version == table.version + 1
     check(made, {key: {**row, **values.get(key, {})} for key, row in before.items()})
     if table.has_stable_row_ids:
@@ -148,10 +121,10 @@ def test_columns_that_came_and_went(table: PartitionedTable) -> None:
     table = add_columns(table, [pa.field("empty", pa.string())])
     before = known(table)
     plan = plan_partitioned_columns(table, NEW, new_job())
-    table = commit_partitioned_backfill(plan, written(table, plan, {3: {"note": "x", "s": None}}))
+    table = commit_partitioned_backfill(plan, backfilled(table, plan, {3: {"note": "x", "s": None}}))
     plan = plan_partitioned_values(table, ["empty", "note"], new_job())
     values = {3: {"empty": "a", "note": None}, 5: {"empty": "b", "note": "c"}}
-    made = commit_partitioned_backfill(plan, written(table, plan, values))
+    made = commit_partitioned_backfill(plan, backfilled(table, plan, values))
     check(made, {key: {**row, "note": None, "s": None, **values.get(key, {})} for key, row in before.items()})
 
 
@@ -164,12 +137,12 @@ def test_several_specs(root: str) -> None:
             plan_partitioned_values(table, ["n", column], new_job())
     before = known(table)
     plan = plan_partitioned_columns(table, pa.schema([("c", pa.string())]), new_job())
-    made = commit_partitioned_backfill(plan, written(table, plan, {1: {"c": "1"}, 3: {"c": "3"}}))
+    made = commit_partitioned_backfill(plan, backfilled(table, plan, {1: {"c": "1"}, 3: {"c": "3"}}))
     check(made, {key: {**row, "c": {1: "1", 3: "3"}.get(key)} for key, row in before.items()})
     # Rows that lay by country are gone, so nothing lies by it.
     made = delete_rows(made, "country = 'at'")
     plan = plan_partitioned_values(made, ["country"], new_job())
-    made = commit_partitioned_backfill(plan, written(made, plan, {2: {"country": "fr"}}))
+    made = commit_partitioned_backfill(plan, backfilled(made, plan, {2: {"country": "fr"}}))
     assert [row["country"] for row in by_reference(made)] == ["fr", "ch"]
 
 
@@ -183,7 +156,7 @@ def test_a_source_inside_of_a_struct(root: str) -> None:
     with pytest.raises(InvalidInputError, match="column 's' decides by the partition field 'k'"):
         plan_partitioned_values(table, ["s"], new_job())
     plan = plan_partitioned_values(table, ["t"], new_job())
-    made = commit_partitioned_backfill(plan, written(table, plan, {2: {"t": 22}}))
+    made = commit_partitioned_backfill(plan, backfilled(table, plan, {2: {"t": 22}}))
     assert [row["t"] for row in by_reference(made)] == [1, 22]
 
 
@@ -210,13 +183,18 @@ def test_what_makes_no_sense(table: PartitionedTable, root: str) -> None:
     with pytest.raises(InvalidInputError, match="do not fit"):
         writer.write(home, np.array([1], np.uint64), pa.table({"id": pa.array([None], pa.int64())}))
     assert writer.write(home, np.array([], np.uint64), one.slice(0, 0)) is None
+    moved = update_rows(table, {"country": "'ch'"}, "id = 1")
+    late = PartitionBackfillWriter(plan_partitioned_values(moved, ["id"], new_job()))
+    before = files(root)
+    with pytest.raises(InvalidInputError, match="row 0 of fragment 0 is not there any more"):
+        late.write(home, np.array([0], np.uint64), one)
     assert files(root) == before
     part = writer.write(home, np.array([1], np.uint64), one)
     assert part is not None
     with pytest.raises(InvalidInputError, match="written twice"):
         commit_partitioned_backfill(plan, [part, part])
     assert files(root) == before
-    assert table.newest().version == table.version
+    assert table.newest().version == moved.version
 
 
 FOLLOWED: dict[str, Callable[[PartitionedTable], PartitionedTable]] = {
@@ -232,7 +210,7 @@ FOLLOWED: dict[str, Callable[[PartitionedTable], PartitionedTable]] = {
 def test_new_columns_beside_others(table: PartitionedTable, root: str, rival: str) -> None:
     plan = plan_partitioned_columns(table, NEW, new_job())
     values = {1: {"note": "one", "s": None}, 5: {"note": "five", "s": {"a": 5}}}
-    parts = written(table, plan, values)
+    parts = backfilled(table, plan, values)
     theirs = FOLLOWED[rival](table)
     expected = known(theirs)
     made = commit_partitioned_backfill(plan, parts)
@@ -243,7 +221,7 @@ def test_new_columns_beside_others(table: PartitionedTable, root: str, rival: st
 
 def test_values_of_a_fragment_that_goes(table: PartitionedTable, root: str) -> None:
     plan = plan_partitioned_columns(table, NEW, new_job())
-    parts = written(table, plan, {1: {"note": "one", "s": None}, 4: {"note": "four", "s": None}})
+    parts = backfilled(table, plan, {1: {"note": "one", "s": None}, 4: {"note": "four", "s": None}})
     gone = next(item for item in parts if item.object_id and item.fragment.fragment_id == 0)
     theirs = delete_rows(table, "id IN (1, 2)")
     expected = known(theirs)
@@ -276,7 +254,7 @@ def test_conflicts_leave_nothing(table: PartitionedTable, root: str, rival: str,
         plan, row = plan_partitioned_values(table, ["n"], job), {"n": -1}
     else:
         plan, row = plan_partitioned_columns(table, NEW, job), {"note": "one", "s": None}  # type: ignore[assignment]
-    parts = written(table, plan, {1: row, 5: row})
+    parts = backfilled(table, plan, {1: row, 5: row})
     theirs = CONFLICTS[rival](table)
     expected, there = known(theirs), files(root)
     with pytest.raises(RetryableConflictError):
@@ -288,7 +266,7 @@ def test_conflicts_leave_nothing(table: PartitionedTable, root: str, rival: str,
 
 def test_new_values_beside_others(table: PartitionedTable) -> None:
     plan = plan_partitioned_values(table, ["n"], new_job())
-    parts = written(table, plan, {1: {"n": -1}, 5: {"n": -5}})
+    parts = backfilled(table, plan, {1: {"n": -1}, 5: {"n": -5}})
     theirs = delete_rows(save_rows(table, pa.concat_tables([rows(7), rows(8, country="it")])), "id = 2")
     expected = known(theirs)
     made = commit_partitioned_backfill(plan, parts)
@@ -299,7 +277,7 @@ def test_new_values_beside_others(table: PartitionedTable) -> None:
 def test_a_commit_that_fails(table: PartitionedTable, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, there = known(table), files(root)
     plan = plan_partitioned_columns(table, NEW, new_job())
-    parts = written(table, plan, {1: {"note": "one", "s": None}, 5: {"note": "five", "s": None}})
+    parts = backfilled(table, plan, {1: {"note": "one", "s": None}, 5: {"note": "five", "s": None}})
 
     def fails(*_: object, **__: object) -> None:
         raise StorageError("no")
@@ -315,7 +293,7 @@ def test_a_commit_that_fails(table: PartitionedTable, root: str, monkeypatch: py
 def test_files_of_a_job_that_failed(table: PartitionedTable, root: str) -> None:
     there = files(root)
     plan = plan_partitioned_columns(table, NEW, new_job())
-    written(table, plan, {key: {"note": "x", "s": None} for key in range(7)})
+    backfilled(table, plan, {key: {"note": "x", "s": None} for key in range(7)})
     assert len(files(root) - there) == 4
     plan.remove_files()
     assert files(root) == there
@@ -328,10 +306,10 @@ def test_partitions_that_lack_a_column(table: PartitionedTable) -> None:
     before = known(table)
     assert all(row["late"] is None for row in before.values())
     plan = plan_partitioned_values(table, ["late"], new_job())
-    table = commit_partitioned_backfill(plan, written(table, plan, {1: {"late": 10}}))
+    table = commit_partitioned_backfill(plan, backfilled(table, plan, {1: {"late": 10}}))
     assert {key for key, row in known(table).items() if row["late"] == 10} == {1}
     before = known(table)
     plan = plan_partitioned_columns(table, NEW, new_job())
     values = {1: {"note": "one", "s": None}, 5: {"note": "five", "s": None}}
-    made = commit_partitioned_backfill(plan, written(table, plan, values))
+    made = commit_partitioned_backfill(plan, backfilled(table, plan, values))
     check(made, {key: {**row, "note": None, "s": None, **values.get(key, {})} for key, row in before.items()})

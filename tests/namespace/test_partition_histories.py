@@ -17,6 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lance_spark.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lance_spark.namespace.partition_backfill import (
+    commit_partitioned_backfill,
+    plan_partitioned_columns,
+    plan_partitioned_values,
+)
 from lance_spark.namespace.partition_columns import add_columns, alter_column, drop_columns, rename_columns
 from lance_spark.namespace.partition_compaction import compact
 from lance_spark.namespace.partition_evolution import set_partitioning
@@ -29,7 +34,8 @@ from lance_spark.namespace.transforms.bucket import Bucket
 from lance_spark.namespace.transforms.identity import Identity
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
-from tests.namespace.partitioned import by_reference
+from lance_spark.table.paths import new_job
+from tests.namespace.partitioned import backfilled, by_reference
 from tests.support.model import Row, State, shown_table
 
 WRITERS = st.integers(0, 2)
@@ -206,6 +212,46 @@ class Histories(RuleBasedStateMachine):
             return [newest.with_column(key, key, lambda row: None)]
 
         self.run(writer, lambda base: add_columns(base, [pa.field(key, pa.int64())]), allowed)
+
+    @rule(writer=WRITERS, span=SPANS)
+    def fill_new_column(self, writer: int, span: tuple[int, int]) -> None:
+        self.next_column += 1
+        key = f"c{self.next_column}"
+        told = self.told(writer, span)
+
+        def allowed(_: State, newest: State) -> list[State]:
+            return [newest.with_column(key, key, lambda row: told.get(row["id"]))]
+
+        def step(base: PartitionedTable) -> PartitionedTable:
+            plan = plan_partitioned_columns(base, pa.schema([(key, pa.int64())]), new_job())
+            return commit_partitioned_backfill(
+                plan, backfilled(base, plan, {number: {key: value} for number, value in told.items()})
+            )
+
+        self.run(writer, step, allowed)
+
+    @rule(writer=WRITERS, span=SPANS)
+    def fill_old_column(self, writer: int, span: tuple[int, int]) -> None:
+        name = self.known[self.writers[writer].version].name("v")
+        if name is None:
+            return
+        told = self.told(writer, span)
+
+        def allowed(_: State, newest: State) -> list[State]:
+            return [newest.changed(told.keys() & newest.rows.keys(), lambda row: {"v": told[row["id"]]})]
+
+        def step(base: PartitionedTable) -> PartitionedTable:
+            plan = plan_partitioned_values(base, [name], new_job())
+            return commit_partitioned_backfill(
+                plan, backfilled(base, plan, {number: {name: value} for number, value in told.items()})
+            )
+
+        self.run(writer, step, allowed)
+
+    def told(self, writer: int, span: tuple[int, int]) -> dict[int, int]:
+        """Values for some rows that the writer sees."""
+        rows = self.known[self.writers[writer].version].rows
+        return {number: 1000 + number for number in rows if span[0] <= number < sum(span)}
 
     @rule(writer=WRITERS, place=st.integers(0, 5))
     def drop_column(self, writer: int, place: int) -> None:

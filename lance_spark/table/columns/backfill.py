@@ -144,7 +144,8 @@ def write_backfill(
         rows: n rows with the columns of `plan.arrow_schema`, by name.
 
     Raises:
-        InvalidInputError: an address of another fragment, one that stands twice, or a value that does not fit.
+        InvalidInputError: an address of another fragment or of a deleted row, one that stands twice, or a value that
+            does not fit.
         StorageError: the store failed.
     """
     ids, offsets = split_addresses(np.asarray(addresses, np.uint64))
@@ -152,7 +153,8 @@ def write_backfill(
         raise InvalidInputError(f"{rows.num_rows} rows have {len(offsets)} addresses")
     if not len(offsets):
         return None
-    num_rows = FragmentReader(fragment, bases).num_rows
+    reader = FragmentReader(fragment, bases)
+    num_rows = reader.num_rows
     order = np.argsort(offsets, kind="stable")
     offsets = offsets[order]
     if bool((ids != fragment.id).any()) or int(offsets[-1]) >= num_rows:
@@ -160,6 +162,12 @@ def write_backfill(
     twice = offsets[1:][offsets[1:] == offsets[:-1]]
     if len(twice):
         raise InvalidInputError(f"more than one row is to go to row {int(twice[0])} of fragment {fragment.id}")
+    gone = np.intersect1d(offsets, reader.deletions.offsets)
+    if len(gone):
+        raise InvalidInputError(
+            f"row {int(gone[0])} of fragment {fragment.id} is not there any more: it was deleted, or an update has "
+            "moved it; tell the rows by addresses of the version that is read"
+        )
     new = _Rows(_in_types(rows, plan.arrow_schema), offsets, order)
     batches = _replaced(fragment, bases, plan, new) if plan.replaces else new.batches()
     file = write_column_file(store, plan.written, batches, num_rows, file_version=plan.file_version, job=plan.job)

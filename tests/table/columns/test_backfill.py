@@ -210,6 +210,23 @@ def test_addresses_are_void_when_rows_move(tmp_path: Path, name: str, replaces: 
     assert set(files(uri)) == named_files(uri)
 
 
+def test_rows_that_are_not_there_any_more(tmp_path: Path) -> None:
+    """Addresses that somebody wrote down: a row that was updated since is another one now."""
+    uri = make(tmp_path)
+    where = addresses(lance_spark.open(uri))
+    lance.dataset(uri).update({"a": "100"}, where="a = 2")
+    dataset = lance_spark.open(uri)
+    before = set(files(uri))
+    for plan in (
+        plan_new_columns(dataset.location, dataset.manifest, NEW.remove(1)),
+        plan_new_values(dataset.location, dataset.manifest, ["a"]),
+    ):
+        row = {"a": 1} if plan.replaces else {"n": "x"}
+        with pytest.raises(InvalidInputError, match=r"row \d of fragment 0 is not there any more"):
+            run(dataset, plan, {where[0]: row, where[2]: row})
+    assert set(files(uri)) == before
+
+
 def test_what_is_given_up_is_removed(tmp_path: Path) -> None:
     uri = make(tmp_path)
     dataset = lance_spark.open(uri)
@@ -243,9 +260,8 @@ def test_any_rows_and_any_deletions(
     else:
         plan = plan_new_columns(dataset.location, dataset.manifest, pa.schema([("d", pa.int64())]))
     name = plan.written.names()[0]
+    values = {row: value for row, value in values.items() if row not in deleted}
     by_address = {(row // 10 << 32) + row % 10: {name: value} for row, value in values.items()}
-    present = {fragment.id for fragment in dataset.fragments}
-    by_address = {address: row for address, row in by_address.items() if address >> 32 in present}
     commit_backfill(dataset.location, dataset.manifest, plan, run(dataset, plan, by_address), QUIET)
     found = {row["a"]: row[name] for row in lance.dataset(uri).to_table().to_pylist()}
     assert found == {row: values.get(row, 100 + row if replaces else None) for row in range(20) if row not in deleted}
