@@ -34,6 +34,9 @@ MANY_ROWS = 100_000
 MAX_SENT_BYTES = 64 << 20
 """All tasks of a scan together are not sent more values than this."""
 
+Path = tuple[str, ...]
+"""Of a column, or of a member of a struct."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyFilter:
@@ -44,7 +47,7 @@ class KeyFilter:
         attachment: of whole numbers and days the request's attachment that has them, 64 bits each, little-endian.
     """
 
-    column: tuple[str, ...]
+    column: Path
     type: DataType
     texts: tuple[str, ...] = ()
     attachment: int | None = None
@@ -58,21 +61,22 @@ class KeyFilter:
         )
 
 
-def source_columns(specs: Iterable[PartitionSpec], schema: LanceSchema) -> list[str]:
-    """The columns whose values choose partitions, but those inside of structs."""
-    found: dict[str, None] = {}
+def source_columns(specs: Iterable[PartitionSpec], schema: LanceSchema) -> list[Path]:
+    """The columns whose values choose partitions."""
+    found: dict[Path, None] = {}
     for spec in specs:
         for field in spec.fields:
             for path in field.source_columns(schema) if field.transform is not None else ():
-                if path is not None and len(path) == 1:
-                    found[path[0]] = None
+                if path is not None:
+                    found[path] = None
     return list(found)
 
 
 def filter_columns(
-    choosing: Collection[str], filterable: pa.Schema, columns: Sequence[str], num_rows: int | None
+    choosing: Collection[Path], filterable: pa.Schema, columns: Sequence[str], num_rows: int | None
 ) -> tuple[str, ...]:
-    """Those of `columns`, which a scan reads, that it is worth to filter by, and that it compares as Spark does.
+    """Those of `columns`, which a scan reads, that it is worth to filter by, and that it compares as Spark does; of
+    structs those with such a member.
 
     Args:
         choosing: those whose values choose partitions or fragments.
@@ -80,16 +84,17 @@ def filter_columns(
         num_rows: how many the scan reads, None if that is not known.
     """
     has_many = num_rows is None or num_rows >= MANY_ROWS
-    known = [(name, filterable.field(name).type) for name in columns if name in filterable.names]
-    return tuple(
-        name
-        for name, dtype in known
-        if is_lossless(dtype) and (name in choosing or (has_many and _converter(dtype) is not None))
-    )
+
+    def pays(path: Path, dtype: pa.DataType) -> bool:
+        if pt.is_struct(dtype):
+            return any(pays((*path, member.name), member.type) for member in dtype)
+        return is_lossless(dtype) and (path in choosing or (has_many and _converter(dtype) is not None))
+
+    return tuple(name for name in columns if name in filterable.names and pays((name,), filterable.field(name).type))
 
 
 def runtime_filter(
-    filters: Sequence[KeyFilter], attachments: Sequence[bytes], filterable: pa.Schema, choosing: Collection[str]
+    filters: Sequence[KeyFilter], attachments: Sequence[bytes], filterable: pa.Schema, choosing: Collection[Path]
 ) -> Expr | None:
     """A filter that keeps all rows that all of `filters` keep; None if it would keep everything.
 
@@ -110,16 +115,17 @@ def affordable(condition: Expr | None, num_tasks: int) -> Expr | None:
     return condition if num_bytes * num_tasks <= MAX_SENT_BYTES else None
 
 
-def _term(item: KeyFilter, values: pa.Array, filterable: pa.Schema, choosing: Collection[str]) -> Expr | None:
+def _term(item: KeyFilter, values: pa.Array, filterable: pa.Schema, choosing: Collection[Path]) -> Expr | None:
     if not len(values):
         return FALSE  # The other side has no rows.
-    (name,) = item.column
-    if name in choosing:
+    dtype = _type_at(filterable, item.column)
+    if dtype is None or not is_lossless(dtype):
+        return None  # Another member of the struct is worth a filter.
+    if item.column in choosing:
         if len(values) > MAX_CHOOSING_VALUES:
             return None
         constants = tuple(SparkExpression(literal=str(value), type=item.type) for value in values.to_pylist())
         return to_filter(SparkExpression("IN", (SparkExpression(column=item.column), *constants)), filterable)
-    dtype = filterable.field(name).type
     convert = _converter(dtype)
     if convert is None or len(values) > MAX_VALUES:
         return None
@@ -127,6 +133,19 @@ def _term(item: KeyFilter, values: pa.Array, filterable: pa.Schema, choosing: Co
         return InArray(Column(item.column), convert(values, dtype))
     except pa.ArrowInvalid:
         return None  # A value that no row of the column can have; the join looks at all of them.
+
+
+def _type_at(filterable: pa.Schema, path: Path) -> pa.DataType | None:
+    """The type of a column or of a member of structs; None for anything else."""
+    if path[0] not in filterable.names:
+        return None
+    dtype = filterable.field(path[0]).type
+    for name in path[1:]:
+        place = dtype.get_field_index(name) if pt.is_struct(dtype) else -1
+        if place < 0:
+            return None
+        dtype = dtype.field(place).type
+    return dtype
 
 
 def _converter(dtype: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array] | None:

@@ -55,7 +55,7 @@ from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 EXACT, NO = 2, 0
 """Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""
 
-_PRUNED_BY = (ROW_ADDRESS, FRAGMENT_ID)
+_PRUNED_BY = ((ROW_ADDRESS,), (FRAGMENT_ID,))
 """The columns whose values tell the fragment."""
 
 

@@ -136,9 +136,7 @@ final class Json {
    */
   static ObjectNode keyFilter(Predicate predicate, List<byte[]> numbers) {
     Expression[] children = predicate.children();
-    if (!predicate.name().equals("IN")
-        || !(children[0] instanceof NamedReference reference)
-        || reference.fieldNames().length != 1) {
+    if (!predicate.name().equals("IN") || !(children[0] instanceof NamedReference reference)) {
       return null;
     }
     DataType type = DataTypes.NullType;
