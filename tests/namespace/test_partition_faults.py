@@ -24,6 +24,12 @@ import lance_spark.namespace.partition_writer
 import lance_spark.table.bases
 import lance_spark.table.location
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
+from lance_spark.namespace.partition_backfill import (
+    PartitionedBackfill,
+    commit_partitioned_backfill,
+    plan_partitioned_columns,
+    plan_partitioned_values,
+)
 from lance_spark.namespace.partition_columns import alter_column, drop_columns
 from lance_spark.namespace.partition_compaction import compact
 from lance_spark.namespace.partition_evolution import add_partition_field
@@ -44,7 +50,8 @@ from lance_spark.storage import open_store
 from lance_spark.storage.faults import FaultStore, Harm
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
-from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, by_reference, rows, shown
+from lance_spark.table.paths import new_job
+from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, backfilled, by_reference, rows, shown
 from tests.support.forked import Report, fork, kill_self
 from tests.support.table_steps import copy_table
 
@@ -59,6 +66,17 @@ MODULES = (
 )
 WIDE = Alteration("n", data_type=pa.int64())
 
+
+def filled(table: PartitionedTable, plan: PartitionedBackfill, name: str, value: object) -> PartitionedTable:
+    """As a job does it: what tasks have written goes if one of them fails."""
+    try:
+        written = backfilled(table, plan, {key: {name: value} for key in (1, 3, 4)})
+    except LanceError:
+        plan.remove_files()
+        raise
+    return commit_partitioned_backfill(plan, written)
+
+
 Step = Callable[[PartitionedTable], PartitionedTable]
 STEPS: dict[str, Step] = {
     "append": lambda table: save_rows(table, pa.concat_tables([rows(10), rows(11, country="de")])),
@@ -68,6 +86,10 @@ STEPS: dict[str, Step] = {
     "merge": lambda table: merge_rows(table, pa.concat_tables([rows(1, country="ch"), rows(13)]), "id"),
     "drop column": lambda table: drop_columns(table, ["x"]),
     "widen column": lambda table: alter_column(table, WIDE),
+    "fill new column": lambda table: filled(
+        table, plan_partitioned_columns(table, pa.schema([("note", pa.string())]), new_job()), "note", "x"
+    ),
+    "fill old column": lambda table: filled(table, plan_partitioned_values(table, ["n"], new_job()), "n", -1),
     "evolve": lambda table: add_partition_field(table, PartitionBy("year", ("ts",), Year())),
     "compact": lambda table: compact(table),
     "restore": lambda table: restore(table, 3),
