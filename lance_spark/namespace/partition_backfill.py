@@ -12,19 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyroaring
 
-from lance_spark.errors import (
-    CommitStateUnknownError,
-    InvalidInputError,
-    LanceError,
-    NotFoundError,
-    RetryableConflictError,
-)
+from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.file.writable import require_writable
 from lance_spark.namespace.partition_change import ChangeTable, PartitionChange, Step
 from lance_spark.namespace.partition_columns import follower, next_field_id, noted_ids
 from lance_spark.namespace.partition_commit import Check, commit_changes, commit_specs, named
+from lance_spark.namespace.partition_moves import MovedRows
 from lance_spark.namespace.partition_writer import partition_schema
 from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTable, PartitionVersion, open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
@@ -41,10 +35,8 @@ from lance_spark.table.columns.backfill import (
 )
 from lance_spark.table.columns.column_commit import column_file_version
 from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_address import UInt64Array, split_addresses
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
@@ -222,7 +214,7 @@ def commit_partitioned_backfill(
     try:
         opened = whole.open_all([whole.index.by_id[object_id] for object_id in by_id])
         changes = [_change(whole, plan, item, by_id[item.partition.object_id], options) for item in opened]
-        check = _MovedRows(whole, [(item, by_id[item.partition.object_id]) for item in opened])
+        check = MovedRows(whole, [(item, by_id[item.partition.object_id]) for item in opened])
         made = _committed(whole, plan, changes, check, options)
     except CommitStateUnknownError:
         raise
@@ -254,70 +246,6 @@ def _committed(
         changes=changes,
         check=check,
     )
-
-
-class _MovedRows:
-    """Looks at newer versions of the whole for rows that are told and may have moved to another partition.
-
-    Such a row is deleted here and new there, where its value would be missing. Which of the new rows it is cannot be
-    seen, so rows that are told may go only if no row comes anywhere.
-    """
-
-    def __init__(
-        self, base: PartitionedTable, told: Sequence[tuple[PartitionVersion, Sequence[BackfilledFragment]]]
-    ) -> None:
-        self._base = base
-        self._told = told
-
-    def __call__(self, current: PartitionedTable) -> None:
-        """Passes if no row that is told has moved.
-
-        Raises:
-            RetryableConflictError: one may have.
-        """
-        if any(self._has_lost(current, *item) for item in self._told) and self._has_new_rows(current):
-            raise RetryableConflictError(
-                f"another writer has deleted rows of {current.root} that values are told of, or moved them to other "
-                "partitions. Read the table and run the operation again",
-                table_version=current.version,
-            )
-
-    def _has_lost(
-        self, current: PartitionedTable, before: PartitionVersion, files: Sequence[BackfilledFragment]
-    ) -> bool:
-        partition = current.index.find(before.partition.place)
-        if partition is None or partition == before.partition:
-            return False  # The commit refuses what has gone as a whole.
-        now = current.open(partition)
-        old, new = _by_number(before.manifest), _by_number(now.manifest)
-        for item in files:
-            was, left = old[item.fragment_id], new.get(item.fragment_id)
-            if left is None:
-                return True
-            if left.deletion_file != was.deletion_file:
-                gone = _deleted(left, now) - _deleted(was, before)
-                if gone & pyroaring.BitMap.deserialize(item.rows):
-                    return True
-        return False
-
-    def _has_new_rows(self, current: PartitionedTable) -> bool:
-        changed = [item for item in current.index.partitions if item != self._base.index.find(item.place)]
-        for now in current.open_all(changed):
-            known = self._base.index.find(now.partition.place)
-            if known is None or known.location != now.partition.location:
-                return True
-            if not _by_number(now.manifest).keys() <= _by_number(self._base.open(known).manifest).keys():
-                return True
-        return False
-
-
-def _by_number(manifest: Manifest) -> dict[int, DataFragment]:
-    return {int(fragment.id): fragment for fragment in manifest.fragments}
-
-
-def _deleted(fragment: DataFragment, opened: PartitionVersion) -> pyroaring.BitMap:
-    offsets = FragmentReader(fragment, opened.table.bases(opened.manifest)).deletions.offsets
-    return pyroaring.BitMap(offsets.tolist())
 
 
 def _change(
