@@ -77,20 +77,24 @@ class TableHandle:
     partitioned: bool = False
     of_session_catalog: bool = False
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this version from all others."""
+        return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
+
     def open_partitioned(self) -> PartitionedTable:
         """The version of a partitioned table.
 
         Raises:
             NotFoundError: it has been cleaned up.
         """
-        key = (self.uri, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
-        table = _partitioned.get(key)
+        table = _partitioned.get(self.key)
         if table is None:
             table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
             found = table.catalog_version.dataset
             if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
                 raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
-            _partitioned.put(key, table)
+            _partitioned.put(self.key, table)
         return table
 
     def location(self) -> TableLocation:
@@ -106,18 +110,17 @@ class TableHandle:
         location = self.location()
         if self.version is None:
             raise NotFoundError(f"there is no Lance table at {self.uri}")
-        key = (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
-        manifest = _manifests.get(key)
+        manifest = _manifests.get(self.key)
         if manifest is None:
             manifest = location.at(self.version).manifest
             if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
                 raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
-            _manifests.put(key, manifest)
+            _manifests.put(self.key, manifest)
         return location, manifest
 
 
-class _Recent(Generic[Version]):
-    """The versions that were asked for last. They never change, so they are only ever dropped."""
+class Recent(Generic[Version]):
+    """What was asked for last of versions of tables. It never changes, so it is only ever dropped."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[object, Version] = OrderedDict()
@@ -137,5 +140,5 @@ class _Recent(Generic[Version]):
                 self._entries.popitem(last=False)
 
 
-_manifests: _Recent[Manifest] = _Recent()
-_partitioned: _Recent[PartitionedTable] = _Recent()
+_manifests: Recent[Manifest] = Recent()
+_partitioned: Recent[PartitionedTable] = Recent()

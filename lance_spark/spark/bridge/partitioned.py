@@ -29,6 +29,7 @@ from lance_spark.spark.bridge.registry import Call, Session, operation
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
     KeyFilter,
+    RuntimeColumns,
     affordable,
     filter_columns,
     runtime_filter,
@@ -70,7 +71,7 @@ class PartitionedPlan:
         key_values: for each of `work` the values of `keys`.
         command: the function of the tasks and what it returns.
         metrics: for Spark's UI.
-        runtime_columns: columns whose values choose partitions while the query runs.
+        runtime_columns: columns whose values choose partitions and rows while the query runs.
         work: what each task does.
     """
 
@@ -80,7 +81,7 @@ class PartitionedPlan:
     keys: tuple[CommonKey, ...]
     key_values: tuple[tuple[str | None, ...], ...]
     metrics: Mapping[str, int]
-    runtime_columns: tuple[str, ...]
+    runtime_columns: RuntimeColumns
     command: tuple[PartitionedReadTask | PartitionedAggregateTask, StructType]
     work: tuple[bytes, ...] = field(repr=False)
 
@@ -268,9 +269,9 @@ class PartitionedPlanner:
         bases = opened.table.bases(opened.manifest)
         return sum(estimated_bytes(sized(fragment, bases, self._sizes)) for fragment in opened.manifest.fragments)
 
-    def _runtime_columns(self) -> tuple[str, ...]:
+    def _runtime_columns(self) -> RuntimeColumns:
         if self._limit is not None or self._first is not None or self.aggregation is not None:
-            return ()
+            return RuntimeColumns()
         columns = self._columns.fieldNames()
         return filter_columns(self._choosing, filterable(self._table), columns, self._num_rows())
 

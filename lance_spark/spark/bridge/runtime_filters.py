@@ -31,6 +31,9 @@ MAX_VALUES = 100_000
 MANY_ROWS = 100_000
 """To plan a filter at run time costs more than it saves of fewer rows."""
 
+ROWS_WORTH_A_QUERY = 1_000_000
+"""To run a query for the keys of a filter costs more than it saves of fewer rows."""
+
 MAX_SENT_BYTES = 64 << 20
 """All tasks of a scan together are not sent more values than this."""
 
@@ -72,11 +75,25 @@ def source_columns(specs: Iterable[PartitionSpec], schema: LanceSchema) -> list[
     return list(found)
 
 
+@dataclass(frozen=True, slots=True)
+class RuntimeColumns:
+    """The columns of a scan that filters may name while the query runs.
+
+    Attributes:
+        worthwhile: those that are worth a filter.
+        passing: those that are not, unless the keys of the rows that are left choose rows of yet another table.
+        worth_a_query: whether it is worth to ask other tables once more for the values of the worthwhile.
+    """
+
+    worthwhile: tuple[str, ...] = ()
+    passing: tuple[str, ...] = ()
+    worth_a_query: bool = False
+
+
 def filter_columns(
     choosing: Collection[Path], filterable: pa.Schema, columns: Sequence[str], num_rows: int | None
-) -> tuple[str, ...]:
-    """Those of `columns`, which a scan reads, that it is worth to filter by, and that it compares as Spark does; of
-    structs those with such a member.
+) -> RuntimeColumns:
+    """Those of `columns`, which a scan reads, that it compares as Spark does; of structs those with such a member.
 
     Args:
         choosing: those whose values choose partitions or fragments.
@@ -90,7 +107,11 @@ def filter_columns(
             return any(pays((*path, member.name), member.type) for member in dtype)
         return is_lossless(dtype) and (path in choosing or (has_many and _converter(dtype) is not None))
 
-    return tuple(name for name in columns if name in filterable.names and pays((name,), filterable.field(name).type))
+    known = {name: filterable.field(name).type for name in columns if name in filterable.names}
+    worthwhile = tuple(name for name, dtype in known.items() if pays((name,), dtype))
+    others = {name: dtype for name, dtype in known.items() if name not in worthwhile and is_lossless(dtype)}
+    passing = tuple(name for name, dtype in others.items() if _converter(dtype) is not None)
+    return RuntimeColumns(worthwhile, passing, num_rows is not None and num_rows >= ROWS_WORTH_A_QUERY)
 
 
 def runtime_filter(

@@ -15,13 +15,14 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge import partitioned
 from lance_spark.spark.bridge.aggregates import ROWS_OF_GROUP, Aggregate, AggregateTask, Aggregation
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
-from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.handles import Recent, TableHandle
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.registry import Call, Reply, operation
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
     MAX_VALUES,
     KeyFilter,
+    RuntimeColumns,
     affordable,
     filter_columns,
     runtime_filter,
@@ -155,9 +156,10 @@ class ScanPlan:
 
     Attributes:
         num_rows, size_bytes: of all rows that are read, before they are filtered.
-        runtime_columns: filters of these pay even while the query runs already.
+        runtime_columns: filters of these are taken while the query runs already.
         max_runtime_values: unless they have more values.
-        filters_many_rows: whether it is worth to ask for the share that the filter keeps.
+        filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
+        share: that, if it was asked for before.
     """
 
     description: str
@@ -166,9 +168,10 @@ class ScanPlan:
     keys: tuple[Key, ...] = ()
     key_values: tuple[tuple[str | None, ...], ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
-    runtime_columns: tuple[str, ...] = ()
+    runtime_columns: RuntimeColumns = field(default_factory=RuntimeColumns)
     max_runtime_values: int = MAX_VALUES
     filters_many_rows: bool = False
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +313,7 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         tuple(Key(key.transform, key.type) for key in planned.keys),
         planned.key_values,
         planned.metrics,
-        () if request.for_changes else planned.runtime_columns,
+        RuntimeColumns() if request.for_changes else planned.runtime_columns,
     )
     function, returns = planned.command
     return Reply(summary, (command(MeteredTask(function), returns), *planned.work))
@@ -321,6 +324,9 @@ def filterable_of(handle: TableHandle) -> pa.Schema:
     if handle.partitioned:
         return partitioned.filterable(handle.open_partitioned())
     return filterable(handle.open()[1])
+
+
+_shares: Recent[float] = Recent()
 
 
 class _Planner:
@@ -464,6 +470,7 @@ class _Planner:
                 "bytes_planned": size or 0,
             },
             runtime_columns=self._runtime_columns(),
+            share=_shares.get(self._share_key()),
         )
 
     def _filters_many_rows(self) -> bool:
@@ -477,6 +484,16 @@ class _Planner:
         """About which share of the rows the filter keeps."""
         if not self._filters_many_rows():
             return 1.0
+        share = _shares.get(self._share_key())
+        if share is None:
+            share = self._estimated_share()
+            _shares.put(self._share_key(), share)
+        return share
+
+    def _share_key(self) -> tuple[object, ...]:
+        return (self._handle.key, self._scan.time_zone, str(self._scan.filter))
+
+    def _estimated_share(self) -> float:
         try:
             return estimated_share(self._scan, self._fragments)
         except InvalidInputError:
@@ -488,9 +505,9 @@ class _Planner:
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
-    def _runtime_columns(self) -> tuple[str, ...]:
+    def _runtime_columns(self) -> RuntimeColumns:
         if not self._takes_all_rows or self._for_changes:
-            return ()
+            return RuntimeColumns()
         columns = self._columns.fieldNames()
         return filter_columns(_PRUNED_BY, filterable(self._manifest), columns, self._num_rows())
 

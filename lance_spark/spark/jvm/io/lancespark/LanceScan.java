@@ -54,14 +54,32 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     return plan;
   }
 
-  /** Whether a filter keeps rows away that Spark would have kept away itself. */
-  boolean leavesOutRows() {
+  /** Whether a filter keeps so many rows away, which Spark does not see, that the keys of the others can choose rows. */
+  boolean leavesFewRows() {
     for (JsonNode predicate : request.get("predicates")) {
       if (!predicate.path("name").asText().equals("IS_NOT_NULL")) {
+        JsonNode body = plan().body();
+        double rows = body.get("num_rows").asDouble();
+        long most = body.get("max_runtime_values").asLong();
+        return rows <= most || rows * share() <= most;
+      }
+    }
+    return false;
+  }
+
+  /** Whether a filter on this column only pays where the rows that it leaves choose rows of another table. */
+  boolean isPassing(String column) {
+    for (JsonNode name : plan().body().path("runtime_columns").path("passing")) {
+      if (name.asText().equals(column)) {
         return true;
       }
     }
     return false;
+  }
+
+  /** Whether it is worth to run a query for the values that choose its rows. */
+  boolean isWorthQuery() {
+    return plan().body().path("runtime_columns").path("worth_a_query").asBoolean();
   }
 
   /** True once: {@link LanceJoinFilters} looks at the joins of a scan one time. */
@@ -71,15 +89,13 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
 
   /**
    * The share of the rows that the filter keeps. Python looks at a sample of them, once, where it decides whether Spark can
-   * broadcast them.
+   * broadcast them, or take keys from them.
    */
   private synchronized double share() {
     if (share == null) {
-      JsonNode body = plan().body();
-      boolean asks =
-          body.path("filters_many_rows").asBoolean()
-              && body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
-      share = asks ? LancePy.call("scan.filtered_share", request).body().get("share").asDouble() : 1.0;
+      JsonNode known = plan().body().path("share");
+      boolean asks = !known.isNumber() && plan().body().path("filters_many_rows").asBoolean();
+      share = asks ? LancePy.call("scan.filtered_share", request).body().get("share").asDouble() : known.asDouble(1.0);
     }
     return share;
   }
@@ -103,12 +119,11 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
 
   @Override
   public NamedReference[] filterAttributes() {
-    JsonNode names = plan().body().path("runtime_columns");
-    NamedReference[] references = new NamedReference[names.size()];
-    for (int index = 0; index < references.length; index++) {
-      references[index] = Json.column(names.get(index).asText());
-    }
-    return references;
+    JsonNode columns = plan().body().path("runtime_columns");
+    List<NamedReference> references = new ArrayList<>();
+    columns.path("worthwhile").forEach(name -> references.add(Json.column(name.asText())));
+    columns.path("passing").forEach(name -> references.add(Json.column(name.asText())));
+    return references.toArray(NamedReference[]::new);
   }
 
   @Override
@@ -164,7 +179,8 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   @Override
   public Statistics estimateStatistics() {
     JsonNode body = plan().body();
-    return new Estimate(body.get("num_rows"), body.get("size_bytes"), share());
+    boolean decides = body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
+    return new Estimate(body.get("num_rows"), body.get("size_bytes"), decides || share != null ? share() : 1.0);
   }
 
   @Override
