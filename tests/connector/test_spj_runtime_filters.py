@@ -78,7 +78,7 @@ def _scans(tree: Any) -> list[dict[str, int]]:
     if kind.endswith("QueryStageExec"):
         return _scans(tree.plan())
     if kind == "BatchScanExec":
-        names = ["partitions_read", "partitions_pruned", "fragments_read", "rows_read"]
+        names = ["partitions_read", "partitions_pruned", "fragments_read", "rows_read", "bytes_read"]
         return [{name: tree.metrics().apply(name).value() for name in names}]
     children = tree.children()
     return [scan for place in range(children.size()) for scan in _scans(children.apply(place))]

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.connector.conftest import plan
+from tests.connector.test_spj_runtime_filters import scans
 
 ORDERS = [
     "id DESC",
@@ -95,3 +96,49 @@ def test_system_columns_choose_fragments(tables: tuple[DataFrame, DataFrame]) ->
     one = tables[0].where("_rowaddr = 4294967296")
     assert "fragments=1/4" in plan(one)
     assert [row.id for row in one.collect()] == [100]
+
+
+@pytest.fixture(scope="module")
+def many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """So many rows that a task sorts several times, in both formats."""
+    folder = tmp_path_factory.mktemp("many")
+    frame = spark.range(0, 300_000, numPartitions=2).selectExpr(
+        "id",
+        "id % 3 AS few",
+        "CASE WHEN id % 1000 < 3 THEN NULL ELSE id * 7919 % 20011 END AS some",
+        "CASE WHEN id % 900 = 7 THEN NULL WHEN id % 700 = 11 THEN double('NaN') WHEN id % 2 = 0 THEN -0.0D "
+        "ELSE (id * 37 % 70001) / 8.0 - 9 END AS f",
+        "concat('name ', id * 31 % 90001) AS name",
+        "CASE WHEN id % 100000 = 5 THEN id END AS none",
+    )
+    frame.write.format("lance").save(f"{folder}/lance")
+    lance.dataset(f"{folder}/lance").delete("id % 10 = 9")
+    frame.where("id % 10 <> 9").write.parquet(f"{folder}/parquet")
+    spark.read.format("lance").load(f"{folder}/lance").createOrReplaceTempView("many_ours")
+    spark.read.parquet(f"{folder}/parquet").createOrReplaceTempView("many_theirs")
+    yield
+    for name in ("many_ours", "many_theirs"):
+        spark.catalog.dropTempView(name)
+
+
+@pytest.mark.parametrize("direction", ["ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST"])
+@pytest.mark.parametrize("first", ["few", "some", "f", "name", "none"])
+def test_several_keys_of_many_rows(spark: SparkSession, many: None, first: str, direction: str) -> None:
+    for limit in (1, 20, 9_000):
+        query = f"SELECT * FROM {{}} WHERE few < 2 ORDER BY {first} {direction}, name DESC, id LIMIT {limit}"
+        found = spark.sql(query.format("many_ours"))
+        assert f"top={limit}" in plan(found)
+        assert list(map(str, found.collect())) == list(map(str, spark.sql(query.format("many_theirs")).collect()))
+
+
+def test_other_keys_are_read_for_few_rows_alone(spark: SparkSession, many: None) -> None:
+    frame = spark.sql("SELECT id, name FROM many_ours ORDER BY id DESC, name LIMIT 5")
+    assert [row.id for row in frame.collect()] == [299_998, 299_997, 299_996, 299_995, 299_994]
+    one = spark.sql("SELECT id FROM many_ours ORDER BY id DESC LIMIT 5")
+    one.collect()
+    assert bytes_read(frame) < 2 * bytes_read(one)
+
+
+def bytes_read(frame: DataFrame) -> int:
+    (scan,) = scans(frame)
+    return scan["bytes_read"]
