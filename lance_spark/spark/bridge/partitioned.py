@@ -72,6 +72,7 @@ class PartitionedPlan:
         command: the function of the tasks and what it returns.
         metrics: for Spark's UI.
         runtime_columns: columns whose values choose partitions and rows while the query runs.
+        has_all_rows: whether the tasks return all rows that match the filter, and not some number of them, or groups.
         work: what each task does.
     """
 
@@ -83,6 +84,7 @@ class PartitionedPlan:
     metrics: Mapping[str, int]
     runtime_columns: RuntimeColumns
     command: tuple[PartitionedReadTask | PartitionedAggregateTask, StructType]
+    has_all_rows: bool
     work: tuple[bytes, ...] = field(repr=False)
 
 
@@ -232,6 +234,7 @@ class PartitionedPlanner:
             command=(self._task(), self._returned),
             metrics=self._metrics(size),
             runtime_columns=self._runtime_columns(),
+            has_all_rows=self._takes_all_rows,
             work=tuple(work),
         )
 
@@ -269,8 +272,12 @@ class PartitionedPlanner:
         bases = opened.table.bases(opened.manifest)
         return sum(estimated_bytes(sized(fragment, bases, self._sizes)) for fragment in opened.manifest.fragments)
 
+    @property
+    def _takes_all_rows(self) -> bool:
+        return self._limit is None and self._first is None and self.aggregation is None
+
     def _runtime_columns(self) -> RuntimeColumns:
-        if self._limit is not None or self._first is not None or self.aggregation is not None:
+        if not self._takes_all_rows:
             return RuntimeColumns()
         columns = self._columns.fieldNames()
         return filter_columns(self._choosing, filterable(self._table), columns, self._num_rows())

@@ -160,6 +160,7 @@ class ScanPlan:
         max_runtime_values: unless they have more values.
         filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
         share: that, if it was asked for before.
+        has_all_rows: whether they are all rows that match the filter, and not some number of them, or groups.
     """
 
     description: str
@@ -172,6 +173,7 @@ class ScanPlan:
     max_runtime_values: int = MAX_VALUES
     filters_many_rows: bool = False
     share: float | None = None
+    has_all_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,7 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         planned.key_values,
         planned.metrics,
         RuntimeColumns() if request.for_changes else planned.runtime_columns,
+        has_all_rows=planned.has_all_rows,
     )
     function, returns = planned.command
     return Reply(summary, (command(MeteredTask(function), returns), *planned.work))
@@ -471,6 +474,7 @@ class _Planner:
             },
             runtime_columns=self._runtime_columns(),
             share=_shares.get(self._share_key()),
+            has_all_rows=self._takes_all_rows,
         )
 
     def _filters_many_rows(self) -> bool:

@@ -255,15 +255,38 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
 
   /** The filter with a query for its keys; null if there can be none. */
   private static Expression queried(DynamicPruningSubquery keys) {
-    LogicalPlan rows = joined(keys.buildQuery());
-    if (!(key(keys) instanceof Attribute key)) {
+    if (!(key(keys) instanceof Attribute key) || !isRepeatable(keys.buildQuery())) {
       return null;
     }
-    LogicalPlan query = new Project(scalaSeq(key), rows);
+    LogicalPlan query = new Project(scalaSeq(key), joined(keys.buildQuery()));
     ListQuery list =
         new ListQuery(
             query, scalaSeq(), NamedExpression.newExprId(), 1, scalaSeq(), Option.empty());
     return new DynamicPruningExpression(new InSubquery(scalaSeq(keys.pruningKey()), list));
+  }
+
+  /**
+   * Whether a plan has the same rows each time: it is asked once for the keys and once for the join, and a key that only
+   * the latter has would lose rows.
+   */
+  private static boolean isRepeatable(LogicalPlan plan) {
+    if (!plan.deterministic() || plan.subqueries().exists(query -> true) && !isFilteredByKeys(plan)) {
+      return false;
+    }
+    boolean isKnown = plan instanceof Project || plan instanceof Filter || plan instanceof Join;
+    if (!isKnown && (scan(plan) == null || !scan(plan).hasAllRows())) {
+      return false;
+    }
+    return CollectionConverters.asJava(plan.children()).stream().allMatch(LanceJoinFilters::isRepeatable);
+  }
+
+  /** Whether the only queries in a node are filters by keys, whose queries can be asked again as well. */
+  private static boolean isFilteredByKeys(LogicalPlan node) {
+    return node instanceof Filter filter
+        && CollectionConverters.asJava(filter.subqueries()).size()
+            == terms(filter.condition()).stream().filter(DynamicPruningSubquery.class::isInstance).count()
+        && terms(filter.condition()).stream()
+            .allMatch(term -> !(term instanceof DynamicPruningSubquery keys) || isRepeatable(keys.buildQuery()));
   }
 
   /** Rows with the keys of others, joined with those instead of filtered by them. */

@@ -77,6 +77,11 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     return false;
   }
 
+  /** Whether it has all rows that match its filter, and not some number of them. */
+  boolean hasAllRows() {
+    return plan().body().path("has_all_rows").asBoolean();
+  }
+
   /** Whether it is worth to run a query for the values that choose its rows. */
   boolean isWorthQuery() {
     return plan().body().path("runtime_columns").path("worth_a_query").asBoolean();
