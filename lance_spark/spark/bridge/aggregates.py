@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import StructType
 
-from lance_spark.spark.bridge.exact_numbers import to_number
+from lance_spark.spark.bridge.exact_numbers import MAX_PRECISION, Number, to_number
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.groups import Grouping, Slot
 from lance_spark.spark.bridge.tasks import ReadWork
@@ -35,6 +35,9 @@ little is left to hand over."""
 
 _EXACT_DOUBLES = 1 << 53
 """Doubles are exact up to here."""
+
+_FREE_DIGITS = 10
+"""So many more digits than a decimal Spark's sum of it has: enough for any number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +95,17 @@ def _slot(aggregate: Aggregate, columns: pa.Schema, num_rows: int | None) -> Slo
         return None
     if aggregate.kind == "count":
         return Slot("count", pa.int64(), number=number)
-    if aggregate.averaged and not number.precision and not _is_exact_as_double(dtype, num_rows):
+    if aggregate.averaged and not _has_sum(number, dtype, num_rows):
         return None
     return Slot("sum", number.arrow_type, number=number)
+
+
+def _has_sum(number: Number, dtype: pa.DataType, num_rows: int | None) -> bool:
+    """Whether AVG is always SUM through COUNT. Of a sum that is too large TRY_AVG makes a null, and SUM an error."""
+    if not number.precision:
+        return _is_exact_as_double(dtype, num_rows)
+    free_digits = MAX_PRECISION - number.precision
+    return free_digits >= _FREE_DIGITS or (num_rows is not None and num_rows <= 10**free_digits)
 
 
 def _is_exact_as_double(dtype: pa.DataType, num_rows: int | None) -> bool:
