@@ -104,8 +104,11 @@ final class Json {
   /** An expression as a tree; what has no form here is named "?" and never pushed. */
   static ObjectNode expression(Expression expression) {
     ObjectNode node = object();
-    if (expression instanceof Predicate predicate) {
-      // First of all: the constants TRUE and FALSE are predicates and literals at once.
+    if (expression instanceof Literal<?> literal && !isText(literal.value())) {
+      node.put("name", "?");
+      node.set("children", array());
+    } else if (expression instanceof Predicate predicate) {
+      // Before literals: the constants TRUE and FALSE are predicates and literals at once.
       node.put("name", predicate.name());
       node.set("children", expressions(predicate.children()));
     } else if (expression instanceof Literal<?> literal) {
@@ -142,7 +145,7 @@ final class Json {
     DataType type = DataTypes.NullType;
     List<Object> values = new ArrayList<>(children.length);
     for (int index = 1; index < children.length; index++) {
-      if (!(children[index] instanceof Literal<?> literal)) {
+      if (!(children[index] instanceof Literal<?> literal) || !isText(literal.value())) {
         return null;
       }
       type = literal.dataType();
@@ -208,6 +211,11 @@ final class Json {
 
   private static String quoted(String part) {
     return "`" + part.replace("`", "``") + "`";
+  }
+
+  /** False only of a string that is no UTF-8, and would become another one as JSON. */
+  private static boolean isText(Object value) {
+    return !(value instanceof UTF8String text) || text.isValid();
   }
 
   private static String literal(Object value) {
