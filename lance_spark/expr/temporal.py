@@ -8,6 +8,11 @@ import pyarrow.compute as pc
 from lance_spark.expr.datetime_text import NANOS_PER_UNIT, is_utc
 from lance_spark.expr.values import Operand
 
+_FIRST, _LAST = -(2**63), 2**63 - 1
+
+_WIDER_THAN_OFFSETS = 2 * 86_400 * 10**9
+"""Nanoseconds; no clock is so far from UTC."""
+
 
 def date_to_timestamp(dates: Operand) -> Operand:
     """Midnight of each date, without a zone; in seconds, which hold every date."""
@@ -17,17 +22,34 @@ def date_to_timestamp(dates: Operand) -> Operand:
 def to_instants(local: Operand, time_zone: str) -> Operand:
     """The instants at which the zone's clock shows `local` timestamps, in the same unit, with zone UTC.
 
-    As in `java.time`: of two such instants the earlier one, and a time that the clock skips moved on by the gap.
+    As in `java.time`: of two such instants the earlier one, and a time that the clock skips moved on by the gap. An
+    instant that 64 bits do not hold is the last one that they do.
     """
     type_ = pa.timestamp(local.type.unit, "UTC")
     if is_utc(time_zone):
         return local.cast(pa.int64()).cast(type_)
     if isinstance(local, pa.Scalar):
         return to_instants(pa.repeat(local, 1), time_zone)[0]
+    ticks = local.cast(pa.int64())
+    margin = _WIDER_THAN_OFFSETS // NANOS_PER_UNIT[local.type.unit]
+    bounds = pc.min_max(ticks)
+    inner = local
+    if (
+        bounds["min"].is_valid
+        and not _FIRST + margin <= bounds["min"].as_py() <= bounds["max"].as_py() <= _LAST - margin
+    ):
+        inner = _clipped(ticks, pa.scalar(_FIRST + margin), pa.scalar(_LAST - margin)).cast(local.type)
     # An instant near by, on the right side of a gap, tells the offset that java.time uses.
-    near = pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="earliest")
+    near = pc.assume_timezone(inner, time_zone, ambiguous="earliest", nonexistent="earliest")
     offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
-    return pc.subtract_checked(local.cast(pa.int64()), offset).cast(type_)
+    if inner is not local:
+        least = pc.add(pc.max_element_wise(offset, 0, skip_nulls=False), _FIRST)
+        ticks = _clipped(ticks, least, pc.add(pc.min_element_wise(offset, 0, skip_nulls=False), _LAST))
+    return pc.subtract_checked(ticks, offset).cast(type_)
+
+
+def _clipped(ticks: pa.Array, least: Operand, most: Operand) -> pa.Array:
+    return pc.max_element_wise(pc.min_element_wise(ticks, most, skip_nulls=False), least, skip_nulls=False)
 
 
 def to_local(instants: Operand, time_zone: str) -> Operand:

@@ -364,3 +364,20 @@ def test_values_of_an_array_are_looked_up() -> None:
     ]
     with pytest.raises(InvalidInputError, match="a is int64, the values to look up are int32"):
         evaluate_filter(InArray(Column(("a",)), pa.array([1], pa.int32())), batch)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
+def test_the_last_timestamps_of_a_type_are_compared(unit: str, zone: str) -> None:
+    """Such as pandas' largest, which many take for "never": in another zone's time 64 bits do not hold it."""
+    ticks = [2**63 - 1, -(2**63), 0, None, 2**63 - 2, 1 - 2**63]
+    batch = pa.record_batch(
+        {"t": pa.array(ticks, pa.timestamp(unit)), "u": pa.array([0] * 6, pa.timestamp("s", "UTC"))}
+    )
+    for sql in ("t > TIMESTAMP'2020-01-01 00:00:00'", "NOT t <= TIMESTAMP'2020-01-01 00:00:00 UTC'"):
+        assert evaluate_filter(parse(sql, time_zone=zone), batch, time_zone=zone).to_pylist() == [
+            tick is not None and tick > 0 for tick in ticks
+        ]
+    assert evaluate_filter(parse("t < TIMESTAMP'1960-01-01 00:00:00'"), batch, time_zone=zone).to_pylist() == [
+        tick is not None and tick < 0 for tick in ticks
+    ]
