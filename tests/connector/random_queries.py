@@ -226,7 +226,12 @@ class RandomQueries:
         return f"{pair} AND {self._plain(f'{left}.')}" if self._draw.random() < 0.15 else pair
 
     def joins(self) -> str:
-        """Two or three tables."""
+        """Two or three tables; half of them such that the keys of the one choose rows of the other."""
+        if self._draw.random() < 0.5:
+            name = self._one("k", "k", "id", "s", "day", "price", "late")
+            side = f"(SELECT * FROM {self._one('{small}', '{middle}')} WHERE {self._plain()}) b"
+            join = f"{{large}} a {self._one('', '', 'RIGHT')} JOIN {side} ON a.{name} = b.{name}"
+            return f"SELECT count(*), sum(a.id), sum(b.id), sum(a.price) FROM {join}"
         kind = self._one("", "", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
         columns = "a.id" if kind in ("LEFT SEMI", "LEFT ANTI") else "a.id, b.id"
         sides = [self._whole("a"), self._filtered("b")]

@@ -23,8 +23,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": ("UTC", "America/New_York"),
     "spark.sql.parquet.filterPushdown": ("false",),
 }
-SIZES = {"small": (60, 20), "middle": (900, 300), "large": (101_000, 40_000)}
-"""Rows, and rows of a fragment. Scans of at least 100,000 rows take filters while a query runs."""
+SIZES = {"small": (60, 20), "middle": (900, 300), "large": (150_000, 50_000)}
+"""Rows, and rows of a fragment, before some are deleted. Scans of 100,000 rows take filters while a query runs."""
 
 
 def make(spark: SparkSession, folder: Path, name: str) -> None:
