@@ -17,7 +17,7 @@ from lance_spark.namespace.partitioned_table import open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.registry import Call, Reply, operation
-from lance_spark.spark.bridge.scan import ScanPlan
+from lance_spark.spark.bridge.scan_requests import ScanPlan
 from lance_spark.spark.bridge.table import LoadRequest, load
 from lance_spark.spark.bridge.tasks import command
 from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema

@@ -22,7 +22,8 @@ from lance_spark.spark.bridge.partitioned_changes import (
     partitions_match_cheaply,
 )
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
-from lance_spark.spark.bridge.scan import Taken, filterable
+from lance_spark.spark.bridge.scan import Taken
+from lance_spark.spark.bridge.scan_planner import filterable
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.row_changes import RowChangeJob, properties_of

@@ -1,0 +1,95 @@
+"""What Spark has asked of a scan so far, and what it is told of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import DataType, StructType
+
+from lance_spark.spark.bridge.aggregates import Aggregate
+from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.partition_keys import SparkTransform
+from lance_spark.spark.bridge.runtime_filters import (
+    MAX_VALUES,
+    KeyFilter,
+    RuntimeColumns,
+)
+from lance_spark.spark.bridge.top_n import SortOrder
+from lance_spark.spark.options import ReadOptions
+
+
+@dataclass(frozen=True, slots=True)
+class TopN:
+    """ORDER BY with LIMIT."""
+
+    orders: tuple[SortOrder, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """A scan as Spark has asked for it so far.
+
+    Attributes:
+        predicates: the filters that the scan took.
+        columns: what it returns.
+        limit: how many rows are enough.
+        offset: how many rows to leave out before that.
+        top_n: the order in which so many first rows are enough.
+        runtime_filters: those that Spark knows only when the query runs. It checks them itself.
+        for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
+            would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
+        group_by, aggregates: what every task returns instead of its rows; `columns` are their types then.
+    """
+
+    handle: TableHandle
+    options: Mapping[str, str] = field(default_factory=dict)
+    predicates: tuple[SparkExpression, ...] = ()
+    columns: StructType | None = None
+    limit: int | None = None
+    offset: int | None = None
+    top_n: TopN | None = None
+    runtime_filters: tuple[KeyFilter, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    group_by: tuple[str, ...] = ()
+    for_changes: bool = False
+
+    def read_options(self) -> ReadOptions:
+        """The options of the read; where the table is, is in the handle."""
+        return ReadOptions.parse({**self.options, "path": self.handle.uri})
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One column of the keys of partitions, for joins without a shuffle."""
+
+    transform: SparkTransform
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What Spark's planner is told; the tasks are in the attachments.
+
+    Attributes:
+        num_rows, size_bytes: of all rows that are read, before they are filtered.
+        runtime_columns: filters of these are taken while the query runs already.
+        max_runtime_values: unless they have more values.
+        filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
+        share: that, if it was asked for before.
+        has_all_rows: whether they are all rows that match the filter, and not some number of them, or groups.
+    """
+
+    description: str
+    num_rows: int | None
+    size_bytes: int | None
+    keys: tuple[Key, ...] = ()
+    key_values: tuple[tuple[str | None, ...], ...] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    runtime_columns: RuntimeColumns = field(default_factory=RuntimeColumns)
+    max_runtime_values: int = MAX_VALUES
+    filters_many_rows: bool = False
+    share: float | None = None
+    has_all_rows: bool = False
