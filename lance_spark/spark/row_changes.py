@@ -72,8 +72,17 @@ class RowChangeJob(ABC):
         """
 
     @abstractmethod
-    def commit(self, outputs: Sequence[Any], properties: Mapping[str, str], *, repeated: bool) -> bool:
-        """Makes the changes visible, in one version; False if there are none, and no version then.
+    def new_fragments(self, output: Any) -> Sequence[bytes]:
+        """The fragments that a task has written, as `lance.table.DataFragment` bytes.
+
+        Args:
+            output: what `apply` has returned there.
+        """
+
+    @abstractmethod
+    def commit(self, outputs: Sequence[Any], properties: Mapping[str, str], *, repeated: bool) -> int:
+        """Makes the changes visible, in one version; how many versions of others came between that and the one that
+        was read. If there are no changes there is no version.
 
         Args:
             outputs: what `apply` has returned in each task that had changes.

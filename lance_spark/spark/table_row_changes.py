@@ -144,7 +144,10 @@ class TableRowChanges(RowChangeJob):
             )
         return batch if self.plan.conform is None else self.plan.conform(batch)
 
-    def commit(self, outputs: Sequence[TaskChanges], properties: Mapping[str, str], *, repeated: bool) -> bool:
+    def new_fragments(self, output: TaskChanges) -> list[bytes]:
+        return [fragment for fragment, _ in output.fragments]
+
+    def commit(self, outputs: Sequence[TaskChanges], properties: Mapping[str, str], *, repeated: bool) -> int:
         new = [
             NewFragment(DataFragment.from_bytes(fragment), origins.unpack())
             for output in outputs
@@ -163,7 +166,7 @@ class TableRowChanges(RowChangeJob):
             raise
         if repeated:
             remove_job_files(self.location.store, self.job, keep=[item.fragment for item in new])
-        return made is not base
+        return max(0, made.version - base.version - 1)
 
     def abort(self, outputs: Sequence[TaskChanges], *, all_tasks_told: bool) -> None:
         if not all_tasks_told:

@@ -146,9 +146,12 @@ class PartitionedRowChanges(RowChangeJob):
             batch = self.originals.restored(batch, is_here, read)
         return batch
 
+    def new_fragments(self, output: PartitionedTaskChanges) -> list[bytes]:
+        return [fragment for rows in output.written for fragment, _ in rows.fragments]
+
     def commit(
         self, outputs: Sequence[PartitionedTaskChanges], properties: Mapping[str, str], *, repeated: bool
-    ) -> bool:
+    ) -> int:
         whole = self._whole()
         gone: dict[str, list[UInt64Array]] = {}
         for output in outputs:
@@ -160,7 +163,7 @@ class PartitionedRowChanges(RowChangeJob):
         made = commit_delta(whole, self.plan, delta, options)
         if repeated:
             self._remove_files(written, keep=True)
-        return made is not whole
+        return max(0, made.version - whole.version - 1)
 
     def abort(self, outputs: Sequence[PartitionedTaskChanges], *, all_tasks_told: bool) -> None:
         # What killed tasks have left in other partitions, a clean-up finds.

@@ -25,6 +25,7 @@ from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.scan import Taken
 from lance_spark.spark.bridge.scan_planner import filterable
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
+from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.row_changes import RowChangeJob, properties_of
 from lance_spark.spark.table_row_changes import CHEAP_BYTES, ROW_ID, TableRowChanges, bytes_to_match, check_changeable
@@ -194,13 +195,16 @@ def _changes(request: PlanRequest) -> RowChangeJob:
 
 
 @operation("row_level.commit")
-def commit(request: CommitRequest, call: Call) -> Done:
-    """Commits; false if there was nothing to change."""
+def commit(request: CommitRequest, call: Call) -> Written:
+    """Commits what there is to change."""
     job = _job(call)
     told = _told(call)
     properties = properties_of(job.command, request.counts)
+    # Counted first: nothing may fail after the commit.
+    counted = counts_of(fragment for item in told for fragment in job.changes.new_fragments(item.output))
     repeated = any(item.attempt for item in told)
-    return Done(job.changes.commit([item.output for item in told], properties, repeated=repeated))
+    others = job.changes.commit([item.output for item in told], properties, repeated=repeated)
+    return Written({**counted, "commits_of_others": others})
 
 
 @operation("row_level.abort")

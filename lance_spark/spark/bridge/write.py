@@ -25,10 +25,10 @@ from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.scan import Taken, filterable_of
 from lance_spark.spark.bridge.table import commit_job, staged_job
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
+from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 _ALWAYS_TRUE = "ALWAYS_TRUE"
@@ -71,13 +71,6 @@ class WriteSummary:
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
     """A write that is to be committed; the job, and what its tasks told, are attached."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The numbers for Spark's UI, by the names of its metrics."""
-
-    metrics: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +138,7 @@ def metrics(_request: CommitRequest, call: Call) -> Written:
     """How much the tasks wrote."""
     messages = [message for message in call.attachments[1:] if message]
     outputs: list[TaskOutput | PartitionedTaskOutput] = [pickle.loads(message) for message in messages]
-    fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
-    files = [file for fragment in fragments for file in fragment.files]
-    return Written(
-        {
-            "rows_written": sum(fragment.physical_rows or 0 for fragment in fragments),
-            "files_written": len(files),
-            "bytes_written": sum(file.size_bytes or 0 for file in files),
-        }
-    )
+    return Written(counts_of(fragment for output in outputs for fragment in output.fragments))
 
 
 @operation("write.abort")

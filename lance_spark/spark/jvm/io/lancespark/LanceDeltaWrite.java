@@ -1,8 +1,11 @@
 package io.lancespark;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DeleteSummary;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.DeltaWrite;
@@ -21,6 +24,7 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
   private final byte[] job;
   private final StructType ids;
   private final StructType rows;
+  private JsonNode written = Json.object();
 
   LanceDeltaWrite(LancePy.Reply plan, StructType ids, StructType rows) {
     this.description = plan.body().get("description").asText();
@@ -54,7 +58,17 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
   public void commit(WriterCommitMessage[] messages, WriteSummary summary) {
     ObjectNode request = Json.object();
     request.set("counts", counts(summary));
-    LancePy.call("row_level.commit", request, attachments(messages));
+    written = LancePy.call("row_level.commit", request, attachments(messages)).body().get("metrics");
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return LanceMetrics.ofWrites();
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return LanceMetrics.values(written);
   }
 
   @Override

@@ -1,0 +1,26 @@
+"""What the driver tells Spark's UI of the files that tasks have written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lance_spark.table.fragment import DataFragment
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The numbers for Spark's UI, by the names of its metrics."""
+
+    metrics: Mapping[str, int]
+
+
+def counts_of(messages: Iterable[bytes]) -> dict[str, int]:
+    """The numbers of new fragments, each as `lance.table.DataFragment` bytes."""
+    fragments = [DataFragment.from_bytes(message) for message in messages]
+    files = [file for fragment in fragments for file in fragment.files]
+    return {
+        "rows_written": sum(fragment.physical_rows or 0 for fragment in fragments),
+        "files_written": len(files),
+        "bytes_written": sum(file.size_bytes or 0 for file in files),
+    }
