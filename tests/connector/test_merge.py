@@ -209,7 +209,3 @@ def test_columns_are_never_left_out_in_silence(spark: SparkSession, uri: str) ->
         assert seen(spark, uri, "id") == [(0,)]
     finally:
         spark.sql(f"DROP TABLE {table}")
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.parted")
-    spark.sql("CREATE TABLE lance.parted.rigid (id BIGINT) USING lance PARTITIONED BY (bucket(4, id))")
-    with pytest.raises(Exception, match="WITH SCHEMA EVOLUTION"):
-        spark.sql(f"{merge.format('lance.parted.rigid')} WHEN NOT MATCHED THEN INSERT *")

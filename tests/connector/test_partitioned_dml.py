@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import lance
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,9 +21,12 @@ def table(spark: SparkSession) -> Iterator[str]:
     spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
+def _uri(spark: SparkSession, table: str) -> str:
+    return str(spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Location'").first()[1])
+
+
 def _version(spark: SparkSession, table: str) -> int:
-    where = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Location'").first()
-    return open_partitioned(where[1]).version
+    return open_partitioned(_uri(spark, table)).version
 
 
 def _rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
@@ -73,3 +77,26 @@ def test_merge(spark: SparkSession, table: str) -> None:
     kept = [(0, "x", "k0"), (1, "w1", "k1"), (2, "w2", None), (3, "x", "k0"), (4, "w4", "k1"), (5, "w5", None)]
     assert _rows(spark, table) == sorted([*kept, *((key, f"s{key}", "k9") for key in range(7, 12))], key=str)
     assert _version(spark, table) == before + 1
+
+
+def test_merge_with_schema_evolution(spark: SparkSession, table: str) -> None:
+    before = _version(spark, table)
+    spark.sql(
+        "SELECT id, 'new' AS word, concat('k', id % 5) AS k, id * 2 AS more FROM range(6, 11)"
+    ).createOrReplaceTempView("wider")
+    spark.sql(f"""
+        MERGE WITH SCHEMA EVOLUTION INTO {table} t USING wider s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+    """)
+    old = [(key, f"w{key}", [f"k{key % 3}", None][key % 3 == 2], None) for key in range(6)]
+    new = [(key, "new", f"k{key % 5}", key * 2) for key in range(6, 11)]
+    assert _rows(spark, table) == sorted([*old, *new], key=str)
+    # One for the columns, one for the rows.
+    assert _version(spark, table) == before + 2
+    whole = open_partitioned(_uri(spark, table))
+    by_reference = [
+        tuple(row.values())
+        for opened in whole.open_all(whole.partitions())
+        for row in lance.dataset(opened.table.store.uri, version=opened.manifest.version).to_table().to_pylist()
+    ]
+    assert sorted(by_reference, key=str) == _rows(spark, table)

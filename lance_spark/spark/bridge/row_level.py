@@ -131,10 +131,9 @@ def can_evolve(request: EvolveRequest, _call: Call) -> Taken:
         UnsupportedFeatureError: new ones cannot come. Spark would leave them out without a word.
     """
     adds = [change.kind == "add" for change in request.changes]
-    if any(adds) and (request.handle.partitioned or request.handle.of_session_catalog):
-        kind = "partitioned tables" if request.handle.partitioned else "tables of the session catalog"
+    if any(adds) and request.handle.of_session_catalog:
         raise UnsupportedFeatureError(
-            f"{kind} get no new columns WITH SCHEMA EVOLUTION; add them first, or leave them out",
+            "tables of the session catalog get no new columns WITH SCHEMA EVOLUTION; add them first, or leave them out",
             feature="WITH SCHEMA EVOLUTION",
         )
     return Taken(all(adds))
