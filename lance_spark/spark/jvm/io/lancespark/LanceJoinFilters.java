@@ -110,7 +110,9 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
     filters(marked).forEach(filter -> known.add(filter.exprId()));
     LogicalPlan turned = marked.transformUp(new Replacing(Join.class::isInstance, this::withBroadcastAtRight));
     LogicalPlan found = PartitionPruning$.MODULE$.apply(turned);
-    found = (LogicalPlan) found.transformUpWithSubqueries(new Replacing(LanceJoinFilters::isTurned, LanceJoinFilters::turnedBack));
+    found =
+        (LogicalPlan)
+            found.transformUpWithSubqueries(new Replacing(LanceJoinFilters::isTurned, LanceJoinFilters::turnedBack));
     found = found.transformUp(new Replacing(Join.class::isInstance, this::withBroadcast));
     found = CleanupDynamicPruningFilters$.MODULE$.apply(pushedDown(found));
     return found.transformUp(new Replacing(Filter.class::isInstance, node -> withoutRepetition((Filter) node, known)));
@@ -242,15 +244,22 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
     return filtered(filter.child(), kept);
   }
 
+  /** The filter that stays of one by keys; the mark is none. */
   private static Expression settled(
       DynamicPruningSubquery keys, LanceScan scan, List<DynamicPruningSubquery> broadcast) {
     if (filters(keys.buildQuery()).isEmpty()) {
       return keys;
     }
     Expression asked = scan.isWorthQuery() ? queried(keys) : null;
-    return asked != null
-        ? asked
-        : broadcast.stream().filter(other -> hasSameKeys(other, keys)).findFirst().<Expression>map(other -> other).orElse(MARK);
+    if (asked != null) {
+      return asked;
+    }
+    for (DynamicPruningSubquery other : broadcast) {
+      if (hasSameKeys(other, keys)) {
+        return other;
+      }
+    }
+    return MARK;
   }
 
   /** The filter with a query for its keys; null if there can be none. */
@@ -259,9 +268,7 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
       return null;
     }
     LogicalPlan query = new Project(scalaSeq(key), joined(keys.buildQuery()));
-    ListQuery list =
-        new ListQuery(
-            query, scalaSeq(), NamedExpression.newExprId(), 1, scalaSeq(), Option.empty());
+    ListQuery list = new ListQuery(query, scalaSeq(), NamedExpression.newExprId(), 1, scalaSeq(), Option.empty());
     return new DynamicPruningExpression(new InSubquery(scalaSeq(keys.pruningKey()), list));
   }
 
