@@ -84,7 +84,9 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
             new Replacing(node -> scan(node) != null && scan(node).leavesFewRows(), node -> new Filter(MARK, node)));
     LogicalPlan direct = withKeys(marked);
     List<DynamicPruningSubquery> broadcast = filters(direct);
-    LogicalPlan found = withKeysOfKeys(direct);
+    // Keys of keys take a query of their own, and few scans are worth one.
+    boolean mayQuery = plan.exists(node -> scan(node) != null && scan(node).isWorthQuery());
+    LogicalPlan found = mayQuery ? withKeysOfKeys(direct) : direct;
     return unmarked(
         (LogicalPlan)
             found.transformUp(
