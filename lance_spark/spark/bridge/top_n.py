@@ -24,6 +24,7 @@ from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.tasks import ReadWork
 from lance_spark.spark.bridge.wire_types import to_wire_batch
+from lance_spark.spark.filters import type_at
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.types import is_lossless
 from lance_spark.table.fragment import DataFragment
@@ -71,17 +72,10 @@ def sort_keys(orders: tuple[SortOrder, ...], limit: int, schema: pa.Schema) -> t
         if path is None or path[0] not in schema.names:
             return None
         path = resolve_names(schema, path)
-        if not _is_sortable(_type_at(schema, path)):
+        if not _is_sortable(type_at(schema, path)):
             return None
         keys.append(SortKey(path, order.descending, order.nulls_first))
     return tuple(keys)
-
-
-def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
-    dtype = schema.field(path[0]).type
-    for name in path[1:]:
-        dtype = dtype.field(name).type
-    return dtype
 
 
 def _is_sortable(dtype: pa.DataType) -> bool:
