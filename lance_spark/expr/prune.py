@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.comparison import compare
@@ -32,6 +33,7 @@ from lance_spark.expr.nodes import (
     ComparisonOp,
     Expr,
     In,
+    InArray,
     IsNan,
     IsNull,
     Like,
@@ -72,6 +74,9 @@ class Outcomes:
     true: bool = True
     false: bool = True
 
+
+_MANY_VALUES = 4096
+"""So many values have some in any bounds, mostly."""
 
 _ANY = Outcomes()
 _ONLY_NULL = Outcomes(true=False, false=False)
@@ -167,8 +172,41 @@ def _(expr: In, known: _Known) -> Outcomes:
     if Family.FLOAT in families and len(families) > 1:
         # The list compares as doubles, its single options would not.
         return _ANY
+    about = known.about(expr.value)
+    bounds = None if about is None else _integer_bounds(about)
+    if families == {Family.INTEGER} and bounds is not None:
+        # The same as below, and fast where there are many options.
+        low, high = bounds
+        values = [
+            option.value for option in expr.options if isinstance(option, Literal) and isinstance(option.value, int)
+        ]
+        return Outcomes(true=any(low <= value <= high for value in values), false=low < high or low not in values)
     equal = [_outcomes(Comparison(ComparisonOp.EQ, expr.value, option), known) for option in expr.options]
     return Outcomes(true=any(term.true for term in equal), false=all(term.false for term in equal))
+
+
+def _integer_bounds(about: ColumnStatistics) -> tuple[int, int] | None:
+    if about.min is None or about.max is None or not (about.min.is_valid and about.max.is_valid):
+        return None
+    if not family_of(about.min.type) is family_of(about.max.type) is Family.INTEGER:
+        return None
+    return about.min.as_py(), about.max.as_py()
+
+
+@_outcomes.register
+def _(expr: InArray, known: _Known) -> Outcomes:
+    about = known.about(expr.value)
+    if about is None or len(expr.values) > _MANY_VALUES:
+        return _ANY
+    if _is_all_null(about):
+        return Outcomes(true=False)
+    low, high, values = about.min, about.max, expr.values
+    if low is None or high is None or about.is_truncated or not low.type == high.type == values.type:
+        return _ANY
+    if family_of(values.type) is Family.FLOAT:
+        return _ANY
+    inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+    return Outcomes(true=pc.any(inside).as_py() is True)
 
 
 @_outcomes.register

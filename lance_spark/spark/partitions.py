@@ -40,11 +40,27 @@ UNKNOWN_BYTES_PER_ROW = 64
 
 @dataclass(frozen=True, slots=True)
 class SizedFragment:
-    """A fragment as the planner sees it: `size_bytes` covers the files that the read touches, None if not known."""
+    """A fragment, or rows of it, as the planner sees them.
+
+    Attributes:
+        physical_rows: how many rows, deleted ones included.
+        size_bytes: of the files that the read touches, None if not known.
+        start: the first of the rows.
+    """
 
     fragment: bytes
     physical_rows: int
     size_bytes: int | None
+    start: int = 0
+
+    def part(self, start: int, stop: int) -> SizedFragment:
+        """Its physical rows [start, stop) alone, none that it does not have."""
+        start, stop = max(start, self.start), min(stop, self.start + self.physical_rows)
+        rows = max(0, stop - start)
+        size = self.size_bytes
+        if size is not None and rows < self.physical_rows:
+            size = -(-size * rows // self.physical_rows)
+        return SizedFragment(self.fragment, rows, size, start)
 
 
 def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
@@ -132,16 +148,12 @@ def task_bytes(asked: int, total: int, parallelism: int) -> int:
     return min(asked, max(_SMALLEST_TASK_BYTES, -(-total // max(1, parallelism))))
 
 
-def plan_partitions(
-    fragments: Iterable[SizedFragment], target_bytes: int, first_row: int = 0
-) -> list[LanceInputPartition]:
-    """Partitions of about `target_bytes` that hold every physical row of `fragments` from `first_row` of the first of
-    them on once, in order.
-    """
+def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> list[LanceInputPartition]:
+    """Partitions of about `target_bytes` that hold every physical row of `fragments` once, in order."""
     partitions: list[LanceInputPartition] = []
     pending: list[FragmentSlice] = []
     pending_bytes = 0
-    for piece, size in _pieces(fragments, target_bytes, first_row):
+    for piece, size in _pieces(fragments, target_bytes):
         # An eighth more is no matter; a task for a small rest would be the last one to end.
         if pending and pending_bytes + size > target_bytes + target_bytes // 8:
             partitions.append(LanceInputPartition(tuple(pending)))
@@ -153,15 +165,11 @@ def plan_partitions(
     return partitions
 
 
-def _pieces(
-    fragments: Iterable[SizedFragment], target_bytes: int, first_row: int
-) -> Iterator[tuple[FragmentSlice, int]]:
+def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[tuple[FragmentSlice, int]]:
     for fragment in fragments:
         rows = fragment.physical_rows
         size = estimated_bytes(fragment)
         count = max(1, min(rows, round(size / target_bytes)))
-        bounds = [rows * index // count for index in range(count + 1)]
+        bounds = [fragment.start + rows * index // count for index in range(count + 1)]
         for start, stop in pairwise(bounds):
-            if stop > first_row or not first_row:
-                yield FragmentSlice(fragment.fragment, max(start, first_row), stop), size // count
-        first_row = 0
+            yield FragmentSlice(fragment.fragment, start, stop), size // count

@@ -1,8 +1,8 @@
 """What was read from immutable objects and is kept for the next reader of this process, bounded by bytes.
 
-Three kinds of things are kept: manifests by version, deletion vectors, and the ends of data files. None of them is ever
-changed under its name; but a table can be removed and made anew, and then the same name means something else. So a key
-holds, beside the store and the path, what tells the two apart:
+Four kinds of things are kept: manifests by version, deletion vectors, the ends of data files, and bounds of their
+columns. None of them is ever changed under its name; but a table can be removed and made anew, and then the same name
+means something else. So a key holds, beside the store and the path, what tells the two apart:
 
 - names of data files and deletion files are random, and never given twice;
 - manifests are numbered, so their key has the *stamp* of the object as a listing or the store has just told it (an

@@ -46,6 +46,8 @@ def spark(jar: Path, root: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.sql.session.timeZone", "UTC")
+        # The tables of tests are small, and tasks are what is tested.
+        .config("spark.sql.lance.inlineBytes", "0")
     )
     session = configure(builder, "lance", root=root).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

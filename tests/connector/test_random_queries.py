@@ -18,6 +18,7 @@ QUERIES = 9
 SETTINGS = {
     "spark.sql.adaptive.enabled": ("true", "false"),
     "spark.sql.ansi.enabled": ("true", "false"),
+    "spark.sql.lance.inlineBytes": ("0", "1048576"),
     "spark.sql.autoBroadcastJoinThreshold": ("10485760", "10485760", "-1"),
     "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": ("true", "false"),
     "spark.sql.session.timeZone": ("UTC", "America/New_York"),
@@ -54,9 +55,13 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("random")
     for name in SIZES:
         make(spark, folder, name)
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
     yield spark
-    for name in SETTINGS:
-        spark.conf.unset(name)
+    for name, value in before.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 def answer(spark: SparkSession, query: str, source: str) -> Counter[str]:

@@ -32,11 +32,13 @@ class Session:
 
     Attributes:
         parallelism: tasks that the cluster runs at a time.
+        inline_bytes: how small a read is that the planner does by itself, as the user has written it.
     """
 
     time_zone: str = "UTC"
     case_sensitive: bool = False
     parallelism: int = 1
+    inline_bytes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

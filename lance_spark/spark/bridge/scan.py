@@ -12,6 +12,7 @@ from lance_spark.spark.bridge import partitioned
 from lance_spark.spark.bridge.aggregates import ROWS_OF_GROUP, Aggregate
 from lance_spark.spark.bridge.expressions import to_filter
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.inline_rows import inline_rows, most_bytes
 from lance_spark.spark.bridge.registry import Call, Reply, operation
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
@@ -158,14 +159,20 @@ def _known_counts(request: ScanRequest) -> list[int] | None:
 
 @operation("scan.plan")
 def plan(request: ScanRequest, call: Call) -> Reply:
-    """The plan, with the function of the tasks and the work of each."""
+    """The plan, with the function of the tasks and the work of each, or the rows that there are."""
     if request.handle.partitioned:
         return _partitioned_plan(request, call)
     planner = ScanPlanner(request, call)
     parts = planner.partitions()
     runtime = affordable(planner.runtime_filter, len(parts))
     work = [ReadWork(part.slices, runtime).to_bytes() for part in parts]
-    return Reply(planner.summary(), (planner.command(), *work))
+    function, returns = planner.task()
+    described = command(MeteredTask(function), returns)
+    most = most_bytes(call.session)
+    rows = inline_rows(function, work, most) if planner.is_small(most) else None
+    if rows is None:
+        return Reply(planner.summary(), (described, *work))
+    return Reply(planner.summary_of(rows), (described, *rows.streams))
 
 
 @operation("scan.filtered_share")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.aggregates import Aggregate, AggregateTask, Aggregation
 from lance_spark.spark.bridge.expressions import to_filter
 from lance_spark.spark.bridge.handles import Recent, TableHandle
+from lance_spark.spark.bridge.inline_rows import MAX_ROWS as MAX_INLINE_ROWS
+from lance_spark.spark.bridge.inline_rows import InlineRows
 from lance_spark.spark.bridge.registry import Call
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
@@ -22,11 +26,10 @@ from lance_spark.spark.bridge.runtime_filters import (
     runtime_filter,
 )
 from lance_spark.spark.bridge.scan_requests import ScanPlan, ScanRequest, TopN
-from lance_spark.spark.bridge.task_metrics import MeteredTask
-from lance_spark.spark.bridge.tasks import ReadTask, command, narrowed
+from lance_spark.spark.bridge.tasks import ReadTask, TaskFunction, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, TopNTask, sort_keys
 from lance_spark.spark.bridge.wire_types import wire_schema
-from lance_spark.spark.options import BATCH_BYTES
+from lance_spark.spark.options import BATCH_BYTES, DEFAULT_PARTITION_BYTES
 from lance_spark.spark.partitions import (
     BYTES_PER_ROW,
     LanceInputPartition,
@@ -38,7 +41,7 @@ from lance_spark.spark.partitions import (
     task_bytes,
 )
 from lance_spark.spark.projection import narrow
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment import DataFragment, FragmentId
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
@@ -46,12 +49,19 @@ from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import estimated_share
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
+from lance_spark.table.reading.zones import ZoneBudget, matching_rows, zoned_fields, zones_of
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 
 _PRUNED_BY = ((ROW_ADDRESS,), (FRAGMENT_ID,))
 """The columns whose values tell the fragment."""
 
+MAX_ZONED_ROWS = 16 << 20
+"""Rows that one plan reads to know their bounds at the next one."""
+
 _shares: Recent[float] = Recent()
+
+_filtered_by: Recent[bool] = Recent()
+"""The columns of tables that a filter was about before."""
 
 
 class ScanPlanner:
@@ -84,6 +94,8 @@ class ScanPlanner:
             self._limit is None and self._top_n is None and not self._skip and self._aggregation is None
         )
         self._for_changes = request.for_changes
+        self._condition = narrowed(self._scan, self.runtime_filter).filter
+        self._ranges: Mapping[FragmentId, list[tuple[int, int]]] = {}
         self._fragments = self._chosen()
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
@@ -112,19 +124,20 @@ class ScanPlanner:
         fragments = self._manifest.fragments
         if self._skip:
             return self._after_offset()
-        condition = narrowed(self._scan, self.runtime_filter).filter
-        if condition is not None:
-            return [fragment for fragment in fragments if self._may_match(fragment, condition)]
+        if self._condition is not None:
+            chosen = [fragment for fragment in fragments if self._may_match(fragment, self._condition)]
+            self._ranges = self._zones_of_interest(chosen, self._condition)
+            return [fragment for fragment in chosen if self._ranges.get(fragment.id) != []]
         if self._limit is None:
             return list(fragments)
-        chosen: list[DataFragment] = []
+        first: list[DataFragment] = []
         left = self._limit
         for place, rows in enumerate(fragments.row_counts()):
             if left <= 0:
                 break
-            chosen.append(fragments[place])
+            first.append(fragments[place])
             left -= rows or 0
-        return chosen
+        return first
 
     def _may_match(self, fragment: DataFragment, condition: Expr) -> bool:
         """Whether a filter can be true in a fragment, by what its place tells."""
@@ -133,6 +146,30 @@ class ScanPlanner:
             (name,): statistics for name, statistics in _place_statistics(fragment).items() if name not in hidden
         }
         return may_match(condition, places, time_zone=self._scan.time_zone)
+
+    def _zones_of_interest(
+        self, fragments: Sequence[DataFragment], condition: Expr
+    ) -> Mapping[FragmentId, list[tuple[int, int]]]:
+        """By the fragments' ids the rows that a filter can match, of those where zones tell it."""
+        fields = zoned_fields(condition, self._scan.schema)
+        if not fields:
+            return {}
+        # Zones cost as much as one read of the column. A column that is filtered by once may never be again.
+        key = (self._handle.uri, self._handle.branch, frozenset(field.id for field in fields.values()))
+        budget = ZoneBudget(MAX_ZONED_ROWS if _filtered_by.get(key) else 0)
+        _filtered_by.put(key, True)
+        ranges = {}
+        for fragment in fragments:
+            try:
+                found = {path: zones_of(fragment, field, self._scan.bases, budget) for path, field in fields.items()}
+            except LanceError:
+                return {}  # The tasks will tell.
+            zones = {path: item for path, item in found.items() if item is not None}
+            if zones and fragment.physical_rows is not None:
+                ranges[fragment.id] = matching_rows(
+                    condition, zones, fragment.physical_rows, time_zone=self._scan.time_zone
+                )
+        return ranges
 
     def _after_offset(self) -> list[DataFragment]:
         """The fragments after the first rows; `_skip` becomes the rows to leave out in the first of them."""
@@ -146,34 +183,64 @@ class ScanPlanner:
 
     def partitions(self) -> list[LanceInputPartition]:
         """The work of the tasks."""
-        start = 0
-        if self._skip and self._fragments:
-            start = physical_offset(self._scan, self._fragments[0], self._skip)
-        pieces = [sized(fragment, self._scan.bases, self._sizes) for fragment in self._fragments]
-        planned = plan_partitions(pieces, self._target_bytes(pieces), start)
+        planned = plan_partitions(self._pieces, self._target_bytes())
         # Spark takes the sum of no counts for null.
         needs_one = self._aggregation is not None and not self._aggregation.group_by
         return planned or [LanceInputPartition(())] if needs_one else planned
 
-    def _target_bytes(self, pieces: list[SizedFragment]) -> int:
+    @cached_property
+    def _pieces(self) -> list[SizedFragment]:
+        return self._pieces_of(self._sizes)
+
+    def _pieces_of(self, sizes: ProjectedSizes) -> list[SizedFragment]:
+        """The rows that can be of the answer, as far as that is told without reading: those in zones that the filter
+        can match, none before an offset, and no more than a limit needs.
+        """
+        pieces = []
+        for fragment in self._fragments:
+            whole = sized(fragment, self._scan.bases, sizes)
+            ranges = self._ranges.get(fragment.id)
+            pieces += [whole] if ranges is None else [whole.part(start, stop) for start, stop in ranges]
+        if self._skip and pieces:
+            start = physical_offset(self._scan, self._fragments[0], self._skip)
+            pieces[0] = pieces[0].part(start, pieces[0].physical_rows)
+        counts = [fragment.num_rows for fragment in self._fragments]
+        if self._limit is None or self._condition is not None or self._skip or None in counts or not pieces:
+            return pieces
+        if self._fragments[-1].deletion_file is None:
+            left = self._limit - sum(count for count in counts[:-1] if count is not None)
+            pieces[-1] = pieces[-1].part(0, left)
+        return pieces
+
+    def is_small(self, most: int) -> bool:
+        """Whether all that is read is in `most` bytes of the files, and not many rows."""
+        asks_for_tasks = self._options.target_partition_bytes != DEFAULT_PARTITION_BYTES
+        if not most or self._for_changes or asks_for_tasks:
+            return False
+        sizes = ProjectedSizes(self._scan.schema, narrowed(self._scan, self.runtime_filter).decoded)
+        read = self._pieces_of(sizes)
+        num_rows = sum(piece.physical_rows for piece in read)
+        return sum(estimated_bytes(piece) for piece in read) <= most and num_rows <= MAX_INLINE_ROWS
+
+    def _target_bytes(self) -> int:
         """How much a task reads: as the user says, else no more than gives every core something to do."""
         if self._options.limit is not None:
             # Rows up to a limit of the user are counted in one place, or there would be too many.
             return 1 << 62
-        total = sum(estimated_bytes(piece) for piece in pieces)
+        total = sum(estimated_bytes(piece) for piece in self._pieces)
         return task_bytes(self._options.target_partition_bytes, total, self._parallelism)
 
-    def command(self) -> bytes:
-        """The function of the tasks."""
+    def task(self) -> tuple[TaskFunction, StructType]:
+        """The function of the tasks, and the columns that it returns."""
         target = wire_schema(self._columns)
         if self._aggregation is not None:
             task = AggregateTask(self._scan, self._aggregation.group_by, self._aggregation.slots, self._returned)
-            return command(MeteredTask(task), self._returned)
+            return task, self._returned
         if self._top_n is not None:
             keys = sort_keys_of(self._top_n, self._handle)
             assert keys is not None, "the scan took this order before"
-            return command(MeteredTask(TopNTask(self._scan, keys, self._top_n.limit, target)), self._columns)
-        return command(MeteredTask(ReadTask(self._scan, target, self._limit)), self._columns)
+            return TopNTask(self._scan, keys, self._top_n.limit, target), self._columns
+        return ReadTask(self._scan, target, self._limit), self._columns
 
     def summary(self) -> ScanPlan:
         """What the planner is told."""
@@ -182,7 +249,7 @@ class ScanPlanner:
             num_rows = min(num_rows, self._limit)
         if self._aggregation is not None and not self._aggregation.group_by:
             num_rows = self._parallelism
-        sizes = [self._sizes.of(fragment) for fragment in self._fragments]
+        sizes = [piece.size_bytes for piece in self._pieces]
         size = None if None in sizes else sum(item for item in sizes if item is not None)
         floor = None if num_rows is None else num_rows * BYTES_PER_ROW
         return ScanPlan(
@@ -199,6 +266,19 @@ class ScanPlanner:
             runtime_columns=self._runtime_columns(),
             share=_shares.get(self._share_key()),
             has_all_rows=self._takes_all_rows,
+        )
+
+    def summary_of(self, rows: InlineRows) -> ScanPlan:
+        """The same, where the rows are here already."""
+        plan = self.summary()
+        return replace(
+            plan,
+            num_rows=rows.num_rows,
+            size_bytes=max(rows.num_bytes, rows.num_rows * BYTES_PER_ROW),
+            metrics={**plan.metrics, **rows.cost},
+            filters_many_rows=False,
+            share=None,
+            is_inline=True,
         )
 
     def _filters_many_rows(self) -> bool:
@@ -229,9 +309,15 @@ class ScanPlanner:
             return 1.0
 
     def _num_rows(self) -> int | None:
-        counts = [fragment.num_rows for fragment in self._fragments]
+        counts = [self._most_rows(fragment) for fragment in self._fragments]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
+
+    def _most_rows(self, fragment: DataFragment) -> int | None:
+        ranges = self._ranges.get(fragment.id)
+        if fragment.num_rows is None or ranges is None:
+            return fragment.num_rows
+        return min(fragment.num_rows, sum(stop - start for start, stop in ranges))
 
     def _runtime_columns(self) -> RuntimeColumns:
         if not self._takes_all_rows or self._for_changes:

@@ -71,10 +71,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What Spark's planner is told; the tasks are in the attachments.
+    """What Spark's planner is told; the tasks, or the rows, are in the attachments.
 
     Attributes:
         num_rows, size_bytes: of all rows that are read, before they are filtered.
+        is_inline: whether the rows are read already.
         runtime_columns: filters of these are taken while the query runs already.
         max_runtime_values: unless they have more values.
         filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
@@ -93,3 +94,4 @@ class ScanPlan:
     filters_many_rows: bool = False
     share: float | None = None
     has_all_rows: bool = False
+    is_inline: bool = False

@@ -14,7 +14,7 @@ from time import perf_counter
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from lance_spark.storage.meter import READS
+from lance_spark.storage.meter import READS, ReadCounts
 
 ACCUMULATOR_ID = -1
 """Spark counts its own from 0."""
@@ -48,15 +48,18 @@ class MeteredTask:
             if batch is None:
                 break
             yield batch
-        read = READS.counts - before
-        told += json.dumps(
-            {
-                "requests": read.requests,
-                "bytes_read": read.num_bytes,
-                "fetch_time": _milliseconds(read.seconds),
-                "decode_time": _milliseconds(max(0.0, seconds - read.seconds)),
-            }
-        )
+        told += json.dumps(cost_since(before, seconds))
+
+
+def cost_since(before: ReadCounts, seconds: float) -> dict[str, int]:
+    """By the names of the metrics, what a read of so many seconds has cost; `before` it the counts of this process."""
+    read = READS.counts - before
+    return {
+        "requests": read.requests,
+        "bytes_read": read.num_bytes,
+        "fetch_time": _milliseconds(read.seconds),
+        "decode_time": _milliseconds(max(0.0, seconds - read.seconds)),
+    }
 
 
 def _milliseconds(seconds: float) -> int:

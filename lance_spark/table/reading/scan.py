@@ -135,6 +135,11 @@ class Scan:
         metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
         return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
 
+    @cached_property
+    def decoded(self) -> LanceSchema:
+        """The data columns that are read: those of the output and of the filter."""
+        return LanceSchema((*self._filter_fields, *self._later_fields))
+
     def read_fragment(
         self, fragment: DataFragment, *, start: int = 0, stop: int | None = None, offsets: Int64Array | None = None
     ) -> Iterator[pa.RecordBatch]:

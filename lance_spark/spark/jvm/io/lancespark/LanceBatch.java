@@ -17,7 +17,7 @@ final class LanceBatch implements Batch {
   private final StructType columns;
 
   /**
-   * @param plan the function of the tasks, then a description of the work of each task
+   * @param plan the function of the tasks, then a description of the work of each task, or the rows themselves
    * @param request what the scan was asked for, without filters that came while the query ran: Spark compares those
    * @param columns those of the rows
    */
@@ -31,6 +31,9 @@ final class LanceBatch implements Batch {
   public InputPartition[] planInputPartitions() {
     List<byte[]> attachments = plan.attachments();
     List<byte[]> work = attachments.subList(1, attachments.size());
+    if (plan.body().path("is_inline").asBoolean()) {
+      return work.stream().map(LanceInlineRows::new).toArray(InputPartition[]::new);
+    }
     JsonNode keys = plan.body().path("keys");
     if (keys.isEmpty()) {
       return work.stream().map(LanceInputPartition::new).toArray(InputPartition[]::new);
@@ -53,8 +56,7 @@ final class LanceBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new LanceReaderFactory(
-        new LanceRunner(plan.attachments().get(0), LanceInputPartition.SCHEMA, columns), request.has("limit"));
+    return new LanceReaderFactory(plan.attachments().get(0), columns, request.has("limit"));
   }
 
   @Override

@@ -152,8 +152,7 @@ final class LanceChangelog implements Changelog {
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-      return new LanceReaderFactory(
-          new LanceRunner(plan().attachments().get(0), LanceInputPartition.SCHEMA, readSchema()), false);
+      return new LanceReaderFactory(plan().attachments().get(0), readSchema(), false);
     }
 
     @Override

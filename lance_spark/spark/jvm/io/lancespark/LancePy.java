@@ -28,6 +28,9 @@ final class LancePy {
   /** Both ends refuse another number. */
   static final int PROTOCOL = 1;
 
+  /** How small a read is that the planner does by itself. */
+  private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
+
   private static final int PYTHON_EXCEPTION = -2;
 
   /** How Spark starts Python. It never changes while a JVM runs, and Spark starts a Python only to find it out. */
@@ -89,6 +92,10 @@ final class LancePy {
     session.put("time_zone", conf.sessionLocalTimeZone());
     session.put("case_sensitive", conf.caseSensitiveAnalysis());
     session.put("parallelism", SparkContext.getOrCreate().defaultParallelism());
+    String inline = conf.getConfString(INLINE_BYTES, null);
+    if (inline != null) {
+      session.put("inline_bytes", inline);
+    }
     return session;
   }
 

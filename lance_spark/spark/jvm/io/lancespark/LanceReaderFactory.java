@@ -12,19 +12,29 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Reads the work of a task in Python, columnar batches out. */
+/**
+ * Reads the work of a task in Python, or rows that came with the plan; columnar batches out.
+ *
+ * <p>Spark takes the factory of a scan without the filters that come while a query runs, and the tasks of the scan with
+ * them: either plan may have its rows already.
+ */
 final class LanceReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1L;
   private final LanceRunner runner;
+  private final StructType columns;
   private final boolean isLimited;
 
   /**
+   * @param function of the tasks
+   * @param columns those of the rows
    * @param isLimited whether tasks stop by themselves after a number of rows
    */
-  LanceReaderFactory(LanceRunner runner, boolean isLimited) {
-    this.runner = runner;
+  LanceReaderFactory(byte[] function, StructType columns, boolean isLimited) {
+    this.runner = new LanceRunner(function, LanceInputPartition.SCHEMA, columns);
+    this.columns = columns;
     this.isLimited = isLimited;
   }
 
@@ -40,6 +50,9 @@ final class LanceReaderFactory implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    if (partition instanceof LanceInlineRows rows) {
+      return rows.reader(columns);
+    }
     byte[] work = ((LanceWork) partition).work();
     List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {work}));
     Map<String, Long> told = new HashMap<>();

@@ -45,7 +45,7 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     request.set("columns", Json.type(columns));
   }
 
-  /** The function of the tasks, then a description of the work of each task. */
+  /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
   private synchronized LancePy.Reply plan() {
     if (plan == null) {
       plan = LancePy.call("scan.plan", request);
