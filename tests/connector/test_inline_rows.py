@@ -227,3 +227,40 @@ def test_keys_of_a_join_choose_inline_rows(inline: SparkSession, tmp_path: Path,
             query = f"SELECT /*+ {build}(s) */ count(f.id) FROM facts f JOIN few s ON {on} WHERE s.word = 'x'"
             assert inline.sql(query).collect() == [(expected,)]
             assert inline.sql(query.replace("count(f.id)", "sum(f.id)").replace("f.id =", "1 * f.id =")).count() == 1
+
+
+PARTITIONED_QUERIES = [
+    "SELECT * FROM {t}",
+    "SELECT *, _partition FROM {t} WHERE id % 3 = 0",
+    "SELECT count(*), max(word) FROM {t} WHERE id < 500",
+    "SELECT part, count(*), sum(id) FROM {t} GROUP BY part",
+    "SELECT word, count(*) FROM {t} GROUP BY word",
+    "SELECT * FROM {t} ORDER BY id DESC LIMIT 7",
+    "SELECT count(*) FROM (SELECT id FROM {t} LIMIT 20)",
+    "SELECT a.id, b.word FROM {t} a JOIN {t} b ON a.id = b.id AND a.part = b.part",
+    "SELECT a.id, b.word FROM {t} a JOIN {t} b ON a.part = b.part WHERE b.id < 7",
+    "SELECT * FROM {t} WHERE part = 2",
+    "SELECT * FROM {t} WHERE part IS NULL AND id > 10",
+    "SELECT * FROM {t} WHERE part = 77",
+]
+
+
+def test_partitions_keep_their_keys(inline: SparkSession) -> None:
+    name = "lance.inline_parts"
+    inline.sql(f"""
+        CREATE TABLE {name} PARTITIONED BY (part, bucket(4, id)) AS
+        SELECT id, nullif(id % 5, 4) AS part, concat('w', id % 7) AS word FROM range(0, 1000, 1, 2)
+    """)
+    try:
+        inline.sql(f"DELETE FROM {name} WHERE id % 50 = 1")
+        for query in PARTITIONED_QUERIES:
+            inline.conf.unset(SETTING)
+            here = inline.sql(query.format(t=name))
+            rows = sorted(map(repr, here.collect()))
+            inline.conf.set(SETTING, "0")
+            in_tasks = inline.sql(query.format(t=name))
+            assert rows == sorted(map(repr, in_tasks.collect())), query
+            # No shuffle more, where keys of partitions make one superfluous.
+            assert plan(here).count("hashpartitioning") <= plan(in_tasks).count("hashpartitioning"), query
+    finally:
+        inline.sql(f"DROP TABLE {name} PURGE")

@@ -8,6 +8,7 @@ by the planner.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -17,13 +18,18 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.spark.bridge.registry import Session
 from lance_spark.spark.bridge.task_metrics import cost_since
 from lance_spark.spark.bridge.tasks import TaskFunction
+from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
+from lance_spark.spark.partitions import SizedFragment, estimated_bytes
 from lance_spark.storage.meter import READS
 
 DEFAULT_BYTES = 1 << 20
 """The bytes of a read that is done at once."""
 
-MAX_ROWS = 1 << 18
+_MAX_ROWS = 1 << 18
 """However well they are packed."""
+
+_MAX_PIECES = 64
+"""Each of them is opened by itself."""
 
 _EXPANSION = 4
 """So many times larger than in the files the rows may be."""
@@ -36,7 +42,7 @@ class InlineRows:
     """Rows of a scan.
 
     Attributes:
-        streams: what each task returns, as an Arrow stream.
+        streams: what each task returns, as an Arrow stream; nothing if there are no rows.
         cost: what the read has cost, by the names of the metrics.
     """
 
@@ -60,27 +66,59 @@ def most_bytes(session: Session) -> int:
     return int(text)
 
 
-def inline_rows(task: TaskFunction, work: Sequence[bytes], most: int) -> InlineRows | None:
-    """What a task over all of `work` returns; None if it fails, or if it is much more than the `most` bytes that a read
+def can_be_inline(pieces: Sequence[SizedFragment], options: ReadOptions, most: int) -> bool:
+    """Whether the planner can read `pieces` by itself: `most` bytes of the files at most, 0 for never. Not where the
+    user has said how much a task reads.
+    """
+    is_asked = options.target_partition_bytes != DEFAULT_PARTITION_BYTES
+    num_rows = sum(piece.physical_rows for piece in pieces)
+    is_small = num_rows <= _MAX_ROWS and len(pieces) <= _MAX_PIECES
+    return most > 0 and not is_asked and is_small and sum(map(estimated_bytes, pieces)) <= most
+
+
+def inline_rows(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:
+    """What tasks over `work` return; None if one of them fails, or if it is much more than the `most` bytes that a read
     of this kind may take: then the tasks have to do it, and to tell.
+
+    Args:
+        is_remote: whether there is a store to wait for: then all of them are done at a time.
     """
     before, start = READS.counts, perf_counter()
-    batches: list[pa.RecordBatch] = []
-    returned = 0
-    try:
-        for batch in task(iter([pa.RecordBatch.from_pydict({"work": pa.array(work, pa.binary())})])):
-            returned += batch.nbytes
-            if returned > most * _EXPANSION:
-                return None
-            batches.append(batch)
-    except LanceError:
+    with ThreadPoolExecutor(len(work) if is_remote and work else 1) as pool:
+        try:
+            returned = list(pool.map(lambda item: _run(task, item, most * _EXPANSION), work))
+        except (LanceError, _TooLargeError):
+            return None
+    num_bytes = sum(batch.nbytes for batches in returned for batch in batches)
+    if num_bytes > most * _EXPANSION:
         return None
-    num_rows = sum(batch.num_rows for batch in batches)
-    streams = (_stream(batches),) if num_rows else ()
-    return InlineRows(streams, num_rows, returned, cost_since(before, perf_counter() - start))
+    return InlineRows(
+        tuple(map(_stream, returned)),
+        sum(batch.num_rows for batches in returned for batch in batches),
+        num_bytes,
+        cost_since(before, perf_counter() - start),
+    )
+
+
+class _TooLargeError(Exception):
+    """A task returns more than it can have read."""
+
+
+def _run(task: TaskFunction, work: bytes, most: int) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = []
+    num_bytes = 0
+    for batch in task(iter([pa.RecordBatch.from_pydict({"work": pa.array([work], pa.binary())})])):
+        num_bytes += batch.nbytes
+        if num_bytes > most:
+            raise _TooLargeError
+        if batch.num_rows:
+            batches.append(batch)
+    return batches
 
 
 def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+    if not batches:
+        return b""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:

@@ -17,6 +17,7 @@ from lance_spark.spark.bridge.aggregates import ROWS_OF_GROUP, Aggregate, Aggreg
 from lance_spark.spark.bridge.common_keys import CommonKey, common_keys
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.inline_rows import can_be_inline
 from lance_spark.spark.bridge.partition_keys import texts
 from lance_spark.spark.bridge.partitioned_tasks import (
     PARTITION_COLUMN,
@@ -35,6 +36,7 @@ from lance_spark.spark.bridge.runtime_filters import (
     runtime_filter,
     source_columns,
 )
+from lance_spark.spark.bridge.tasks import narrowed
 from lance_spark.spark.bridge.top_n import SortKey
 from lance_spark.spark.bridge.wire_types import wire_schema
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
@@ -50,6 +52,7 @@ from lance_spark.spark.partitions import (
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import open_store
+from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
@@ -237,6 +240,21 @@ class PartitionedPlanner:
             has_all_rows=self._takes_all_rows,
             work=tuple(work),
         )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether there is a store to wait for."""
+        return not isinstance(self._scan.bases.root, LocalStore)
+
+    def is_small(self, most: int) -> bool:
+        """Whether the planner can read all by itself: `most` bytes of the files at most."""
+        sizes = ProjectedSizes(self._scan.schema, narrowed(self._scan, self._runtime_filter).decoded)
+        pieces = [
+            sized(fragment, opened.table.bases(opened.manifest), sizes)
+            for opened in self._opened
+            for fragment in opened.manifest.fragments
+        ]
+        return can_be_inline(pieces, self._options, most)
 
     def _work(self) -> tuple[list[bytes], tuple[tuple[str | None, ...], ...]]:
         """The work of tasks that return rows, each of one partition; and the keys of each."""

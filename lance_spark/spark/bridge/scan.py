@@ -169,10 +169,10 @@ def plan(request: ScanRequest, call: Call) -> Reply:
     function, returns = planner.task()
     described = command(MeteredTask(function), returns)
     most = most_bytes(call.session)
-    rows = inline_rows(function, work, most) if planner.is_small(most) else None
+    rows = inline_rows(function, work, most, is_remote=planner.is_remote) if planner.is_small(most) else None
     if rows is None:
         return Reply(planner.summary(), (described, *work))
-    return Reply(planner.summary_of(rows), (described, *rows.streams))
+    return Reply(planner.summary().with_rows(rows), (described, *filter(None, rows.streams)))
 
 
 @operation("scan.filtered_share")
@@ -214,7 +214,13 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         has_all_rows=planned.has_all_rows,
     )
     function, returns = planned.command
-    return Reply(summary, (command(MeteredTask(function), returns), *planned.work))
+    described = command(MeteredTask(function), returns)
+    most = most_bytes(call.session)
+    is_small = not request.for_changes and planner.is_small(most)
+    rows = inline_rows(function, planned.work, most, is_remote=planner.is_remote) if is_small else None
+    if rows is None:
+        return Reply(summary, (described, *planned.work))
+    return Reply(summary.with_rows(rows), (described, *rows.streams))
 
 
 def filterable_of(handle: TableHandle) -> pa.Schema:

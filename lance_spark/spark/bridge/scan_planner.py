@@ -16,8 +16,7 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.aggregates import Aggregate, AggregateTask, Aggregation
 from lance_spark.spark.bridge.expressions import to_filter
 from lance_spark.spark.bridge.handles import Recent, TableHandle
-from lance_spark.spark.bridge.inline_rows import MAX_ROWS as MAX_INLINE_ROWS
-from lance_spark.spark.bridge.inline_rows import InlineRows
+from lance_spark.spark.bridge.inline_rows import can_be_inline
 from lance_spark.spark.bridge.registry import Call
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
@@ -29,7 +28,7 @@ from lance_spark.spark.bridge.scan_requests import ScanPlan, ScanRequest, TopN
 from lance_spark.spark.bridge.tasks import ReadTask, TaskFunction, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, TopNTask, sort_keys
 from lance_spark.spark.bridge.wire_types import wire_schema
-from lance_spark.spark.options import BATCH_BYTES, DEFAULT_PARTITION_BYTES
+from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import (
     BYTES_PER_ROW,
     LanceInputPartition,
@@ -41,6 +40,7 @@ from lance_spark.spark.partitions import (
     task_bytes,
 )
 from lance_spark.spark.projection import narrow
+from lance_spark.storage.local import LocalStore
 from lance_spark.table.fragment import DataFragment, FragmentId
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
@@ -212,15 +212,17 @@ class ScanPlanner:
             pieces[-1] = pieces[-1].part(0, left)
         return pieces
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether there is a store to wait for."""
+        return not isinstance(self._scan.bases.root, LocalStore)
+
     def is_small(self, most: int) -> bool:
-        """Whether all that is read is in `most` bytes of the files, and not many rows."""
-        asks_for_tasks = self._options.target_partition_bytes != DEFAULT_PARTITION_BYTES
-        if not most or self._for_changes or asks_for_tasks:
+        """Whether the planner can read all by itself: `most` bytes of the files at most."""
+        if self._for_changes:
             return False
         sizes = ProjectedSizes(self._scan.schema, narrowed(self._scan, self.runtime_filter).decoded)
-        read = self._pieces_of(sizes)
-        num_rows = sum(piece.physical_rows for piece in read)
-        return sum(estimated_bytes(piece) for piece in read) <= most and num_rows <= MAX_INLINE_ROWS
+        return can_be_inline(self._pieces_of(sizes), self._options, most)
 
     def _target_bytes(self) -> int:
         """How much a task reads: as the user says, else no more than gives every core something to do."""
@@ -266,19 +268,6 @@ class ScanPlanner:
             runtime_columns=self._runtime_columns(),
             share=_shares.get(self._share_key()),
             has_all_rows=self._takes_all_rows,
-        )
-
-    def summary_of(self, rows: InlineRows) -> ScanPlan:
-        """The same, where the rows are here already."""
-        plan = self.summary()
-        return replace(
-            plan,
-            num_rows=rows.num_rows,
-            size_bytes=max(rows.num_bytes, rows.num_rows * BYTES_PER_ROW),
-            metrics={**plan.metrics, **rows.cost},
-            filters_many_rows=False,
-            share=None,
-            is_inline=True,
         )
 
     def _filters_many_rows(self) -> bool:

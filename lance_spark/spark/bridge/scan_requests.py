@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import DataType, StructType
 
 from lance_spark.spark.bridge.aggregates import Aggregate
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.inline_rows import InlineRows
 from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.runtime_filters import (
     MAX_VALUES,
@@ -18,6 +19,7 @@ from lance_spark.spark.bridge.runtime_filters import (
 )
 from lance_spark.spark.bridge.top_n import SortOrder
 from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.partitions import BYTES_PER_ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +97,15 @@ class ScanPlan:
     share: float | None = None
     has_all_rows: bool = False
     is_inline: bool = False
+
+    def with_rows(self, rows: InlineRows) -> ScanPlan:
+        """The same plan, where the rows are read already."""
+        return replace(
+            self,
+            num_rows=rows.num_rows,
+            size_bytes=max(rows.num_bytes, rows.num_rows * BYTES_PER_ROW),
+            metrics={**self.metrics, **rows.cost},
+            filters_many_rows=False,
+            share=None,
+            is_inline=True,
+        )

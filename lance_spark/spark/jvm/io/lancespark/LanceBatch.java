@@ -31,17 +31,15 @@ final class LanceBatch implements Batch {
   public InputPartition[] planInputPartitions() {
     List<byte[]> attachments = plan.attachments();
     List<byte[]> work = attachments.subList(1, attachments.size());
-    if (plan.body().path("is_inline").asBoolean()) {
-      return work.stream().map(LanceInlineRows::new).toArray(InputPartition[]::new);
-    }
+    boolean inline = plan.body().path("is_inline").asBoolean();
     JsonNode keys = plan.body().path("keys");
     if (keys.isEmpty()) {
-      return work.stream().map(LanceInputPartition::new).toArray(InputPartition[]::new);
+      return work.stream().map(item -> new LanceInputPartition(item, inline)).toArray(InputPartition[]::new);
     }
     JsonNode values = plan.body().get("key_values");
     InputPartition[] partitions = new InputPartition[work.size()];
     for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new LanceKeyedPartition(work.get(index), key(keys, values.get(index)));
+      partitions[index] = new LanceKeyedPartition(work.get(index), inline, key(keys, values.get(index)));
     }
     return partitions;
   }

@@ -146,7 +146,7 @@ final class LanceChangelog implements Changelog {
     public InputPartition[] planInputPartitions() {
       List<byte[]> attachments = plan().attachments();
       return attachments.subList(1, attachments.size()).stream()
-          .map(LanceInputPartition::new)
+          .map(work -> new LanceInputPartition(work, false))
           .toArray(InputPartition[]::new);
     }
 

@@ -3,8 +3,8 @@ package io.lancespark;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** The work of one task, as Python described it. */
-record LanceInputPartition(byte[] work) implements LanceWork {
+/** The work of one task that has no key. */
+record LanceInputPartition(byte[] work, boolean isInline) implements LanceWork {
   /** The row that carries the work into Python. */
   static final StructType SCHEMA = new StructType().add("work", DataTypes.BinaryType);
 }

@@ -50,11 +50,11 @@ final class LanceReaderFactory implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    if (partition instanceof LanceInlineRows rows) {
-      return rows.reader(columns);
+    LanceWork task = (LanceWork) partition;
+    if (task.isInline()) {
+      return new LanceInlineReader(task.work(), columns);
     }
-    byte[] work = ((LanceWork) partition).work();
-    List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {work}));
+    List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {task.work()}));
     Map<String, Long> told = new HashMap<>();
     Reader reader = new Reader(runner.run(rows.iterator(), told), told);
     if (isLimited) {

@@ -2,7 +2,11 @@ package io.lancespark;
 
 import org.apache.spark.sql.connector.read.InputPartition;
 
-/** The work of one task, as Python described it. */
+/** The work of one task. */
 interface LanceWork extends InputPartition {
+  /** What Python is to do, as it described that; or the rows, as an Arrow stream. */
   byte[] work();
+
+  /** Whether it is the rows: then the task needs no Python. */
+  boolean isInline();
 }
