@@ -55,8 +55,12 @@ from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 _PRUNED_BY = ((ROW_ADDRESS,), (FRAGMENT_ID,))
 """The columns whose values tell the fragment."""
 
-MAX_ZONED_ROWS = 16 << 20
-"""Rows that one plan reads to know their bounds at the next one."""
+_ZONED_ROWS = 16 << 20
+_ZONED_ROWS_OF_REMOTE = 2 << 20
+"""Rows that one plan reads to know their bounds; sixteen plans are to be enough for a table."""
+
+_ZONED_FRAGMENTS = 1024
+"""To look at the bounds of more takes longer than it saves."""
 
 _shares: Recent[float] = Recent()
 
@@ -152,11 +156,13 @@ class ScanPlanner:
     ) -> Mapping[FragmentId, list[tuple[int, int]]]:
         """By the fragments' ids the rows that a filter can match, of those where zones tell it."""
         fields = zoned_fields(condition, self._scan.schema)
-        if not fields:
+        at_once = _ZONED_ROWS_OF_REMOTE if self.is_remote else _ZONED_ROWS
+        num_rows = sum(fragment.physical_rows or 0 for fragment in fragments)
+        if not fields or num_rows > 16 * at_once or len(fragments) > _ZONED_FRAGMENTS:
             return {}
         # Zones cost as much as one read of the column. A column that is filtered by once may never be again.
         key = (self._handle.uri, self._handle.branch, frozenset(field.id for field in fields.values()))
-        budget = ZoneBudget(MAX_ZONED_ROWS if _filtered_by.get(key) else 0)
+        budget = ZoneBudget(at_once if _filtered_by.get(key) else 0)
         _filtered_by.put(key, True)
         ranges = {}
         for fragment in fragments:
