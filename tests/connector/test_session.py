@@ -83,7 +83,16 @@ def test_java_names_the_same_spark() -> None:
 def test_internals_of_spark_stay_in_few_classes() -> None:
     """The channel and its tasks, the session extension, the rule about joins, and the jobs of procedures."""
     internal = ("org.apache.spark.api.python", "org.apache.spark.sql.execution", "org.apache.spark.sql.internal.")
-    allowed = {"LancePy", "LanceRunner", "LanceParser", "LanceExtensions", "LanceJob", "LanceJoinFilters"}
+    allowed = {
+        "LancePy",
+        "LanceRunner",
+        "LanceParser",
+        "LanceExtensions",
+        "LanceJob",
+        "LanceJoinFilters",
+        "LancePacking",
+        "LanceRules",
+    }
     users = {
         path.stem
         for path in build.sources()

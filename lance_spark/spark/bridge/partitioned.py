@@ -72,6 +72,7 @@ class PartitionedPlan:
         num_rows, size_bytes: None if not known.
         keys: the columns of the keys of `work`; none if Spark is told of no partitioning.
         key_values: for each of `work` the values of `keys`.
+        packs: which of `work` may be one task where the keys are of no use.
         command: the function of the tasks and what it returns.
         metrics: for Spark's UI.
         runtime_columns: columns whose values choose partitions and rows while the query runs.
@@ -84,6 +85,7 @@ class PartitionedPlan:
     size_bytes: int | None
     keys: tuple[CommonKey, ...]
     key_values: tuple[tuple[str | None, ...], ...]
+    packs: tuple[tuple[int, ...], ...]
     metrics: Mapping[str, int]
     runtime_columns: RuntimeColumns
     command: tuple[PartitionedReadTask | PartitionedAggregateTask, StructType]
@@ -227,13 +229,14 @@ class PartitionedPlanner:
         size = None if None in sizes else sum(item for item in sizes if item is not None)
         num_rows = self._num_rows()
         floor = None if num_rows is None else num_rows * BYTES_PER_ROW
-        work, key_values = self._work() if self.aggregation is None else (self._work_of_groups(), ())
+        work, key_values, packs = self._work() if self.aggregation is None else (self._work_of_groups(), (), ())
         return PartitionedPlan(
             description=self._description(size),
             num_rows=num_rows,
             size_bytes=max((item for item in (size, floor) if item is not None), default=None),
             keys=tuple(self._keys) if self.aggregation is None else (),
             key_values=key_values,
+            packs=packs,
             command=(self._task(), self._returned),
             metrics=self._metrics(size),
             runtime_columns=self._runtime_columns(),
@@ -256,35 +259,38 @@ class PartitionedPlanner:
         ]
         return can_be_inline(pieces, self._options, most)
 
-    def _work(self) -> tuple[list[bytes], tuple[tuple[str | None, ...], ...]]:
-        """The work of tasks that return rows, each of one partition; and the keys of each."""
-        work: list[bytes] = []
-        owners: list[int] = []
-        for number, opened in enumerate(self._opened):
-            for slices in self._slices(opened, self._options.target_partition_bytes):
-                work.append(pickle.dumps([self._work_of(opened, slices)]))
-                owners.append(number)
+    def _work(self) -> tuple[list[bytes], tuple[tuple[str | None, ...], ...], tuple[tuple[int, ...], ...]]:
+        """The work of tasks that return rows, each of one partition; the keys of each; and which of them may be one
+        task where the keys are of no use; none if that makes no difference.
+        """
+        pieces = self._pieces(self._options.target_partition_bytes)
+        work = [pickle.dumps([self._work_of(self._opened[owner], slices)]) for owner, slices, _ in pieces]
         columns = [key.values(self._partitions) for key in self._keys] if self._partitions else []
-        return work, tuple(tuple(column[number] for column in columns) for number in owners)
+        keys = tuple(tuple(column[owner] for column in columns) for owner, _, _ in pieces)
+        packs = _packs([size for _, _, size in pieces], self._target_bytes())
+        return work, keys, packs if len(packs) < len(work) else ()
 
     def _work_of_groups(self) -> list[bytes]:
         """The work of tasks that return groups, each of as many partitions as make up a task."""
         assert self.aggregation is not None, "the tasks aggregate"
-        total = sum(self._estimated_bytes(opened) for opened in self._opened)
-        target = task_bytes(self._options.target_partition_bytes, total, self._parallelism)
-        packed: list[list[PartitionWork]] = []
-        room = 0.0
-        for opened in self._opened:
-            slices = self._slices(opened, target)
-            for part in slices:
-                size = self._estimated_bytes(opened) / len(slices)
-                if not packed or size > room:
-                    packed.append([])
-                    room = float(target)
-                packed[-1].append(self._work_of(opened, part))
-                room -= size
+        target = self._target_bytes()
+        pieces = self._pieces(target)
+        work = [self._work_of(self._opened[owner], slices) for owner, slices, _ in pieces]
+        packed = [[work[number] for number in pack] for pack in _packs([size for _, _, size in pieces], target)]
         # Spark takes the sum of no counts for null.
         return [pickle.dumps(work) for work in (packed or ([] if self.aggregation.group_by else [[]]))]
+
+    def _pieces(self, target_bytes: int) -> list[tuple[int, tuple[FragmentSlice, ...], float]]:
+        """Parts of partitions of about `target_bytes` at most: (place of the partition, what to read, bytes)."""
+        pieces = []
+        for owner, opened in enumerate(self._opened):
+            parts = self._slices(opened, target_bytes)
+            pieces += [(owner, part, self._estimated_bytes(opened) / len(parts)) for part in parts]
+        return pieces
+
+    def _target_bytes(self) -> int:
+        total = sum(map(self._estimated_bytes, self._opened))
+        return task_bytes(self._options.target_partition_bytes, total, self._parallelism)
 
     def _estimated_bytes(self, opened: PartitionVersion) -> int:
         bases = opened.table.bases(opened.manifest)
@@ -370,6 +376,19 @@ class PartitionedPlanner:
             *([partitioning] if self.aggregation is None else []),
         ]
         return " ".join(parts)
+
+
+def _packs(sizes: Sequence[float], target: int) -> tuple[tuple[int, ...], ...]:
+    """The numbers of neighbours that make up about `target` together."""
+    packs: list[list[int]] = []
+    room = 0.0
+    for number, size in enumerate(sizes):
+        if not packs or size > room:
+            packs.append([])
+            room = float(target)
+        packs[-1].append(number)
+        room -= size
+    return tuple(map(tuple, packs))
 
 
 def partition_column() -> StructField:

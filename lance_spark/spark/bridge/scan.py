@@ -209,6 +209,7 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         planned.size_bytes,
         tuple(Key(key.transform, key.type) for key in planned.keys),
         planned.key_values,
+        planned.packs,
         planned.metrics,
         RuntimeColumns() if request.for_changes else planned.runtime_columns,
         has_all_rows=planned.has_all_rows,

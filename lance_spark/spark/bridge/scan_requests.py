@@ -77,6 +77,8 @@ class ScanPlan:
 
     Attributes:
         num_rows, size_bytes: of all rows that are read, before they are filtered.
+        keys, key_values: of the rows of each task, if they have some in common.
+        packs: tasks that may be one where the keys are of no use.
         is_inline: whether the rows are read already.
         runtime_columns: filters of these are taken while the query runs already.
         max_runtime_values: unless they have more values.
@@ -90,6 +92,7 @@ class ScanPlan:
     size_bytes: int | None
     keys: tuple[Key, ...] = ()
     key_values: tuple[tuple[str | None, ...], ...] = ()
+    packs: tuple[tuple[int, ...], ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
     runtime_columns: RuntimeColumns = field(default_factory=RuntimeColumns)
     max_runtime_values: int = MAX_VALUES

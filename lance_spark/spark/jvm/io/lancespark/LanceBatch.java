@@ -2,6 +2,7 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -15,31 +16,44 @@ final class LanceBatch implements Batch {
   private final LancePy.Reply plan;
   private final ObjectNode request;
   private final StructType columns;
+  private final boolean packed;
 
   /**
    * @param plan the function of the tasks, then a description of the work of each task, or the rows themselves
    * @param request what the scan was asked for, without filters that came while the query ran: Spark compares those
    * @param columns those of the rows
+   * @param packed whether nobody wants to have the rows by the keys of partitions
    */
-  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns) {
+  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns, boolean packed) {
     this.plan = plan;
     this.columns = columns;
     this.request = request;
+    this.packed = packed;
   }
 
   @Override
   public InputPartition[] planInputPartitions() {
-    List<byte[]> attachments = plan.attachments();
-    List<byte[]> work = attachments.subList(1, attachments.size());
+    List<byte[]> work = plan.attachments().subList(1, plan.attachments().size());
     boolean inline = plan.body().path("is_inline").asBoolean();
-    JsonNode keys = plan.body().path("keys");
-    if (keys.isEmpty()) {
-      return work.stream().map(item -> new LanceInputPartition(item, inline)).toArray(InputPartition[]::new);
+    JsonNode packs = plan.body().path("packs");
+    if (packed && !packs.isEmpty()) {
+      List<InputPartition> partitions = new ArrayList<>();
+      for (JsonNode pack : packs) {
+        List<byte[]> packedWork = new ArrayList<>();
+        pack.forEach(index -> packedWork.add(work.get(index.asInt())));
+        partitions.add(new LanceInputPartition(packedWork, inline));
+      }
+      return partitions.toArray(InputPartition[]::new);
     }
-    JsonNode values = plan.body().get("key_values");
+    JsonNode keys = plan.body().path("keys");
+    JsonNode values = plan.body().path("key_values");
     InputPartition[] partitions = new InputPartition[work.size()];
     for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new LanceKeyedPartition(work.get(index), inline, key(keys, values.get(index)));
+      List<byte[]> item = List.of(work.get(index));
+      partitions[index] =
+          keys.isEmpty() || packed
+              ? new LanceInputPartition(item, inline)
+              : new LanceKeyedPartition(item, inline, key(keys, values.get(index)));
     }
     return partitions;
   }
@@ -59,7 +73,7 @@ final class LanceBatch implements Batch {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof LanceBatch that && request.equals(that.request);
+    return other instanceof LanceBatch that && packed == that.packed && request.equals(that.request);
   }
 
   @Override

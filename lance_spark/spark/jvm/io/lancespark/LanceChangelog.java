@@ -146,7 +146,7 @@ final class LanceChangelog implements Changelog {
     public InputPartition[] planInputPartitions() {
       List<byte[]> attachments = plan().attachments();
       return attachments.subList(1, attachments.size()).stream()
-          .map(work -> new LanceInputPartition(work, false))
+          .map(work -> new LanceInputPartition(List.of(work), false))
           .toArray(InputPartition[]::new);
     }
 

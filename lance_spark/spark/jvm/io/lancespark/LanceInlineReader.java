@@ -2,6 +2,8 @@ package io.lancespark;
 
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.util.Iterator;
+import java.util.List;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
@@ -12,26 +14,31 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Reads rows that came with the plan, as an Arrow stream. */
+/** Reads rows that came with the plan, as Arrow streams; an empty one has none. */
 final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
+  private final Iterator<byte[]> streams;
   private final StructType columns;
   private final RootAllocator allocator = new RootAllocator();
-  /** None if there are no rows. */
-  private final ArrowStreamReader stream;
+  private ArrowStreamReader current;
   private long rowsRead;
   private long batchesRead;
 
-  LanceInlineReader(byte[] stream, StructType columns) {
+  LanceInlineReader(List<byte[]> streams, StructType columns) {
+    this.streams = streams.iterator();
     this.columns = columns;
-    this.stream = stream.length == 0 ? null : new ArrowStreamReader(new ByteArrayInputStream(stream), allocator);
   }
 
   @Override
   public boolean next() throws IOException {
-    if (stream == null || !stream.loadNextBatch()) {
-      return false;
+    while (current == null || !current.loadNextBatch()) {
+      if (!streams.hasNext()) {
+        return false;
+      }
+      closeCurrent();
+      byte[] stream = streams.next();
+      current = stream.length == 0 ? null : new ArrowStreamReader(new ByteArrayInputStream(stream), allocator);
     }
-    rowsRead += stream.getVectorSchemaRoot().getRowCount();
+    rowsRead += current.getVectorSchemaRoot().getRowCount();
     batchesRead++;
     return true;
   }
@@ -39,7 +46,7 @@ final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
   @Override
   public ColumnarBatch get() {
     try {
-      VectorSchemaRoot batch = stream.getVectorSchemaRoot();
+      VectorSchemaRoot batch = current.getVectorSchemaRoot();
       // Rows without columns come with one that is none of them.
       ColumnVector[] vectors = new ColumnVector[columns.length()];
       for (int index = 0; index < vectors.length; index++) {
@@ -61,9 +68,14 @@ final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public void close() throws IOException {
-    if (stream != null) {
-      stream.close();
-    }
+    closeCurrent();
     allocator.close();
+  }
+
+  private void closeCurrent() throws IOException {
+    if (current != null) {
+      current.close();
+      current = null;
+    }
   }
 }

@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
-import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
@@ -30,7 +29,6 @@ import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
@@ -58,20 +56,6 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
 
   /** Tables that are joined in a row. Filters that are not done then are left out by Spark. */
   private static final int MOST_ROUNDS = 8;
-
-  private LanceJoinFilters() {}
-
-  /** Gives the rule to the active session, once. */
-  static void addToSession() {
-    ExperimentalMethods methods = SparkSession.active().experimental();
-    synchronized (methods) {
-      List<Rule<LogicalPlan>> rules = new ArrayList<>(CollectionConverters.asJava(methods.extraOptimizations()));
-      if (rules.stream().noneMatch(LanceJoinFilters.class::isInstance)) {
-        rules.add(new LanceJoinFilters());
-        methods.extraOptimizations_$eq(CollectionConverters.asScala(rules).toSeq());
-      }
-    }
-  }
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {

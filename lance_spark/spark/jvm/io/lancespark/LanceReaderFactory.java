@@ -54,7 +54,10 @@ final class LanceReaderFactory implements PartitionReaderFactory {
     if (task.isInline()) {
       return new LanceInlineReader(task.work(), columns);
     }
-    List<InternalRow> rows = List.of(new GenericInternalRow(new Object[] {task.work()}));
+    List<InternalRow> rows = new ArrayList<>();
+    for (byte[] work : task.work()) {
+      rows.add(new GenericInternalRow(new Object[] {work}));
+    }
     Map<String, Long> told = new HashMap<>();
     Reader reader = new Reader(runner.run(rows.iterator(), told), told);
     if (isLimited) {

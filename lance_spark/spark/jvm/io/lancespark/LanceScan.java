@@ -33,6 +33,7 @@ import org.apache.spark.sql.types.StructType;
 final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   private final ObjectNode request;
   private final StructType columns;
+  private final boolean packed;
   private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
   private LancePy.Reply plan;
   private Double share;
@@ -42,7 +43,23 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   LanceScan(ObjectNode request, StructType columns) {
     this.request = request;
     this.columns = columns;
+    this.packed = false;
     request.set("columns", Json.type(columns));
+  }
+
+  private LanceScan(LanceScan keyed) {
+    this.request = keyed.request;
+    this.columns = keyed.columns;
+    this.packed = true;
+    this.plan = keyed.plan();
+    this.newest = plan;
+    this.share = keyed.share;
+    this.newToJoins.set(keyed.newToJoins.get());
+  }
+
+  /** The same rows in fewer tasks, if there are: for plans that make no use of the keys of partitions. */
+  LanceScan packed() {
+    return packed || plan().body().path("packs").isEmpty() ? this : new LanceScan(this);
   }
 
   /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
@@ -119,7 +136,7 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   public Batch toBatch() {
     LancePy.Reply chosen = filtered.get();
     filtered.remove();
-    return new LanceBatch(chosen == null ? plan() : chosen, request, columns);
+    return new LanceBatch(chosen == null ? plan() : chosen, request, columns, packed);
   }
 
   @Override
@@ -160,8 +177,8 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   public Partitioning outputPartitioning() {
     JsonNode keys = plan().body().path("keys");
     int tasks = plan().attachments().size() - 1;
-    if (keys.isEmpty()) {
-      return new UnknownPartitioning(tasks);
+    if (keys.isEmpty() || packed) {
+      return new UnknownPartitioning(packed ? plan().body().path("packs").size() : tasks);
     }
     Transform[] transforms = new Transform[keys.size()];
     for (int index = 0; index < transforms.length; index++) {
@@ -190,7 +207,7 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof LanceScan that && request.equals(that.request);
+    return other instanceof LanceScan that && packed == that.packed && request.equals(that.request);
   }
 
   @Override

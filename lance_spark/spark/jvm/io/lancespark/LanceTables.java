@@ -55,7 +55,7 @@ final class LanceTables {
 
   /** The table, null if there is none. */
   Table load(Identifier identifier, TableContext context, Map<String, String> options) {
-    LanceJoinFilters.addToSession();
+    LanceRules.addToSession();
     ObjectNode request = loadRequest(identifier, context, options);
     JsonNode reply = LancePy.call("table.load", request).body();
     if (reply.get("found").asBoolean()) {
@@ -97,7 +97,7 @@ final class LanceTables {
 
   /** The table of the session catalog at the path that its properties tell; created if {@code schema} is given. */
   static LanceTable ofSessionCatalog(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    LanceJoinFilters.addToSession();
+    LanceRules.addToSession();
     ObjectNode request = Json.object();
     request.set("properties", Json.map(properties));
     request.set("schema", schema == null ? null : Json.type(schema));
