@@ -134,3 +134,53 @@ def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
         call(spark, f"optimise('{table}')")
     names = [row.procedure_name for row in spark.sql("SHOW PROCEDURES IN lance.system").collect()]
     assert {"optimize", "vacuum", "restore", "history"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("history('{}', -1)", "there are no -1 versions to show"),
+        ("vacuum(table => '{}', before_timestamp_millis => 99999999999999999)", "which is no moment"),
+        ("vacuum(table => '{}', days => 1e9)", "parameter days: the calendar does not go back"),
+        ("vacuum(table => '{}', days => double('nan'))", "parameter days: the calendar does not go back"),
+        ("remove_orphans('{}', 800000)", "parameter days: the calendar does not go back"),
+        ("set_primary_key('{}', array('id', NULL))", "parameter columns has a null in it"),
+    ],
+)
+def test_arguments_out_of_range(spark: SparkSession, table: str, text: str, message: str) -> None:
+    with pytest.raises(AnalysisException, match=message):
+        call(spark, text.format(table))
+    assert dataset(spark, table).version == 6
+
+
+def test_cached_tables_see_what_procedures_change(spark: SparkSession, table: str) -> None:
+    name = f"lance.{table}"
+    spark.sql(f"CACHE TABLE {name}")
+    assert spark.table(name).count() == 10
+    call(spark, f"restore('{table}', 2)")
+    assert spark.table(name).count() == 2
+    spark.sql(f"RESTORE {name} TO VERSION 6")
+    assert spark.table(name).count() == 10
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW doubled AS SELECT _rowaddr, id * 2 AS twice FROM {name}")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMNS twice FROM doubled")
+    assert spark.table(name).agg({"twice": "sum"}).first()[0] == 90
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW ones AS SELECT _rowaddr, 1L AS twice FROM {name}")
+    call(spark, f"update_columns_from('{name}', 'ones', array('twice'))")
+    assert spark.table(name).agg({"twice": "sum"}).first()[0] == 10
+    addresses = [row[0] for row in spark.table(name).select("_rowaddr").collect()]
+    call(spark, f"optimize('{table}')")
+    assert set(addresses).isdisjoint(row[0] for row in spark.table(name).select("_rowaddr").collect())
+    assert spark.catalog.isCached(name)
+    spark.sql(f"UNCACHE TABLE {name}")
+
+
+def test_columns_of_a_view_in_any_case(spark: SparkSession, table: str) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW louder AS SELECT _rowaddr, upper(name) AS NAME FROM lance.{table}")
+    with pytest.raises(AnalysisException, match="the table has a column 'name'"):
+        call(spark, f"add_columns_from('{table}', 'louder', array('NAME'))")
+    with pytest.raises(AnalysisException, match="are no columns to write"):
+        call(spark, f"add_columns_from('{table}', 'louder', array('NAME', 'name'))")
+    (row,) = call(spark, f"update_columns_from('{table}', 'louder', array('Name'))")
+    assert row.columns == ["name"]
+    assert dataset(spark, table).schema.names == ["id", "name"]
+    assert spark.table(f"lance.{table}").where("name = 'N3'").count() == 1

@@ -88,17 +88,28 @@ class _State:
 
 def _query(call: Invocation) -> Query:
     """The rows of each fragment together and in order."""
-    ids = PARTITION_ROW_ID if isinstance(_table(call), PartitionedTable) else ROW_ID
+    table = _table(call)
+    ids = PARTITION_ROW_ID if isinstance(table, PartitionedTable) else ROW_ID
     source = ".".join(_quoted(part) for part in parse_path(call.arguments.required("source")))
     columns = call.arguments.texts("columns")
-    if not columns or len(set(columns)) != len(columns) or not set(columns).isdisjoint(ids):
+    names = [_as_in(table, name, call) for name in columns]
+    compared = names if call.case_sensitive else [name.lower() for name in names]
+    if not columns or len(set(compared)) != len(columns) or not set(names).isdisjoint(ids):
         raise InvalidInputError(f"{list(columns)} are no columns to write")
     selected = [f"CAST({name} AS {_ID_TYPES[name]}) AS {name}" for name in ids]
+    selected += [f"{_quoted(column)} AS {_quoted(name)}" for column, name in zip(columns, names, strict=True)]
     homes = [name for name in ids if name != ROW_ADDRESS]
     return Query(
-        f"SELECT {', '.join([*selected, *map(_quoted, columns)])} FROM {source} "
+        f"SELECT {', '.join(selected)} FROM {source} "
         f"DISTRIBUTE BY {', '.join([*homes, f'shiftrightunsigned({ROW_ADDRESS}, 32)'])} SORT BY {', '.join(ids)}"
     )
+
+
+def _as_in(table: Dataset | PartitionedTable, name: str, call: Invocation) -> str:
+    """A column's name as the table has it; `name` if it has none that Spark takes for the same."""
+    known = table.lance_schema.names()
+    alike = [] if name in known or call.case_sensitive else [item for item in known if item.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else name
 
 
 def _quoted(name: str) -> str:
@@ -129,12 +140,14 @@ def _plan_new(call: Invocation, source: Source) -> QueryPlan:
 
 
 def _plan_values(call: Invocation, source: Source) -> QueryPlan:
-    newest, columns = _table(call), call.arguments.texts("columns")
+    newest = _table(call)
     if isinstance(newest, PartitionedTable):
+        columns = [name for name in source.columns.fieldNames() if name not in PARTITION_ROW_ID]
         planned = plan_partitioned_values(_whole_version(newest, source.tables), columns, new_job())
         _check_types(_values_of(source.columns, PARTITION_ROW_ID), planned.arrow_schema)
         return _partitioned_plan(planned)
     table = _read_version(newest, source.tables)
+    columns = [name for name in source.columns.fieldNames() if name not in ROW_ID]
     plan = plan_new_values(table.location, table.manifest, columns, job=new_job())
     _check_types(_values_of(source.columns, ROW_ID), plan.arrow_schema)
     return _query_plan(table, plan)
@@ -243,6 +256,7 @@ PROCEDURES = (
         _plan_new,
         _commit,
         _abort,
+        changes_rows=True,
     ),
     Procedure(
         "update_columns_from",
@@ -252,5 +266,6 @@ PROCEDURES = (
         _plan_values,
         _commit,
         _abort,
+        changes_rows=True,
     ),
 )

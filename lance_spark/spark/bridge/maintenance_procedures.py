@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType
@@ -130,16 +130,10 @@ def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
 
 def _vacuum(call: Invocation) -> LocalRows:
     table, given = call.table(), call.arguments
-    before, millis, days = given.whole("before_version"), given.whole("before_timestamp_millis"), given.number("days")
-    if sum(item is not None for item in (before, millis, days)) > 1:
+    before, moment, age = given.whole("before_version"), given.moment("before_timestamp_millis"), given.age("days")
+    if sum(item is not None for item in (before, moment, age)) > 1:
         raise InvalidInputError("give one of before_version, before_timestamp_millis and days")
-    older_than: timedelta | datetime | None = None
-    if before is not None:
-        older_than = timedelta(0)
-    elif millis is not None:
-        older_than = datetime.fromtimestamp(millis / 1000, timezone.utc)
-    elif days is not None:
-        older_than = timedelta(days=days)
+    older_than = timedelta(0) if before is not None else moment or age
     checks_tags = given.flag("error_if_tagged_old_versions")
     policy = CleanupPolicy(
         older_than=older_than,
@@ -154,15 +148,11 @@ def _vacuum(call: Invocation) -> LocalRows:
 
 
 def _remove_orphans(call: Invocation) -> LocalRows:
-    days, dry_run = call.arguments.number("days"), bool(call.arguments.flag("dry_run"))
+    age, dry_run = call.arguments.age("days"), bool(call.arguments.flag("dry_run"))
     table = call.table()
     if isinstance(table, PartitionedTable):
-        return _cleaned(orphans(table, days, dry_run=dry_run), dry_run)
-    stats = (
-        table.remove_orphans(dry_run=dry_run)
-        if days is None
-        else table.remove_orphans(timedelta(days=days), dry_run=dry_run)
-    )
+        return _cleaned(orphans(table, age, dry_run=dry_run), dry_run)
+    stats = table.remove_orphans(dry_run=dry_run) if age is None else table.remove_orphans(age, dry_run=dry_run)
     return _cleaned(stats, dry_run)
 
 
@@ -190,6 +180,7 @@ PROCEDURES = (
             _COMPACTION,
             _optimize,
             finish=_commit_optimized,
+            changes_rows=True,
         )
         for name in ("optimize", "compact")
     ),

@@ -138,10 +138,9 @@ def cleaned(table: PartitionedTable, policy: CleanupPolicy, before: int | None) 
     ).total
 
 
-def orphans(table: PartitionedTable, days: float | None, *, dry_run: bool) -> CleanupStats:
+def orphans(table: PartitionedTable, age: timedelta | None, *, dry_run: bool) -> CleanupStats:
     """What was removed that no version ever named, or would be."""
-    window = SAFETY_WINDOW if days is None else timedelta(days=days)
-    return remove_orphans(table, window, dry_run=dry_run).total
+    return remove_orphans(table, SAFETY_WINDOW if age is None else age, dry_run=dry_run).total
 
 
 def tag_rows(table: PartitionedTable) -> list[tuple[object, ...]]:

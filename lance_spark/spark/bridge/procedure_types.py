@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
@@ -14,6 +15,8 @@ from lance_spark.spark.bridge.handles import CatalogSettings, TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows
 from lance_spark.spark.bridge.places import TableName, find
 from lance_spark.table.dataset import Dataset
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 TEXT, WHOLE, FLAG, NUMBER, TEXTS = StringType(), LongType(), BooleanType(), DoubleType(), ArrayType(StringType())
 
@@ -32,7 +35,7 @@ class Parameter:
 class Arguments:
     """The arguments of one call, each as a list of texts."""
 
-    values: Mapping[str, tuple[str, ...] | None]
+    values: Mapping[str, tuple[str | None, ...] | None]
 
     def text(self, name: str) -> str | None:
         """One text, None if it was left out."""
@@ -60,23 +63,66 @@ class Arguments:
         given = self.text(name)
         return None if given is None else float(given)
 
+    def age(self, name: str) -> timedelta | None:
+        """A number of days before now.
+
+        Raises:
+            InvalidInputError: the calendar does not go back so far.
+        """
+        days = self.number(name)
+        if days is None:
+            return None
+        try:
+            age = timedelta(days=days)
+            datetime.now(timezone.utc) - age
+            return age
+        except (OverflowError, ValueError) as error:
+            raise InvalidInputError(f"parameter {name}: the calendar does not go back {days} days") from error
+
+    def moment(self, name: str) -> datetime | None:
+        """Milliseconds since 1970.
+
+        Raises:
+            InvalidInputError: a moment before the year 1 or after the year 9999.
+        """
+        millis = self.whole(name)
+        try:
+            return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
+        except OverflowError as error:
+            raise InvalidInputError(
+                f"parameter {name} is {millis}, which is no moment; give milliseconds since 1970"
+            ) from error
+
     def flag(self, name: str) -> bool | None:
         """True or false."""
         given = self.text(name)
         return None if given is None else given == "true"
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts, empty if it was left out."""
-        return self.values.get(name) or ()
+        """A list of texts, empty if it was left out.
+
+        Raises:
+            InvalidInputError: there is a null in it.
+        """
+        given = self.values.get(name) or ()
+        known = tuple(text for text in given if text is not None)
+        if len(known) != len(given):
+            raise InvalidInputError(f"parameter {name} has a null in it; leave it out")
+        return known
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a procedure; `time_zone` is that of the session."""
+    """One call of a procedure; `time_zone` and `case_sensitive` are those of the session."""
 
     catalog: CatalogSettings
     arguments: Arguments
     time_zone: str = "UTC"
+    case_sensitive: bool = False
+
+    def identifier(self) -> tuple[str, ...]:
+        """The name that the parameter `table` gives, without the catalog."""
+        return self.table_name(self.arguments.required("table")).identifier
 
     def table(self) -> Dataset | PartitionedTable:
         """The newest version of the table that the parameter `table` names.
@@ -181,6 +227,7 @@ class Procedure:
     Attributes:
         plan: of procedures that ask for a `Query`.
         abort: removes what tasks have left of a job that failed.
+        changes_rows: whether the parameter `table` names a table that has other rows afterwards, or rows elsewhere.
     """
 
     name: str
@@ -190,6 +237,7 @@ class Procedure:
     plan: Callable[[Invocation, Source], QueryPlan] | None = None
     finish: Callable[[bytes, Sequence[bytes]], LocalRows] | None = None
     abort: Callable[[bytes], None] | None = None
+    changes_rows: bool = False
 
 
 TABLE = Parameter("table", TEXT, "name of the table in this catalog, or its path", required=True)

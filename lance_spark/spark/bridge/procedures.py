@@ -65,13 +65,13 @@ class CallRequest:
 
     catalog: CatalogSettings
     name: str
-    arguments: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    arguments: Mapping[str, tuple[str | None, ...] | None] = field(default_factory=dict)
     columns: StructType | None = None
     tables: tuple[TableHandle, ...] = ()
 
     def invocation(self, session: Session) -> Invocation:
         """The call as procedures see it."""
-        return Invocation(self.catalog, Arguments(self.arguments), session.time_zone)
+        return Invocation(self.catalog, Arguments(self.arguments), session.time_zone, session.case_sensitive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,13 @@ class CallReply:
 
     Attributes:
         step: "done"; "tasks": the attachments are the function, the state and the work; or "query".
+        changed: name of the table whose rows are other ones afterwards.
     """
 
     step: str
     result: LocalRows | None = None
     query: str | None = None
+    changed: tuple[str, ...] | None = None
 
 
 @operation("procedure.describe")
@@ -100,12 +102,15 @@ def describe(request: ProcedureRequest, _call: Call) -> ProcedureDescription:
 @operation("procedure.call")
 def call(request: CallRequest, call: Call) -> Reply:
     """The result of a procedure, or its job."""
-    result = _procedure(request).call(request.invocation(call.session))
+    procedure, invocation = _procedure(request), request.invocation(call.session)
+    result = procedure.call(invocation)
+    changed = invocation.identifier() if procedure.changes_rows else None
     if isinstance(result, Tasks):
-        return Reply(CallReply("tasks"), (command(result.function, MESSAGE_TYPE), result.state, *result.work))  # type: ignore[arg-type]
+        attachments = (command(result.function, MESSAGE_TYPE), result.state, *result.work)  # type: ignore[arg-type]
+        return Reply(CallReply("tasks", changed=changed), attachments)
     if isinstance(result, Query):
-        return Reply(CallReply("query", query=result.text))
-    return Reply(CallReply("done", result))
+        return Reply(CallReply("query", query=result.text, changed=changed))
+    return Reply(CallReply("done", result, changed=changed))
 
 
 @operation("procedure.plan")

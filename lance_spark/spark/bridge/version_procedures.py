@@ -108,6 +108,8 @@ def branch_rows(table: Dataset | PartitionedTable) -> list[tuple[object, ...]]:
 
 def _history(call: Invocation) -> LocalRows:
     limit = call.arguments.whole("limit")
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"there are no {limit} versions to show; give a limit of 0 or more")
     return LocalRows.of(HISTORY, history_rows(call.table(), limit))
 
 
@@ -223,6 +225,7 @@ PROCEDURES = (
             Parameter("tag", TEXT, "the tag of the version to restore"),
         ),
         _restore,
+        changes_rows=True,
     ),
     Procedure("create_tag", "Names a version.", (TABLE, _TAG_NAME, *_AT, _IF_NOT_EXISTS), _create_tag),
     Procedure("update_tag", "Gives a tag to another version.", (TABLE, _TAG_NAME, *_AT), _update_tag),

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
@@ -105,7 +106,17 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
           case "query" -> afterQuery(request, reply.body().get("query").asText());
           default -> reply.body().get("result");
         };
+    refresh(reply.body().get("changed"));
     return List.<Scan>of(new LanceLocalRows(name, result)).iterator();
+  }
+
+  /** Makes Spark read a cached table anew: of statements of its own it knows that they change rows, not of these. */
+  private void refresh(JsonNode changed) {
+    if (!changed.isNull()) {
+      List<String> parts = new ArrayList<>(List.of(tables.catalog()));
+      changed.forEach(part -> parts.add(part.asText()));
+      SparkSession.active().sql("REFRESH TABLE " + LanceStatements.quoted(parts));
+    }
   }
 
   private static JsonNode argument(InternalRow arguments, int index, DataType type) {

@@ -26,6 +26,10 @@ final class LanceTables {
     this.settings = Map.copyOf(settings);
   }
 
+  String catalog() {
+    return catalog;
+  }
+
   /** The catalog's name and settings, and the identifier: what every request about a table begins with. */
   ObjectNode request(Identifier identifier) {
     ObjectNode request = request();
