@@ -127,10 +127,11 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
         ]
         return st.StructType(members)
     if isinstance(dtype, st.ArrayType):
-        return st.ArrayType(_stored_type(dtype.elementType, f"{path}.element"), dtype.containsNull)
-    if isinstance(dtype, st.MapType):
+        element = _stored_type(dtype.elementType, f"{path}.element")
+        return st.ArrayType(element, dtype.containsNull or isinstance(element, st.NullType))
+    if isinstance(dtype, st.MapType) and not isinstance(dtype.keyType, st.NullType):
         key, value = _stored_type(dtype.keyType, f"{path}.key"), _stored_type(dtype.valueType, f"{path}.value")
-        return st.MapType(key, value, dtype.valueContainsNull)
+        return st.MapType(key, value, dtype.valueContainsNull or isinstance(value, st.NullType))
     if isinstance(dtype, (st.CharType, st.VarcharType)):
         return st.StringType()
     if isinstance(dtype, st.UserDefinedType):
@@ -146,13 +147,14 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
 
 
 def _has_counterpart(dtype: st.DataType) -> bool:
-    if isinstance(dtype, st.VariantType):
-        return False  # Its Arrow type is a struct of two binaries.
+    if isinstance(dtype, st.MapType):
+        return False  # Its keys have no type, and keys are not null.
     try:
-        exchanged_schema(st.StructType().add("value", dtype))
+        exchanged = exchanged_schema(st.StructType().add("value", dtype)).field(0)
     except PySparkTypeError:
         return False
-    return True
+    # The Arrow types of VARIANT, GEOMETRY and GEOGRAPHY are structs.
+    return isinstance(dtype, type(_spark_type(exchanged.type, exchanged.name)))
 
 
 def is_same_for_spark(one: pa.DataType, other: pa.DataType) -> bool:

@@ -43,6 +43,47 @@ def test_merge_schema(spark: SparkSession, uri: str) -> None:
     assert spark.read.format("lance").load(uri).where("more = 1.5").count() == 2
 
 
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (bucket(2, id))"])
+def test_merge_schema_takes_names_in_any_case(spark: SparkSession, root: str, partitioning: str) -> None:
+    """A column beside one that differs in case only would make the table ambiguous to every query."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.merge_schema")
+    table = "lance.merge_schema.t"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, s STRUCT<a: INT>, l ARRAY<STRUCT<a: INT>>) {partitioning}")
+    spark.sql(f"INSERT INTO {table} VALUES (1, struct(1), array(struct(1)))")
+    rows = spark.sql(
+        "SELECT 2L AS ID, named_struct('A', 2, 'b', 3) AS S, array(named_struct('A', 4, 'B', 5)) AS L, 6 AS New"
+    )
+    rows.write.mode("append").option("mergeSchema", "true").saveAsTable(table)
+    assert spark.table(table).schema.simpleString() == (
+        "struct<id:bigint,s:struct<a:int,b:int>,l:array<struct<a:int,B:int>>,New:int>"
+    )
+    assert sorted(map(str, spark.table(table).collect())) == [
+        "Row(id=1, s=Row(a=1, b=None), l=[Row(a=1, B=None)], New=None)",
+        "Row(id=2, s=Row(a=2, b=3), l=[Row(a=4, B=5)], New=6)",
+    ]
+    spark.sql(f"DROP TABLE {table} PURGE")
+
+
+def test_merge_schema_where_case_matters(spark: SparkSession, uri: str) -> None:
+    spark.range(1).write.format("lance").save(uri)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        rows = spark.range(1).selectExpr("id", "id + 1 AS ID")
+        rows.write.format("lance").mode("append").option("mergeSchema", "true").save(uri)
+        assert spark.read.format("lance").load(uri).where("ID = 1").select("id").collect() == [(0,)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_items_without_a_type(spark: SparkSession, uri: str) -> None:
+    rows = spark.range(1).selectExpr("array() AS a", "named_struct('m', map(1, NULL)) AS s")
+    rows.write.format("lance").save(uri)
+    assert [tuple(row) for row in spark.read.format("lance").load(uri).collect()] == [([], ({1: None},))]
+    assert lance.dataset(uri).to_table(columns=["a"]).to_pylist() == [{"a": []}]
+    with pytest.raises(AnalysisException, match="column m has Spark's type map<void,void>, for which Lance has none"):
+        spark.range(1).selectExpr("map() AS m").write.format("lance").save(f"{uri}_map")
+
+
 def test_options_shape_the_table(spark: SparkSession, uri: str) -> None:
     frame = spark.range(100).selectExpr("id", "array(1F, 2F, cast(id AS FLOAT)) AS v")
     frame.coalesce(1).write.format("lance").option("max_row_per_file", "30").option(

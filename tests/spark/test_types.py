@@ -223,7 +223,15 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    [st.VariantType(), st.StringType("UNICODE_CI"), st.YearMonthIntervalType(), st.CalendarIntervalType()],
+    [
+        st.VariantType(),
+        st.GeometryType(4326),
+        st.GeographyType(4326),
+        st.MapType(st.NullType(), st.NullType(), False),
+        st.StringType("UNICODE_CI"),
+        st.YearMonthIntervalType(),
+        st.CalendarIntervalType(),
+    ],
 )
 def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
     columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))

@@ -114,7 +114,7 @@ class LanceTable
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new LanceWriteBuilder(handle(), info);
+    return new LanceWriteBuilder(handle(), schema, info);
   }
 
   @Override

@@ -12,22 +12,31 @@ import org.apache.spark.sql.types.StructType;
 
 /** Collects what one write is to do with the rows that are there. */
 final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
-  private final ObjectNode request = Json.object();
-  private final StructType columns;
-  private final LanceStagedTable staged;
+  private static final String APPEND = "append";
 
-  LanceWriteBuilder(JsonNode handle, LogicalWriteInfo info) {
-    this(handle, info, null);
+  private final ObjectNode request = Json.object();
+  private final StructType known;
+  private final LanceStagedTable staged;
+  private StructType columns;
+
+  /** A write into a table with the columns {@code known}. */
+  LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info) {
+    this(handle, known, info, null);
   }
 
-  /** A write whose commit is left to {@code staged}, if that is not null. */
+  /** A write whose commit is left to {@code staged}. */
   LanceWriteBuilder(JsonNode handle, LogicalWriteInfo info, LanceStagedTable staged) {
+    this(handle, info.schema(), info, staged);
+  }
+
+  private LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info, LanceStagedTable staged) {
+    this.known = known;
     this.columns = info.schema();
     this.staged = staged;
     request.set("handle", handle);
     request.set("options", Json.map(info.options().asCaseSensitiveMap()));
     request.set("columns", Json.type(columns));
-    request.put("mode", "append");
+    request.put("mode", APPEND);
     request.putArray("predicates");
   }
 
@@ -53,6 +62,11 @@ final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
 
   @Override
   public Write build() {
+    if (request.get("mode").asText().equals(APPEND)) {
+      // With mergeSchema Spark leaves it to the table which columns are new.
+      columns = LanceColumnNames.asIn(known, columns);
+      request.set("columns", Json.type(columns));
+    }
     return new LanceWrite(LancePy.call("write.plan", request), columns, staged);
   }
 }
