@@ -35,6 +35,20 @@ _ENCODING_KEYS = {
 
 _BLOB = "lance.encoding"
 
+_WORDS = {
+    "lance.compression": ("zstd", "lz4", "fsst", "none"),
+    "lance.dict-values-compression": ("zstd", "lz4", "none"),
+    "lance.structural-encoding": ("miniblock", "fullzip"),
+    "lance.bss": ("off", "on", "auto"),
+}
+_NUMBERS: dict[str, Callable[[str], float]] = {
+    "lance.compression-level": int,
+    "lance.minichunk-size": int,
+    "lance.rle-threshold": float,
+    "lance.dict-divisor": float,
+    "lance.dict-size-ratio": float,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _TypeProperty:
@@ -124,5 +138,20 @@ def _with_properties(field: pa.Field, asked: Mapping[str, str]) -> pa.Field:
         if not kind.fits(dtype):
             raise InvalidInputError(f"option {field.name}.{name} is for {kind.of}, the column is {dtype}")
         dtype = kind.build(dtype, asked[name])
+    for name, value in asked.items():
+        _check_value(f"{field.name}.{name}", name, value)
     metadata = {key.encode(): asked[name].encode() for name, key in _ENCODING_KEYS.items() if name in asked}
     return field.with_type(dtype).with_metadata({**(field.metadata or {}), **metadata} or None)
+
+
+def _check_value(option: str, name: str, value: str) -> None:
+    """Raises `InvalidInputError` for what writers would not understand, maybe long afterwards."""
+    words = _WORDS.get(name)
+    if words is not None and value.lower() not in words:
+        raise InvalidInputError(f"option {option} is {value!r}, which is none of {', '.join(words)}")
+    number = _NUMBERS.get(name)
+    try:
+        if number is not None:
+            number(value)
+    except ValueError as error:
+        raise InvalidInputError(f"option {option} is {value!r}, which is not a number") from error

@@ -84,18 +84,20 @@ class WriteJob:
         *,
         config: Mapping[str, str] | None = None,
         replaced: Expr | None = None,
+        like: pa.Schema | None = None,
     ) -> WriteJob:
         """The job that writes rows with `columns` into the table whose version is `base`.
 
         Args:
             config: entries that the table's config gets with the commit, if it replaces the rows.
             replaced: which rows go, with REPLACE_WHERE.
+            like: columns of another table, whose types those of a new table get.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
             UnsupportedFeatureError: this release cannot write to the table, or not such columns.
         """
-        known = None if base is None or mode == CREATE else to_arrow_schema(base.schema)
+        known = like if base is None or mode == CREATE else to_arrow_schema(base.schema)
         types = table_types(written_schema(columns), known, options.column_properties)
         source = RowSource(with_comments(types, columns) if mode in (CREATE, OVERWRITE) else types, iter(()))
         # What goes into the table's own columns is planned as an append.

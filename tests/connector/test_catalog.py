@@ -136,3 +136,17 @@ def test_drop_cascade_deletes_what_is_the_catalogs_own(spark: SparkSession, name
     assert lance.dataset(elsewhere).count_rows() == 0
     names = [row.namespace for row in spark.sql("SHOW NAMESPACES IN lance").collect()]
     assert namespace.removeprefix("lance.") not in names
+
+
+def test_what_is_no_name_is_not_dropped(spark: SparkSession, namespace: str, uri: str) -> None:
+    table = f"{namespace}.t"
+    spark.range(3).write.format("lance").save(uri)
+    spark.range(3).writeTo(table).create()
+    for purge in ("", "PURGE"):
+        with pytest.raises(AnalysisException, match="is a path, and DROP TABLE takes names out of the catalog"):
+            spark.sql(f"DROP TABLE lance.`{uri}` {purge}")
+        with pytest.raises(AnalysisException, match="'branch_main' is a branch"):
+            spark.sql(f"DROP TABLE {table}.branch_main {purge}")
+    assert lance.dataset(uri).count_rows() == spark.table(table).count() == 3
+    spark.sql(f"DROP TABLE IF EXISTS lance.`{uri}/nowhere`")
+    spark.sql(f"DROP TABLE IF EXISTS {table}.branch_nowhere")

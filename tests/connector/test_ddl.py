@@ -173,3 +173,64 @@ def test_show_create_table_makes_the_same_table(spark: SparkSession, table: str)
     spark.sql(again.replace(table.removeprefix("lance."), table.removeprefix("lance.") + "_again"))
     assert dataset(spark, f"{table}_again").schema == dataset(spark, table).schema
     assert dataset(spark, f"{table}_again").config() == dataset(spark, table).config()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("ADD COLUMN extra INT DEFAULT 7", "column 'extra': columns have no DEFAULT"),
+        ("ALTER COLUMN small SET DEFAULT 7", "columns have no DEFAULT"),
+        ("ALTER COLUMN small DROP DEFAULT", "columns have no DEFAULT"),
+        ("SET LOCATION '/elsewhere'", "a table stays where it is"),
+        ("CLUSTER BY (id)", "tables have no clustering columns"),
+        ("REPLACE COLUMNS (id BIGINT, other INT)", "REPLACE COLUMNS would drop the values of all columns"),
+    ],
+)
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (bucket(2, id))"])
+def test_changes_that_tables_do_not_know(spark: SparkSession, change: str, message: str, partitioning: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.unknown_changes")
+    table = "lance.unknown_changes.t"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, small INT) {partitioning}")
+    with pytest.raises(AnalysisException, match=message) as raised:
+        spark.sql(f"ALTER TABLE {table} {change}")
+    assert raised.value.getCondition() == "LANCE_UNSUPPORTED_FEATURE"
+    assert spark.table(table).columns == ["id", "small"]
+    assert spark.sql(f"SELECT * FROM {table}.versions").count() == 1
+    spark.sql(f"DROP TABLE {table}")
+
+
+def test_properties_of_columns_that_writers_would_not_understand(spark: SparkSession, table: str) -> None:
+    with pytest.raises(AnalysisException, match=r"small\.lance\.compression is 'lz5', which is none of zstd"):
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('small.lance.compression' = 'lz5')")
+    with pytest.raises(AnalysisException, match="is 'much', which is not a number"):
+        spark.sql(f"CREATE TABLE {table}_new (s STRING) TBLPROPERTIES ('s.lance.compression-level' = 'much')")
+    assert dataset(spark, table).version == 2
+
+
+def test_a_table_is_renamed_with_the_catalogs_name(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} RENAME TO {table}_new")
+    assert spark.table(f"{table}_new").count() == 2
+
+
+def test_create_table_like(spark: SparkSession, table: str, uri: str) -> None:
+    types = {"v": pa.list_(pa.float32(), 2), "u": pa.uint8(), "d": pa.dictionary(pa.int32(), pa.string())}
+    lance.write_dataset(pa.schema(list(types.items())).empty_table(), uri)
+    spark.sql(f"CREATE TABLE {table}_like LIKE lance.`{uri}` TBLPROPERTIES ('team' = 'blue')")
+    made = dataset(spark, f"{table}_like")
+    assert {field.name: field.type for field in made.schema} == types
+    assert (made.version, made.count_rows(), made.config()["team"]) == (1, 0, "blue")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('small.lance.compression' = 'zstd')")
+    spark.sql(f"CREATE TABLE {table}_other LIKE {table}")
+    assert dataset(spark, f"{table}_other").schema == dataset(spark, table).schema
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {table}_other LIKE {table}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table}_other LIKE lance.`{uri}`")
+    spark.sql(
+        f"CREATE TABLE {table}_parts (id BIGINT, k STRING, at TIMESTAMP) PARTITIONED BY (k, bucket(2, id), days(at))"
+    )
+    spark.sql(f"CREATE TABLE {table}_parts_too LIKE {table}_parts")
+    texts = [spark.sql(f"SHOW CREATE TABLE {table}_parts{end}").first().createtab_stmt for end in ("", "_too")]
+    assert len({line for text in texts for line in text.splitlines() if line.startswith("PARTITIONED BY")}) == 1
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW one_and_a AS SELECT 1 AS one, 'a' AS a")
+    spark.sql(f"CREATE TABLE {table}_view LIKE one_and_a")
+    assert spark.table(f"{table}_view").columns == ["one", "a"]

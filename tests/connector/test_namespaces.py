@@ -52,3 +52,13 @@ def test_what_a_catalog_does_not_have(spark: SparkSession) -> None:
     ):
         with pytest.raises(AnalysisException, match=message):
             spark.sql(statement)
+
+
+def test_a_namespace_has_no_location(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="namespaces have no LOCATION"):
+        spark.sql("CREATE NAMESPACE lance.placed LOCATION '/elsewhere'")
+    spark.sql("CREATE NAMESPACE lance.placed")
+    with pytest.raises(AnalysisException, match="namespaces have no LOCATION"):
+        spark.sql("ALTER NAMESPACE lance.placed SET LOCATION '/elsewhere'")
+    assert "Location" not in told(spark, "lance.placed")
+    spark.sql("DROP NAMESPACE lance.placed")

@@ -58,6 +58,12 @@ def test_encodings_by_option() -> None:
         ("vector.arrow.fixed-size-list.size", "-1", "not a size"),
         ("text.arrow.fixed-size-list.size", "3", "is for an array"),
         ("text.arrow.unheard", "3", "unknown option"),
+        ("text.lance.compression", "lz5", "none of zstd, lz4, fsst, none"),
+        ("text.lance.dict-values-compression", "fsst", "none of zstd, lz4, none"),
+        ("text.lance.structural-encoding", "wide", "none of miniblock, fullzip"),
+        ("half.lance.bss", "yes", "none of off, on, auto"),
+        ("text.lance.compression-level", "3.5", "not a number"),
+        ("text.lance.rle-threshold", "half", "not a number"),
     ],
 )
 def test_what_does_not_fit_is_refused(option: str, value: str, problem: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark.bridge.handles import CatalogSettings
-from lance_spark.spark.bridge.places import names_of
+from lance_spark.spark.bridge.places import TableName, find, names_of
 from lance_spark.spark.bridge.registry import Call, Done, operation
 
 _OK, _NO_NAMESPACE, _EXISTS, _NOT_EMPTY, _NO_TABLE = "ok", "no_namespace", "exists", "not_empty", "no_table"
@@ -91,6 +92,7 @@ def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Makes a namespace."""
     if _exists(request):
         return NamespaceReply(_EXISTS)
+    _check_properties(request.properties)
     names_of(request.catalog).create_namespace(request.namespace, dict(request.properties))
     return NamespaceReply(_OK)
 
@@ -100,6 +102,7 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Sets properties of a namespace; null removes one."""
     if not _exists(request):
         return NamespaceReply(_NO_NAMESPACE)
+    _check_properties(request.updates)
     names_of(request.catalog).set_namespace_properties(request.namespace, dict(request.updates))
     return NamespaceReply(_OK)
 
@@ -125,22 +128,50 @@ def drop_table(request: DropRequest, _call: Call) -> Done:
     names = names_of(request.catalog)
     identifier = (*request.namespace, request.name)
     if not names.table_exists(identifier):
+        _check_droppable(request)
         return Done(False)
     names.drop_table(identifier, purge=request.purge)
     return Done()
+
+
+def _check_droppable(request: DropRequest) -> None:
+    """Refuses to drop what is a table to Spark and no entry of the catalog.
+
+    Raises:
+        InvalidInputError: the name is a path, or a branch.
+    """
+    place = find(TableName(request.catalog, request.namespace, request.name))
+    if place is None:
+        return
+    if place.branch is not None:
+        raise InvalidInputError(f"{request.name!r} is a branch; ALTER TABLE ... DROP BRANCH {place.branch} removes it")
+    raise InvalidInputError(
+        f"{request.name!r} is a path, and DROP TABLE takes names out of the catalog; delete the files of the table"
+    )
 
 
 @operation("catalog.rename_table")
 def rename_table(request: RenameRequest, _call: Call) -> Outcome:
     """Gives a table another name."""
     names = names_of(request.catalog)
-    old, new = (*request.namespace, request.name), (*request.new_namespace, request.new_name)
+    namespace = request.new_namespace
+    if namespace[:1] == (request.catalog.name,) and not names.namespace_exists(namespace):
+        namespace = namespace[1:]  # Spark hands over the new name as it was written, with the catalog.
+    old, new = (*request.namespace, request.name), (*namespace, request.new_name)
     if not names.table_exists(old):
         return Outcome(_NO_TABLE)
     if names.table_exists(new):
         return Outcome(_EXISTS)
     names.rename_table(old, new)
     return Outcome(_OK)
+
+
+def _check_properties(properties: Mapping[str, str | None]) -> None:
+    if properties.get("location") is not None:
+        raise UnsupportedFeatureError(
+            "namespaces have no LOCATION, their tables are below the catalog's root; give the tables a LOCATION",
+            feature="LOCATION of a namespace",
+        )
 
 
 def _exists(request: NamespaceRequest) -> bool:

@@ -46,8 +46,9 @@ class Change:
     """One of Spark's changes of a table.
 
     Attributes:
-        kind: "set_property", "remove_property", "add", "drop", "rename", "type", "nullable", "comment" or "position".
-        name: the property, or the new name of the column.
+        kind: "set_property", "remove_property", "add", "drop", "rename", "type", "nullable", "comment", "position", or
+            "other" for what tables here do not have.
+        name: the property, the new name of the column, or Spark's name of an other change.
         path: the column, as Spark names it: items of arrays are `element`, parts of maps `key` and `value`.
         if_exists: whether a column that is to be dropped may be missing.
     """
@@ -61,6 +62,7 @@ class Change:
     comment: str | None = None
     position: Position | None = None
     if_exists: bool = False
+    has_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,45 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     if len(kinds) > 1:
         raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
     if whole is not None:
+        _check_known(request.changes, whole.lance_schema)
         change_whole(whole, request.changes)
-    elif base is not None and kinds == {True}:
-        change_properties(place.location(), base, request.changes)
     elif base is not None:
-        change_columns(place.location(), base, request.changes)
+        _check_known(request.changes, base.schema)
+        change = change_properties if kinds == {True} else change_columns
+        change(place.location(), base, request.changes)
     return load(LoadRequest(request.catalog, request.namespace, request.name, request.options, request.by_path), call)
+
+
+_NOT_HERE = {
+    "ClusterBy": "tables have no clustering columns; sort the rows that you write",
+    "UpdateColumnDefaultValue": "columns have no DEFAULT; name the value in each INSERT",
+}
+
+
+def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
+    """Refuses changes that mean nothing here, or more than their author may know.
+
+    Raises:
+        UnsupportedFeatureError: there is such a change.
+    """
+    for change in changes:
+        if change.kind == "other":
+            text = _NOT_HERE.get(change.name, f"tables know no change of the kind {change.name}")
+            raise UnsupportedFeatureError(text, feature=f"ALTER TABLE: {change.name}")
+        if change.has_default:
+            text = f"column {change.path[-1]!r}: columns have no DEFAULT; name the value in each INSERT"
+            raise UnsupportedFeatureError(text, feature="DEFAULT of a column")
+        if change.kind == _SET and change.name == "location":
+            raise UnsupportedFeatureError(
+                "a table stays where it is; CALL system.register_table gives a name to one that is elsewhere",
+                feature="SET LOCATION",
+            )
+    dropped = {change.path for change in changes if change.kind == "drop"}
+    if dropped >= {(name,) for name in schema.names()} and any(change.kind == "add" for change in changes):
+        raise UnsupportedFeatureError(
+            "REPLACE COLUMNS would drop the values of all columns; use ADD, DROP, RENAME and ALTER COLUMN",
+            feature="REPLACE COLUMNS",
+        )
 
 
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:

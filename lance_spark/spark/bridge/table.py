@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
+import pyarrow as pa
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -118,6 +119,7 @@ class MakeRequest:
 
     Attributes:
         mode: "create", "replace" or "create_or_replace".
+        like: the table whose columns these are.
     """
 
     catalog: CatalogSettings
@@ -129,6 +131,7 @@ class MakeRequest:
     by_path: bool = False
     partitioning: tuple[SparkExpression, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    like: TableHandle | None = None
 
     def table_name(self) -> TableName:
         """The name alone."""
@@ -334,7 +337,10 @@ def exists(request: LoadRequest, _call: Call) -> Done:
     place = find(request.table_name())
     if place is None:
         return Done(False)
-    is_plain = place.location().latest() is not None
+    try:
+        is_plain = place.location().latest() is not None
+    except NotFoundError:
+        return Done(False)  # The table has no such branch.
     return Done(is_plain or (place.branch is None and is_partitioned_table(place.uri, place.storage_options)))
 
 
@@ -344,6 +350,7 @@ def create(request: MakeRequest, _call: Call) -> MakeReply:
     staged = _stage(request)
     if isinstance(staged, MakeReply):
         return staged
+    like = None if request.like is None or request.like.partitioned else to_arrow_schema(request.like.open()[1].schema)
     place = Place(staged.uri, staged.storage_options)
     if staged.partitioned:
         try:
@@ -355,7 +362,7 @@ def create(request: MakeRequest, _call: Call) -> MakeReply:
             raise
         return MakeReply("made", describe_whole(place, whole, writable=True))
     try:
-        manifest = _commit_staged(staged, ())
+        manifest = staged_job(staged, request.schema, {}, like).commit([], repeated=False)
     except CommitStateUnknownError:
         raise  # The table may be there; its name must not go.
     except BaseException:
@@ -490,14 +497,16 @@ def _stage_partitioned(
     return made.stage(place) if place is None or whole is None else made.stage_over(place, whole)
 
 
-def staged_job(handle: TableHandle, columns: StructType, options: Mapping[str, str]) -> WriteJob:
-    """The job that makes a staged table with rows in `columns`."""
+def staged_job(
+    handle: TableHandle, columns: StructType, options: Mapping[str, str], like: pa.Schema | None = None
+) -> WriteJob:
+    """The job that makes a staged table with rows in `columns`; they get the types that they have in `like`."""
     staged = handle.staged
     assert staged is not None, "the table is staged"
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
     base = None if handle.version is None else handle.open()[1]
     mode = CREATE if base is None else OVERWRITE
-    return WriteJob.of(handle.location(), base, columns, mode, parsed.options, config=parsed.config)
+    return WriteJob.of(handle.location(), base, columns, mode, parsed.options, config=parsed.config, like=like)
 
 
 def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:

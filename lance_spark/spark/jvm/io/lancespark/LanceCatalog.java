@@ -123,20 +123,27 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
   @Override
   public Table createTable(Identifier identifier, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return new LanceTable(make("table.create", identifier, info, "create"));
+    return new LanceTable(make("table.create", identifier, info, "create", null));
+  }
+
+  @Override
+  public Table createTableLike(Identifier identifier, TableInfo info, Table source)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    JsonNode like = source instanceof LanceTable table ? table.handle() : null;
+    return new LanceTable(make("table.create", identifier, info, "create", like));
   }
 
   @Override
   public StagedTable stageCreate(Identifier identifier, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return new LanceStagedTable(make("table.stage", identifier, info, "create"));
+    return new LanceStagedTable(make("table.stage", identifier, info, "create", null));
   }
 
   @Override
   public StagedTable stageReplace(Identifier identifier, TableInfo info)
       throws NoSuchNamespaceException, NoSuchTableException {
     try {
-      return new LanceStagedTable(make("table.stage", identifier, info, "replace"));
+      return new LanceStagedTable(make("table.stage", identifier, info, "replace", null));
     } catch (TableAlreadyExistsException impossible) {
       throw new IllegalStateException(impossible);
     }
@@ -145,19 +152,20 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
   @Override
   public StagedTable stageCreateOrReplace(Identifier identifier, TableInfo info) throws NoSuchNamespaceException {
     try {
-      return new LanceStagedTable(make("table.stage", identifier, info, "create_or_replace"));
+      return new LanceStagedTable(make("table.stage", identifier, info, "create_or_replace", null));
     } catch (TableAlreadyExistsException impossible) {
       throw new IllegalStateException(impossible);
     }
   }
 
-  private JsonNode make(String op, Identifier identifier, TableInfo info, String mode)
+  private JsonNode make(String op, Identifier identifier, TableInfo info, String mode, JsonNode like)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode request = tables.request(identifier);
     request.set("schema", Json.type(info.schema()));
     request.set("partitioning", Json.expressions(info.partitions()));
     request.set("properties", Json.map(info.properties()));
     request.put("mode", mode);
+    request.set("like", like);
     JsonNode reply = LancePy.call(op, request).body();
     switch (reply.get("outcome").asText()) {
       case "exists" -> throw new TableAlreadyExistsException(identifier);

@@ -26,7 +26,7 @@ final class LanceTableChanges {
       node.set("path", Json.strings(column.fieldNames()));
       describeColumn(node, column);
     } else {
-      throw new UnsupportedOperationException("Lance tables know no such change: " + change);
+      node.put("kind", "other").put("name", change.getClass().getSimpleName());
     }
     return node;
   }
@@ -34,6 +34,7 @@ final class LanceTableChanges {
   private static void describeColumn(ObjectNode node, TableChange.ColumnChange change) {
     if (change instanceof TableChange.AddColumn add) {
       node.put("kind", "add").put("nullable", add.isNullable()).put("comment", add.comment());
+      node.put("has_default", add.defaultValue() != null);
       node.set("type", Json.type(add.dataType()));
       position(node, add.position());
     } else if (change instanceof TableChange.DeleteColumn delete) {
@@ -51,8 +52,7 @@ final class LanceTableChanges {
       node.put("kind", "position");
       position(node, position.position());
     } else {
-      throw new UnsupportedOperationException(
-          "Lance tables know no such change of a column: " + change.getClass().getSimpleName());
+      node.put("kind", "other").put("name", change.getClass().getSimpleName());
     }
   }
 
