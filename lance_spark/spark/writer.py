@@ -9,6 +9,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema.field import Field
 from lance_spark.spark.messages import LanceCommitMessage
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.warm_worker import keep_imports
@@ -31,6 +33,8 @@ class LanceWriter(DataSourceArrowWriter):
         location = TableLocation(options.path, options.storage_options, branch=options.branch)
         mode = OVERWRITE if overwrite else APPEND
         self._job = WriteJob.of(location, location.latest(), schema, mode, options)
+        if self._job.plan.evolved is not None:
+            _check_cases(self._job.plan.evolved.fields)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         fragments = self._job.write(iterator)
@@ -47,3 +51,15 @@ class LanceWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         self._job.abort(all_tasks_told=not any(message is None for message in messages))
+
+
+def _check_cases(siblings: Sequence[Field]) -> None:
+    """Refuses new columns beside others that Spark, which does not tell us how it compares names, may take for them."""
+    known: dict[str, str] = {}
+    for field in siblings:
+        other = known.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            raise InvalidInputError(
+                f"column {field.name!r} would come beside {other!r}, from which it differs in case only; rename it"
+            )
+        _check_cases(field.children)

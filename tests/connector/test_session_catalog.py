@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import lance
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 
@@ -35,3 +37,12 @@ def test_a_temporary_view(spark: SparkSession, uri: str) -> None:
     spark.range(5).write.format("lance").save(uri)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_path USING lance OPTIONS (path '{uri}')")
     assert spark.sql("SELECT count(*) AS n FROM of_path WHERE id > 2").first().n == 2
+
+
+@pytest.mark.parametrize("rule", ["DEFAULT 5", "GENERATED ALWAYS AS (id * 2)"])
+def test_columns_have_no_values_of_their_own(spark: SparkSession, table: str, uri: str, rule: str) -> None:
+    with pytest.raises(AnalysisException, match=r"no DEFAULT|does not support generated columns"):
+        spark.sql(f"CREATE TABLE {table} (id BIGINT, more BIGINT {rule}) USING lance LOCATION '{uri}'")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table(table)
+    assert not Path(uri).exists()

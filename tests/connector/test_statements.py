@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lance
 import pytest
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
 
 
@@ -91,3 +91,12 @@ def test_a_changes_function(spark: SparkSession, table: str) -> None:
     rows = spark.sql(f"SELECT id, _change_type, _commit_version FROM lance_changes('{table}', 3, 4)").collect()
     assert sorted(map(tuple, rows)) == [(2, "insert", 3), (3, "insert", 3), (4, "insert", 4), (5, "insert", 4)]
     assert spark.sql(f"SELECT count(*) AS n FROM lance_changes('{table}', 4)").first().n == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", ["'{}'", "'{}', 'first'", "'{}', -1", "NULL, 1", "'{}', 1, NULL", "'{}', 1, 2, 3"]
+)
+def test_arguments_of_the_changes_function(spark: SparkSession, table: str, arguments: str) -> None:
+    with pytest.raises(PySparkException, match="lance_changes takes the name of a table, a first and") as raised:
+        spark.sql(f"SELECT * FROM lance_changes({arguments.format(table)})")
+    assert "\tat " not in str(raised.value)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
-from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, LanceError
+from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, InvalidInputError, LanceError
 from lance_spark.spark import write_job
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.writer import LanceWriter
@@ -102,3 +102,11 @@ def test_a_second_attempt_sweeps_after_the_first(uri: str) -> None:
     travelled(writer).commit([second_attempt])
     assert lance_spark.open(uri).count_rows() == 20
     assert len(data_files(uri)) == 2
+
+
+def test_new_columns_that_differ_in_case_only(uri: str) -> None:
+    options = WriteOptions.parse({"path": uri, "mergeSchema": "true"})
+    columns = StructType([StructField("id", LongType()), StructField("ID", LongType())])
+    with pytest.raises(InvalidInputError, match="column 'ID' would come beside 'id'"):
+        LanceWriter(options, columns, overwrite=False)
+    LanceWriter(options, StructType([*SCHEMA.fields, StructField("other", LongType())]), overwrite=False)

@@ -47,6 +47,7 @@ _WRITES = ("BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 _EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
 _ALL_COLUMNS = ColumnOptions()
+_DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
 _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
     ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
@@ -441,12 +442,27 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
     if manifest is None:
         if not request.schema:
             raise NotFoundError(f"there is no Lance table at {uri}")
+        _check_definitions(request.schema)
         parsed = TableProperties.parse(properties, uri, {})
         job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, config=parsed.config)
         manifest = job.commit([], repeated=False)
         assert manifest is not None, "a table that is made has a version"
     description = describe(place, location, manifest, _READS + _WRITES + _EVOLVES)
     return LoadReply(True, replace(description, handle=replace(description.handle, of_session_catalog=True)))
+
+
+def _check_definitions(columns: StructType) -> None:
+    """Refuses columns with values of their own, which Spark's catalog takes and the table would not know.
+
+    Raises:
+        UnsupportedFeatureError: there is such a column.
+    """
+    for column in columns.fields:
+        if not _DEFINITIONS.isdisjoint(column.metadata):
+            raise UnsupportedFeatureError(
+                f"column {column.name!r}: columns have no DEFAULT, nor generated values; name the value in each INSERT",
+                feature="DEFAULT of a column",
+            )
 
 
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -24,6 +25,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Every other text is handed on as it is.
  */
 final class LanceParser implements ParserInterface {
+  private static final String CHANGES_USAGE =
+      "lance_changes takes the name of a table, a first and, if wanted, a last version, as in lance_changes('db.t', 1, 3)";
+
   private final SparkSession session;
   private final ParserInterface delegate;
 
@@ -57,7 +61,7 @@ final class LanceParser implements ParserInterface {
   /** The plan of {@code lance_changes('table', from, to)}: that of Spark's own CHANGES. */
   static LogicalPlan changes(List<Expression> arguments) {
     if (arguments.size() < 2 || arguments.size() > 3 || arguments.stream().anyMatch(each -> !each.foldable())) {
-      throw new IllegalArgumentException("lance_changes takes the name of a table, a first and, if wanted, a last version");
+      throw new IllegalArgumentException(CHANGES_USAGE);
     }
     SparkSession session = (SparkSession) org.apache.spark.sql.SparkSession.active();
     ParserInterface parser = session.sessionState().sqlParser();
@@ -65,11 +69,15 @@ final class LanceParser implements ParserInterface {
     for (Expression argument : arguments) {
       values.add(String.valueOf(argument.eval(null)));
     }
+    boolean isNamed = arguments.get(0).dataType() instanceof StringType && arguments.get(0).eval(null) != null;
+    if (!isNamed || !values.stream().skip(1).allMatch(each -> each.matches("[0-9]{1,18}"))) {
+      throw new IllegalArgumentException(CHANGES_USAGE + "; these were " + String.join(", ", values));
+    }
     try {
       String table =
           LanceStatements.quoted(CollectionConverters.asJava(parser.parseMultipartIdentifier(values.get(0))));
-      String end = values.size() == 3 ? " TO VERSION " + Long.parseLong(values.get(2)) : "";
-      return parser.parsePlan("SELECT * FROM " + table + " CHANGES FROM VERSION " + Long.parseLong(values.get(1)) + end);
+      String end = values.size() == 3 ? " TO VERSION " + values.get(2) : "";
+      return parser.parsePlan("SELECT * FROM " + table + " CHANGES FROM VERSION " + values.get(1) + end);
     } catch (ParseException error) {
       throw LanceException.sneaky(error);
     }
