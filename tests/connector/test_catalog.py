@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance
@@ -150,3 +151,33 @@ def test_what_is_no_name_is_not_dropped(spark: SparkSession, namespace: str, uri
     assert lance.dataset(uri).count_rows() == spark.table(table).count() == 3
     spark.sql(f"DROP TABLE IF EXISTS lance.`{uri}/nowhere`")
     spark.sql(f"DROP TABLE IF EXISTS {table}.branch_nowhere")
+
+
+def at_once(spark: SparkSession, statement: str, times: int = 4) -> list[str]:
+    """The statement in so many threads at a time; the conditions of the errors."""
+
+    def run(_: int) -> str | None:
+        try:
+            spark.sql(statement).collect()
+        except AnalysisException as error:
+            return error.getCondition()
+        return None
+
+    with ThreadPoolExecutor(times) as pool:
+        return sorted(condition for condition in pool.map(run, range(times)) if condition is not None)
+
+
+@pytest.mark.parametrize("columns", ["(id BIGINT)", "(id BIGINT) PARTITIONED BY (bucket(2, id))"])
+def test_statements_that_are_as_quick_as_others(spark: SparkSession, namespace: str, columns: str) -> None:
+    for turn in range(3):
+        table = f"{namespace}.t{turn}"
+        assert at_once(spark, f"CREATE TABLE IF NOT EXISTS {table} {columns}") == []
+        assert at_once(spark, f"DROP TABLE IF EXISTS {table}") == []
+        assert at_once(spark, f"CREATE TABLE {table} {columns}") == ["TABLE_OR_VIEW_ALREADY_EXISTS"] * 3
+        assert spark.table(table).count() == 0
+        assert at_once(spark, f"CREATE NAMESPACE IF NOT EXISTS {namespace}.n{turn}") == []
+    told = at_once(spark, f"CREATE OR REPLACE TABLE {namespace}.r AS SELECT id FROM range(5)")
+    assert set(told) <= {"LANCE_COMMIT_CONFLICT"}
+    assert spark.table(f"{namespace}.r").count() == 5
+    with pytest.raises(AnalysisException, match="it is a namespace"):
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {namespace}.n0 {columns}")

@@ -100,3 +100,10 @@ def test_arguments_of_the_changes_function(spark: SparkSession, table: str, argu
     with pytest.raises(PySparkException, match="lance_changes takes the name of a table, a first and") as raised:
         spark.sql(f"SELECT * FROM lance_changes({arguments.format(table)})")
     assert "\tat " not in str(raised.value)
+
+
+def test_versions_are_whole_numbers(spark: SparkSession, table: str) -> None:
+    for statement in (f"RESTORE {table} TO VERSION 1.5", f"ALTER TABLE {table} CREATE TAG t AS OF VERSION 1.5"):
+        with pytest.raises(ParseException):
+            spark.sql(statement)
+    assert spark.sql(f"SELECT * FROM {table}.versions").count() == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.spark.bridge.handles import CatalogSettings
 from lance_spark.spark.bridge.places import TableName, find, names_of
 from lance_spark.spark.bridge.registry import Call, Done, operation
@@ -93,7 +93,13 @@ def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     if _exists(request):
         return NamespaceReply(_EXISTS)
     _check_properties(request.properties)
-    names_of(request.catalog).create_namespace(request.namespace, dict(request.properties))
+    try:
+        names_of(request.catalog).create_namespace(request.namespace, dict(request.properties))
+    except AlreadyExistsError:
+        # Another writer was as quick. What has this name may also be a table.
+        if not _exists(request):
+            raise
+        return NamespaceReply(_EXISTS)
     return NamespaceReply(_OK)
 
 
@@ -130,7 +136,10 @@ def drop_table(request: DropRequest, _call: Call) -> Done:
     if not names.table_exists(identifier):
         _check_droppable(request)
         return Done(False)
-    names.drop_table(identifier, purge=request.purge)
+    try:
+        names.drop_table(identifier, purge=request.purge)
+    except NotFoundError:
+        return Done(False)  # Another writer was as quick.
     return Done()
 
 

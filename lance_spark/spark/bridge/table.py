@@ -10,7 +10,15 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from lance_spark.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+    UnsupportedFeatureError,
+)
 from lance_spark.namespace.partition_properties import user_properties
 from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
@@ -348,6 +356,16 @@ def exists(request: LoadRequest, _call: Call) -> Done:
 @operation("table.create")
 def create(request: MakeRequest, _call: Call) -> MakeReply:
     """Makes a table without rows; its first version."""
+    try:
+        return _made(request)
+    except (AlreadyExistsError, CommitConflictError):
+        # Another writer was as quick. What has this name may also be a namespace.
+        if find(request.table_name()) is None:
+            raise
+        return MakeReply("exists")
+
+
+def _made(request: MakeRequest) -> MakeReply:
     staged = _stage(request)
     if isinstance(staged, MakeReply):
         return staged
@@ -375,8 +393,20 @@ def create(request: MakeRequest, _call: Call) -> MakeReply:
 
 @operation("table.stage")
 def stage(request: MakeRequest, _call: Call) -> MakeReply:
-    """Prepares a table whose rows come later; nothing can be seen of it before its commit."""
-    handle = _stage(request)
+    """Prepares a table whose rows come later; nothing can be seen of it before its commit.
+
+    Raises:
+        RetryableConflictError: another writer has made the table that is to be made or replaced.
+    """
+    try:
+        handle = _stage(request)
+    except AlreadyExistsError as error:
+        if find(request.table_name()) is None:
+            raise
+        if request.mode == "create":
+            return MakeReply("exists")
+        name = ".".join(request.table_name().identifier)
+        raise RetryableConflictError(f"another writer has created {name} meanwhile; run the statement again") from error
     if isinstance(handle, MakeReply):
         return handle
     return MakeReply(

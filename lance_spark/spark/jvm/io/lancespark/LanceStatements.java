@@ -230,7 +230,8 @@ final class LanceStatements {
   }
 
   private boolean number(String parameter) {
-    return given(parameter, tokens.number());
+    String value = tokens.number();
+    return value != null && !value.contains(".") && given(parameter, value);
   }
 
   private boolean string(String parameter) {
