@@ -19,6 +19,7 @@ from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
+from lance_spark.table.refs import MAIN
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 
 DEFAULT_PARTITION_BYTES = 128 << 20
@@ -100,6 +101,18 @@ class WriteOptions:
         """
         if self.distribution not in (None, "none"):
             raise InvalidInputError("option distribution is for partitioned tables; repartition the rows instead")
+
+    def check_makes_table(self, branch: str | None) -> None:
+        """Passes if the options make sense for a write that makes or replaces the table, on its branch `branch`.
+
+        Raises:
+            InvalidInputError: another branch is asked for. Spark tells it too late to choose the table by it.
+        """
+        if self.branch is not None and self.branch != (branch or MAIN):
+            raise InvalidInputError(
+                f"option branch is {self.branch!r}, but the statement makes or replaces the table itself; append to "
+                "the branch of a table that is there, overwrite its rows, or name it db.table.branch_<name>"
+            )
 
 
 DIRECTORY, REST = "dir", "rest"

@@ -47,6 +47,9 @@ try:
     raise SystemExit("the version is not there")
 except Exception as error:
     assert "has no version 99" in str(error) and "Traceback" not in str(error), error
+spark.sql("CACHE TABLE lance.db.t")
+spark.sql("CALL lance.system.restore('db.t', 1)").collect()
+assert spark.table("lance.db.t").count() == 3000
 spark.stop()
 print("done")
 """

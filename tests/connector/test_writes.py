@@ -228,3 +228,41 @@ def test_statistics_follow_what_is_left(spark: SparkSession, uri: str) -> None:
 
     assert 0 < size(table.where("_fragid = 0")) < size(table) / 2
     assert "BroadcastHashJoin" in plan(table.join(table.where("_fragid = 1").select("id"), "id"))
+
+
+def test_a_branch_is_never_taken_for_the_table(spark: SparkSession, root: str, uri: str) -> None:
+    """Spark tells the options of a write that replaces a table after the table was chosen."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.branches")
+    table = "lance.branches.t"
+    spark.range(3).writeTo(table).createOrReplace()
+    spark.sql(f"ALTER TABLE {table} CREATE BRANCH IF NOT EXISTS dev")
+    rows = spark.range(10)
+
+    def counts() -> tuple[int, int]:
+        return spark.table(table).count(), spark.table(f"{table}.branch_dev").count()
+
+    for write in (
+        lambda: rows.write.mode("overwrite").option("branch", "dev").saveAsTable(table),
+        lambda: rows.writeTo(table).option("branch", "dev").replace(),
+        lambda: rows.writeTo(table).option("branch", "dev").createOrReplace(),
+        lambda: rows.writeTo(f"{table}_new").option("branch", "dev").create(),
+        lambda: rows.writeTo(f"{table}_new")
+        .option("branch", "dev")
+        .partitionedBy(F.partitioning.bucket(2, "id"))
+        .create(),
+        lambda: rows.write.format("lance").option("branch", "dev").save(uri),
+    ):
+        with pytest.raises(AnalysisException, match="option branch is 'dev', but the statement makes or replaces"):
+            write()
+        assert counts() == (3, 3)
+    assert not Path(uri).exists()
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN lance.branches").collect()] == ["t"]
+    rows.writeTo(table).option("branch", "dev").append()
+    assert counts() == (3, 13)
+    rows.writeTo(table).option("branch", "dev").overwritePartitions()
+    assert counts() == (3, 10)
+    spark.range(2).writeTo(f"{table}.branch_dev").option("commit_message", "made anew").replace()
+    assert counts() == (3, 2)
+    spark.range(4).writeTo(table).option("branch", "main").replace()
+    assert counts() == (4, 2)
+    spark.sql("DROP NAMESPACE lance.branches CASCADE")

@@ -185,6 +185,7 @@ def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Ma
     """The job that fills a staged table with rows in `columns`."""
     assert handle.staged is not None, "the table is staged"
     parsed = TableProperties.parse(handle.staged.properties, handle.uri, options)
+    WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(None)
     if handle.staged.declared:
         return PartitionedWriteJob.of(handle.open_partitioned(), columns, SaveMode.OVERWRITE, parsed.options)
     whole, properties = _replacement(handle, handle.staged)

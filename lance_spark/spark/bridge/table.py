@@ -550,6 +550,7 @@ def staged_job(
     staged = handle.staged
     assert staged is not None, "the table is staged"
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
+    WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(handle.branch)
     base = None if handle.version is None else handle.open()[1]
     mode = CREATE if base is None else OVERWRITE
     return WriteJob.of(handle.location(), base, columns, mode, parsed.options, config=parsed.config, like=like)
