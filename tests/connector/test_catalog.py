@@ -181,3 +181,40 @@ def test_statements_that_are_as_quick_as_others(spark: SparkSession, namespace: 
     assert spark.table(f"{namespace}.r").count() == 5
     with pytest.raises(AnalysisException, match="it is a namespace"):
         spark.sql(f"CREATE TABLE IF NOT EXISTS {namespace}.n0 {columns}")
+
+
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (id)"])
+def test_a_location_of_another_table(spark: SparkSession, namespace: str, uri: str, partitioning: str) -> None:
+    table = f"{namespace}.t"
+    spark.range(3).write.format("lance").save(uri)
+    for statement in (
+        f"CREATE TABLE {table} (id BIGINT) {partitioning} LOCATION '{uri}'",
+        f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT) {partitioning} LOCATION '{uri}'",
+        f"CREATE TABLE {table} {partitioning} LOCATION '{uri}' AS SELECT 1L AS id",
+        f"CREATE OR REPLACE TABLE {table} {partitioning} LOCATION '{uri}' AS SELECT 1L AS id",
+    ):
+        with pytest.raises(AnalysisException, match=r"there is a table at .*register_table gives it a name"):
+            spark.sql(statement)
+    assert spark.sql(f"SHOW TABLES IN {namespace}").collect() == []
+    assert lance.dataset(uri).count_rows() == 3
+    spark.sql(f"CREATE TABLE {table} {partitioning} AS SELECT 1L AS id")
+    with pytest.raises(AnalysisException, match="REPLACE does not move it"):
+        spark.sql(f"CREATE OR REPLACE TABLE {table} {partitioning} LOCATION '{uri}_new' AS SELECT 2L AS id")
+    spark.sql(f"CREATE OR REPLACE TABLE {table} {partitioning} LOCATION '{location(spark, table)}' AS SELECT 3L AS id")
+    assert [row.id for row in spark.table(table).collect()] == [3]
+
+
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (q)"])
+def test_a_failure_at_a_location_leaves_no_name(
+    spark: SparkSession, namespace: str, uri: str, partitioning: str
+) -> None:
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        spark.sql(
+            f"CREATE TABLE {namespace}.t {partitioning} LOCATION '{uri}' "
+            "AS SELECT CAST(id / (id - 3) AS INT) AS q FROM range(5)"
+        )
+    with pytest.raises(AnalysisException, match="no client is known for nobody://"):
+        spark.sql(f"CREATE TABLE {namespace}.t (q INT) {partitioning} LOCATION 'nobody://a/b'")
+    assert spark.sql(f"SHOW TABLES IN {namespace}").collect() == []
+    spark.sql(f"CREATE TABLE {namespace}.t {partitioning} LOCATION '{uri}' AS SELECT 5 AS q")
+    assert spark.table(f"{namespace}.t").count() == 1

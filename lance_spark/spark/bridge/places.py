@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.locations import given_location, location_uri
+from lance_spark.namespace.partitioned_table import is_partitioned_table
 from lance_spark.namespace.rest import RestNamespace
 from lance_spark.spark.bridge.handles import CatalogSettings
 from lance_spark.spark.options import CatalogOptions, StateOptions
@@ -94,6 +96,30 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
             f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
         )
     return DirectoryNamespace(options.root, options.storage_options)
+
+
+def given_place(table: TableName, location: str | None) -> Place | None:
+    """Where a table of this name is to be by its LOCATION; None if nothing is said, or a server decides.
+
+    Raises:
+        InvalidInputError: the location leaves the catalog's root.
+    """
+    if location is None or table.path is not None:
+        return None
+    names = names_of(table.catalog)
+    if isinstance(names, RestNamespace):
+        return None
+    return Place(location_uri(names.root, given_location(names.root, location)), table.storage_options())
+
+
+def check_free(place: Place) -> None:
+    """Passes if there is no table.
+
+    Raises:
+        AlreadyExistsError: there is one.
+    """
+    if place.location().latest() is not None or is_partitioned_table(place.uri, place.storage_options):
+        raise AlreadyExistsError(f"there is a table at {place.uri}; CALL system.register_table gives it a name")
 
 
 def find(table: TableName) -> Place | None:

@@ -35,7 +35,7 @@ from lance_spark.spark.bridge.partitioned_writes import (
     timestamp_of,
     truncate_partitioned,
 )
-from lance_spark.spark.bridge.places import Place, TableName, directory, find, names_of
+from lance_spark.spark.bridge.places import Place, TableName, check_free, directory, find, given_place, names_of
 from lance_spark.spark.bridge.registry import Call, Done, operation
 from lance_spark.spark.bridge.tasks import TaskOutput
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, TableProperties, WriteOptions
@@ -505,6 +505,14 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         return MakeReply("exists")
     if not is_there and request.mode == "replace":
         return MakeReply("no_table")
+    given = given_place(table, request.properties.get("location"))
+    if given is not None and place is None:
+        check_free(given)
+    elif given is not None and place is not None and given.uri != place.uri:
+        raise UnsupportedFeatureError(
+            f"the table is at {place.uri}, and REPLACE does not move it; leave LOCATION out, or DROP it first",
+            feature="REPLACE TABLE at another location",
+        )
     if request.partitioning or whole is not None:
         return _stage_partitioned(request, place, base, whole)
     declared = False
@@ -576,4 +584,5 @@ def _give_up(handle: TableHandle) -> None:
     if staged is None or not staged.declared or staged.catalog is None or staged.identifier is None:
         return
     if handle.location().latest() is None:
-        names_of(staged.catalog).drop_table(staged.identifier, purge=True)
+        # The job has removed its files. A directory that the statement has named may hold others.
+        names_of(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)
