@@ -5,6 +5,8 @@ from __future__ import annotations
 import lance
 from pyspark.sql import SparkSession
 
+from tests.connector.conftest import plan
+
 
 def test_branches_are_read_and_written(spark: SparkSession, uri: str) -> None:
     spark.range(5).write.format("lance").save(uri)
@@ -60,3 +62,21 @@ def test_joins_of_versions_of_one_table(spark: SparkSession, uri: str) -> None:
     spark.range(5, 10).write.format("lance").mode("append").save(uri)
     query = f"SELECT count(*) FROM lance.`{uri}` a LEFT ANTI JOIN lance.`{uri}` VERSION AS OF 1 b ON a.id = b.id"
     assert spark.sql(query).first()[0] == 5
+
+
+def test_cached_frames_are_used_and_never_stale(spark: SparkSession, uri: str) -> None:
+    spark.range(5).write.format("lance").save(uri)
+    name = f"lance.`{uri}`"
+    frame = spark.table(name).where("id > 1").cache()
+    assert frame.count() == 3
+    assert "InMemoryTableScan" in plan(frame.select("id"))
+    assert "InMemoryTableScan" in plan(spark.sql(f"SELECT id FROM {name} WHERE id > 1"))
+    spark.sql(f"INSERT INTO {name} VALUES (7)")
+    assert frame.count() == spark.table(name).where("id > 1").count() == 4
+    lance.dataset(uri).delete("id = 2")
+    assert spark.table(name).where("id > 1").count() == 3
+    assert "InMemoryTableScan" not in plan(spark.sql(f"SELECT id FROM {name} VERSION AS OF 1 WHERE id > 1"))
+    spark.sql(f"CALL lance.system.restore('{uri}', 1)")
+    assert spark.table(name).where("id > 1").count() == 3
+    assert spark.sql(f"SELECT max(id) AS m FROM {name} WHERE id > 1").first().m == 4
+    frame.unpersist()

@@ -155,6 +155,17 @@ class LanceTable
     return new LanceRowLevelOperation(handle(), schema, info);
   }
 
+  /** Whether it is the same version, seen alike: Spark loads tables anew for each query, and looks for cached rows by it. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof LanceTable that && description.equals(that.description);
+  }
+
+  @Override
+  public int hashCode() {
+    return handle().hashCode();
+  }
+
   private record SystemColumn(JsonNode column) implements MetadataColumn {
     @Override
     public String name() {
