@@ -276,15 +276,26 @@ def delete_rows(table: PartitionedTable, filter: Expr | str, options: CommitOpti
     return run_on_newest(table, options, once)
 
 
-def matching_rows(table: PartitionedTable, filter: Expr) -> RowDelta:
-    """The rows for which `filter` is true, as rows that go."""
-    covered = {partition.object_id for partition in table.covered_partitions(filter)}
-    others = [partition for partition in table.partitions(filter) if partition.object_id not in covered]
+def matching_rows(table: PartitionedTable, filter: Expr, known: Mapping[str, UInt64Array] | None = None) -> RowDelta:
+    """The rows for which `filter` is true, as rows that go.
+
+    Args:
+        known: by object id of the partition, their addresses in `partitions_to_search`, if those were looked through.
+    """
+    covered = sorted(partition.object_id for partition in table.covered_partitions(filter))
+    if known is not None:
+        return RowDelta(known, (), covered)
     gone = {
         opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(table, opened, filter)])
-        for opened in table.open_all(others)
+        for opened in partitions_to_search(table, filter)
     }
-    return RowDelta(gone, (), sorted(covered))
+    return RowDelta(gone, (), covered)
+
+
+def partitions_to_search(table: PartitionedTable, filter: Expr) -> list[PartitionVersion]:
+    """The partitions some of whose rows may match `filter`, and not all of them for certain."""
+    covered = {partition.object_id for partition in table.covered_partitions(filter)}
+    return table.open_all([item for item in table.partitions(filter) if item.object_id not in covered])
 
 
 def replace_where(

@@ -24,6 +24,7 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.storage import open_store
 from lance_spark.table.fragment import DataFragment
+from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import FileLimits, remove_job_files
@@ -99,12 +100,15 @@ class PartitionedWriteJob:
         *,
         repeated: bool,
         properties: Mapping[str, str] | None = None,
+        gone: Mapping[str, UInt64Array] | None = None,
     ) -> PartitionedTable | None:
         """The version with the rows of all tasks; None if there is nothing to change.
 
         Args:
             files: what the tasks wrote, in the order of the rows.
             repeated: whether a task ran more than once, and may have left files.
+            gone: by object id of the partition, the addresses of the rows that go, of those that have to be looked for;
+                None if that is still to be done.
 
         Raises:
             CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
@@ -118,16 +122,22 @@ class PartitionedWriteJob:
         elif self.replaced is None:
             made = commit_written(whole, self.plan, written, self.mode, options)
         else:
-            delta = self._delta(whole, self.replaced, written)
+            delta = self._delta(whole, self.replaced, written, gone)
             made = commit_delta(whole, self.plan, delta, named(options, "overwrite"))
         if repeated:
             kept = [new.fragment for item in written for new in item.new]
             self._remove_files({item.partition.location for item in files}, kept)
         return None if made.version == whole.version else made
 
-    def _delta(self, whole: PartitionedTable, replaced: Expr, written: Sequence[WrittenPartition]) -> RowDelta:
+    def _delta(
+        self,
+        whole: PartitionedTable,
+        replaced: Expr,
+        written: Sequence[WrittenPartition],
+        gone: Mapping[str, UInt64Array] | None,
+    ) -> RowDelta:
         try:
-            return replace(matching_rows(whole, replaced), written=written)
+            return replace(matching_rows(whole, replaced, gone), written=written)
         except LanceError:
             self.plan.remove_files(written)
             raise

@@ -13,6 +13,7 @@ from lance_spark.errors import CommitStateUnknownError, InvalidInputError, Lance
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.original_values import OriginalValues, read_rows
@@ -189,11 +190,15 @@ def bytes_to_match(base: Manifest, filter: Expr) -> int:
     """About how many bytes have to be read to find the rows of `filter`."""
     if isinstance(filter, Literal):
         return 0
-    known = base.schema.names()
-    paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]
-    read = project(base.schema, paths)
-    sizes = map(ProjectedSizes(base.schema, read).of, base.fragments)
+    sizes = map(sizes_to_match(base.schema, filter).of, base.fragments)
     return sum(_UNKNOWN_BYTES if size is None else size for size in sizes)
+
+
+def sizes_to_match(schema: LanceSchema, filter: Expr) -> ProjectedSizes:
+    """How much of each fragment has to be read for that."""
+    known = schema.names()
+    paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]
+    return ProjectedSizes(schema, project(schema, paths))
 
 
 def _addresses(changes: RowChanges) -> UInt64Array:

@@ -23,9 +23,9 @@ from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.paths import new_job
-from lance_spark.table.row_level.delete import matching_rows
+from lance_spark.table.row_level.delete import Search, matching_rows
 from lance_spark.table.row_level.moved_rows import NewFragment
-from lance_spark.table.row_level.row_changes import commit_row_changes, run_on_newest
+from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, run_on_newest
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import (
     APPEND,
@@ -136,19 +136,23 @@ class WriteJob:
             job=self.job,
         )
 
-    def commit(self, fragments: Sequence[DataFragment], *, repeated: bool) -> Manifest | None:
+    def commit(
+        self, fragments: Sequence[DataFragment], *, repeated: bool, gone: GoneRows | None = None
+    ) -> Manifest | None:
         """The version with the rows of all tasks; None if there is nothing to change.
 
         Args:
             fragments: what the tasks wrote, in the order of the rows.
             repeated: whether a task ran more than once, and may have left files.
+            gone: the rows that go, with REPLACE_WHERE, in the version that the job builds on; None if they are still
+                to be found.
 
         Raises:
             CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
             CommitStateUnknownError: the store never said; the version may be there, and the files stay.
         """
         base = None if self.base_version is None else self.location.at(self.base_version).manifest
-        made = None if self._changes_nothing(base, fragments) else self._commit(base, fragments)
+        made = None if self._changes_nothing(base, fragments) else self._commit(base, fragments, gone)
         if made is not None and base is not None and made.version == base.version:
             made = None
         if repeated:
@@ -162,7 +166,7 @@ class WriteJob:
             self.mode == TRUNCATE and not len(base.fragments)
         )
 
-    def _commit(self, base: Manifest | None, fragments: Sequence[DataFragment]) -> Manifest:
+    def _commit(self, base: Manifest | None, fragments: Sequence[DataFragment], gone: GoneRows | None) -> Manifest:
         plan = replace(self.plan, base=base)
         try:
             if self.mode == TRUNCATE and base is not None:
@@ -170,7 +174,8 @@ class WriteJob:
                     self.location, base, fragments, base.schema, plan.file_version, self.commit_options
                 )
             if self.replaced is not None and base is not None:
-                return self._replace_rows(base, self.replaced, fragments)
+                known = None if gone is None else Search(base, gone)
+                return self._replace_rows(base, self.replaced, fragments, known)
             return commit_planned(self.location, plan, fragments, self.mode, self.commit_options)
         except CommitStateUnknownError:
             raise  # The version may be there, and then it needs the files.
@@ -178,11 +183,13 @@ class WriteJob:
             remove_job_files(self.location.store, self.job)
             raise
 
-    def _replace_rows(self, base: Manifest, replaced: Expr, fragments: Sequence[DataFragment]) -> Manifest:
+    def _replace_rows(
+        self, base: Manifest, replaced: Expr, fragments: Sequence[DataFragment], known: Search | None
+    ) -> Manifest:
         new = [NewFragment(fragment) for fragment in fragments]
 
         def once(version: Manifest) -> Manifest:
-            gone = matching_rows(self.location, version, replaced)
+            gone = matching_rows(self.location, version, replaced, known)
             return commit_row_changes(self.location, version, gone, new, self.commit_options, predicate=str(replaced))
 
         return run_on_newest(self.location, base, self.commit_options.policy, once)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import lance
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.table.location import TableLocation
+from lance_spark.table.writing.save import commit_overwrite
 
 Rows = list[tuple[object, ...]]
 
@@ -45,3 +48,15 @@ def properties(uri: str) -> dict[str, str]:
     transaction = history.transaction(history.load_latest())
     assert transaction is not None
     return dict(transaction.properties)
+
+
+def forget_sizes(uri: str) -> None:
+    """Replaces the rows by the same, in a version that tells no size of a file, as old writers left it: each then
+    counts for 16 MiB, so that more than 16 are too many to be read on the driver.
+    """
+    location = TableLocation(uri)
+    base = location.history.load_latest().manifest
+    fragments = [
+        replace(item, files=tuple(replace(file, size_bytes=None) for file in item.files)) for item in base.fragments
+    ]
+    commit_overwrite(location, base, fragments, base.schema)

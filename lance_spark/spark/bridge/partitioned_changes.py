@@ -36,7 +36,7 @@ from lance_spark.table.writing.write import FileLimits, remove_job_files
 PARTITION_ROW_ID = (PARTITION_COLUMN, ROW_ADDRESS)
 """The columns that rows are known by."""
 
-_CHEAP_PARTITIONS = 64
+CHEAP_PARTITIONS = 64
 """So many partitions one process looks through sooner than a job of Spark would have started."""
 
 
@@ -216,7 +216,7 @@ def check_partitioned_changeable(whole: PartitionedTable) -> None:
 def partitions_match_cheaply(whole: PartitionedTable, filter: Expr) -> bool:
     """Whether one process finds the rows of `filter` sooner than a job of Spark would have started."""
     partitions = whole.partitions(filter)
-    if len(partitions) > _CHEAP_PARTITIONS:
+    if len(partitions) > CHEAP_PARTITIONS:
         return False
     return sum(bytes_to_match(opened.manifest, filter) for opened in whole.open_all(partitions)) <= CHEAP_BYTES
 

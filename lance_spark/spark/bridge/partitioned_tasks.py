@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.spark.bridge.aggregates import AggregateTask
-from lance_spark.spark.bridge.tasks import narrowed
+from lance_spark.spark.bridge.found_rows import FoundRows
+from lance_spark.spark.bridge.tasks import messages, narrowed
 from lance_spark.spark.bridge.top_n import SortKey, TopNTask
 from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
@@ -123,6 +124,23 @@ class PartitionedTopNTask(PartitionedReadTask):
             scan = _scan_of(self.scan, self.storage_options, part)
             for batch in TopNTask(scan, self.keys, self.first, self.target).first_rows(part.slices):
                 yield part.object_id, batch
+
+
+@dataclass(frozen=True)
+class PartitionedSearchTask:
+    """Tells which rows the filter of `scan` keeps: one pickled `FoundRows` for each partition in each piece of work.
+
+    Attributes:
+        scan: for the address of each row; its bases are none.
+        storage_options: how to reach the partitions.
+    """
+
+    scan: Scan
+    storage_options: dict[str, str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = (FoundRows.of(part.object_id, _rows(self.scan, self.storage_options, part)) for part in _work(batches))
+        yield messages(map(pickle.dumps, found))
 
 
 def _scan_of(scan: Scan, storage_options: dict[str, str], part: PartitionWork) -> Scan:

@@ -38,6 +38,7 @@ from lance_spark.spark.options import TableProperties, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, PartitionFiles
 from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
 from lance_spark.storage import open_store
+from lance_spark.table.row_address import UInt64Array
 
 _MODES = {"append": SaveMode.APPEND, "overwrite": SaveMode.OVERWRITE, "overwrite_dynamic": SaveMode.DYNAMIC_OVERWRITE}
 
@@ -207,11 +208,17 @@ def partitioned_job(
     return PartitionedWriteJob.of(handle.open_partitioned(), columns, _MODES[mode], options, replaced)
 
 
-def commit_partitioned(job: PartitionedWriteJob, messages: Iterable[bytes]) -> PartitionedTable | None:
-    """Commits what tasks have told; None if that changes nothing."""
+def commit_partitioned(
+    job: PartitionedWriteJob, messages: Iterable[bytes], gone: Mapping[str, UInt64Array] | None = None
+) -> PartitionedTable | None:
+    """Commits what tasks have told; None if that changes nothing.
+
+    Args:
+        gone: as `PartitionedWriteJob.commit` takes it.
+    """
     outputs = _told(messages)
     files = [item for output in outputs for item in output.files]
-    return job.commit(files, repeated=any(output.attempt for output in outputs))
+    return job.commit(files, repeated=any(output.attempt for output in outputs), gone=gone)
 
 
 def abort_partitioned(job: PartitionedWriteJob, messages: Iterable[bytes], *, all_tasks_told: bool) -> None:

@@ -47,6 +47,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+from lance_spark.table.row_level.row_changes import GoneRows
 from lance_spark.table.writing.save import CREATE, OVERWRITE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -571,12 +572,16 @@ def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manif
     return commit_job(attachments)
 
 
-def commit_job(attachments: tuple[bytes, ...]) -> Manifest | None:
-    """Commits a pickled job with what its tasks told, all made by this package on this driver and its executors."""
+def commit_job(attachments: tuple[bytes, ...], gone: GoneRows | None = None) -> Manifest | None:
+    """Commits a pickled job with what its tasks told, all made by this package on this driver and its executors.
+
+    Args:
+        gone: as `WriteJob.commit` takes it.
+    """
     job: WriteJob = pickle.loads(attachments[0])
     outputs: list[TaskOutput] = [pickle.loads(message) for message in attachments[1:] if message]
     fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
-    return job.commit(fragments, repeated=any(output.attempt for output in outputs))
+    return job.commit(fragments, repeated=any(output.attempt for output in outputs), gone=gone)
 
 
 def _give_up(handle: TableHandle) -> None:

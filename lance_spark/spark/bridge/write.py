@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
@@ -22,6 +22,7 @@ from lance_spark.spark.bridge.partitioned_writes import (
     staged_partitioned_job,
 )
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
+from lance_spark.spark.bridge.row_search import gone_from_partitions, gone_rows, search_job
 from lance_spark.spark.bridge.scan import Taken, filterable_of
 from lance_spark.spark.bridge.table import commit_job, staged_job
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
@@ -61,21 +62,38 @@ class WriteSummary:
     Attributes:
         distribution: how they come to their tasks: "hash" (equal ones to one task), "range" (in order) or "none" (they
             stay where they are, and only each task sorts its own).
+        replaces: whether rows go by a condition, which are still to be looked for.
     """
 
     description: str
     distribution: str = "none"
     clustering: tuple[SparkTransform, ...] = ()
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """Rows come, and it is time to look for those that go; the job is attached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """A write that is to be committed; the job, and what its tasks told, are attached."""
+    """A write that is to be committed; the job, what its tasks told, and what others have found are attached.
+
+    Attributes:
+        num_found: how many attachments are of tasks that looked for rows that go; None if there were no such tasks.
+    """
+
+    num_found: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest:
-    """A write that failed; the job, and what those tasks told that came to their end, are attached."""
+    """A write that failed; the job, and what those tasks told that came to their end, are attached.
+
+    Attributes:
+        all_tasks_told: whether the commit was asked for after all of them; then it has decided about the files.
+    """
 
     all_tasks_told: bool
 
@@ -102,7 +120,8 @@ def plan(request: WriteRequest, _call: Call) -> Reply:
     request.write_options().check_without_partitions()
     job = _job(request)
     attachments = (command(WriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
-    return Reply(WriteSummary(f"lance {job.mode} {request.handle.uri}"), attachments)
+    summary = WriteSummary(f"lance {job.mode} {request.handle.uri}", replaces=job.replaced is not None)
+    return Reply(summary, attachments)
 
 
 def _partitioned_plan(request: WriteRequest) -> Reply:
@@ -116,19 +135,33 @@ def _partitioned_plan(request: WriteRequest) -> Reply:
     transforms = write_transforms(whole.specs.current, whole.lance_schema)
     attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
     distribution = request.write_options().distribution or "hash"
-    return Reply(WriteSummary(f"lance {job.mode.value} {handle.uri}", distribution, tuple(transforms)), attachments)
+    description = f"lance {job.mode.value} {handle.uri}"
+    summary = WriteSummary(description, distribution, tuple(transforms), replaces=job.replaced is not None)
+    return Reply(summary, attachments)
+
+
+@operation("write.search")
+def search(_request: SearchRequest, call: Call) -> Reply:
+    """The job that looks for the rows that go: its function, then the work of each task. Nothing is attached if the
+    commit finds them by itself.
+    """
+    return Reply(Done(), search_job(pickle.loads(call.attachments[0]), call.session.parallelism))
 
 
 @operation("write.commit")
 def commit(request: CommitRequest, call: Call) -> Written:
     """Commits what the tasks wrote, if it changes anything."""
+    attachments, found = call.attachments, None
+    if request.num_found is not None:
+        first = len(attachments) - request.num_found
+        attachments, found = attachments[:first], attachments[first:]
     # Counted first: nothing may fail after the commit.
-    written = metrics(request, call)
-    job: WriteJob | PartitionedWriteJob = pickle.loads(call.attachments[0])
+    written = metrics(request, replace(call, attachments=attachments))
+    job: WriteJob | PartitionedWriteJob = pickle.loads(attachments[0])
     if isinstance(job, PartitionedWriteJob):
-        commit_partitioned(job, call.attachments[1:])
+        commit_partitioned(job, attachments[1:], None if found is None else gone_from_partitions(found))
         return written
-    made = commit_job(call.attachments)
+    made = commit_job(attachments, None if found is None else gone_rows(found))
     others = 0 if made is None else made.version - (job.base_version or 0) - 1
     return Written({**written.metrics, "commits_of_others": others})
 

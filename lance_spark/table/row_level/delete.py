@@ -7,6 +7,7 @@ filter is asked again, on the newest version.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
-from lance_spark.table.fragment import FragmentId
+from lance_spark.table.fragment import DataFragment, FragmentId
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
@@ -55,16 +56,44 @@ def delete_rows(
     return run_on_newest(table, base, options.policy, once)
 
 
-def matching_rows(table: TableLocation, base: Manifest, filter: Expr) -> GoneRows:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The rows that a filter keeps in one version, which somebody has found.
+
+    Attributes:
+        gone: of each fragment that has any.
+    """
+
+    version: Manifest
+    gone: GoneRows
+
+    def comparable(self, other: Manifest) -> dict[FragmentId, DataFragment]:
+        """The fragments of which the filter keeps the same rows in the version `other`, if they are equal there."""
+        if other.schema != self.version.schema or other.base_paths != self.version.base_paths:
+            return {}
+        return {fragment.id: fragment for fragment in self.version.fragments}
+
+
+def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Search | None = None) -> GoneRows:
     """Ascending offsets of the rows that the filter keeps, for each fragment that has any.
 
     A filter that is true whatever the row tells whole fragments, and no file is read.
+
+    Args:
+        known: what the filter keeps in an older version; only fragments that are not the same since are read.
     """
     if isinstance(filter, Literal) and filter.value is True:
         return dict.fromkeys(FragmentId(message.id) for message in base.fragments.messages)
+    if known is not None and known.version.version == base.version:
+        return known.gone
+    searched = {} if known is None else known.comparable(base)
     scan = address_scan(table, base, filter)
-    found: dict[FragmentId, Int64Array] = {}
+    found: dict[FragmentId, Int64Array | None] = {}
     for fragment in base.fragments:
+        if known is not None and searched.get(fragment.id) == fragment:
+            if fragment.id in known.gone:
+                found[fragment.id] = known.gone[fragment.id]
+            continue
         parts = [batch.column(0).to_numpy() for batch in scan.read_fragment(fragment)]
         if parts:
             found[fragment.id] = split_addresses(np.concatenate(parts))[1]

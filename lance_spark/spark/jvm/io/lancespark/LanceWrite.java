@@ -28,6 +28,8 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   private final String distribution;
   private final StructType columns;
   private final LanceStagedTable staged;
+  private final boolean replaces;
+  private boolean commitAsked;
   private JsonNode written = Json.object();
 
   LanceWrite(LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
@@ -36,6 +38,7 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
     this.distribution = plan.body().get("distribution").asText();
     this.function = plan.attachments().get(0);
     this.job = plan.attachments().get(1);
+    this.replaces = plan.body().get("replaces").asBoolean();
     this.columns = columns;
     this.staged = staged;
   }
@@ -88,8 +91,23 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
     if (staged != null) {
       staged.written(attachments);
     }
+    ObjectNode request = Json.object();
+    if (replaces) {
+      List<byte[]> found = replacedRows();
+      if (found != null) {
+        request.put("num_found", found.size());
+        attachments.addAll(found);
+      }
+    }
+    commitAsked = true;
     String op = staged == null ? "write.commit" : "write.metrics";
-    written = LancePy.call(op, Json.object(), attachments).body().get("metrics");
+    written = LancePy.call(op, request, attachments).body().get("metrics");
+  }
+
+  /** What tasks have found of the rows that go; null if the commit is to look for them. */
+  private List<byte[]> replacedRows() {
+    List<byte[]> search = LancePy.call("write.search", Json.object(), List.of(job)).attachments();
+    return search.isEmpty() ? null : LanceJob.run(search.get(0), search.subList(1, search.size()));
   }
 
   @Override
@@ -106,7 +124,7 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   public void abort(WriterCommitMessage[] messages) {
     ObjectNode request = Json.object();
     List<byte[]> attachments = attachments(messages);
-    request.put("all_tasks_told", attachments.size() == messages.length + 1);
+    request.put("all_tasks_told", commitAsked && attachments.size() == messages.length + 1);
     LancePy.call("write.abort", request, attachments);
   }
 
