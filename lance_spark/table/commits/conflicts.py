@@ -305,7 +305,7 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         # An index that was built meanwhile loses the fragments.
         Kind.CREATE_INDEX: compatible,
         Kind.REWRITE: replaced_values_stay,
-        Kind.MERGE: replaced_values_stay,
+        Kind.MERGE: replaced_rows_stay,
         Kind.RESTORE: incompatible,
         Kind.RESERVE_FRAGMENTS: compatible,
         Kind.UPDATE: replaced_rows_stay,

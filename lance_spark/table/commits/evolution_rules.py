@@ -44,9 +44,11 @@ def recomputed(rivals: Rivals) -> None:
     """Ours may follow if it is computed anew on the newer version: as a message it lists all fragments as they were.
 
     The reference library never does that. A deleted row leaves the places of the others as they are, and so does a new
-    fragment, so what was written for a fragment holds as long as its data files are the same.
+    fragment, so what was written for a fragment holds as long as its data files are the same. Rows that move are copies
+    of what was read: the files that they were in have to be as they were.
     """
     same_fields(rivals)
+    same_data_files(rivals)
     assert isinstance(rivals.ours, Merge)
     if rivals.ours.recomputed is Recomputed.NEVER:
         retryable(rivals)

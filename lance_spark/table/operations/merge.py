@@ -1,4 +1,7 @@
-"""`Transaction.Merge`: columns that are added to the table, in new data files or in none."""
+"""`Transaction.Merge`: columns that are added to the table, in new data files or in none.
+
+It lists all fragments of the new version, so rows can come and go with the columns, as one version.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import fields_from_proto, fields_to_proto
 from lance_spark.table import index_section
-from lance_spark.table.fragment import DataFragment, FragmentList
+from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.live_files import live_field_ids, with_live_files
@@ -39,14 +42,16 @@ class Recomputed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Merge(CommittableOperation):
-    """Gives the table another schema and the fragments other data files; rows stay what and where they are.
+    """Gives the table another schema and the fragments other data files; rows stay what and where they are, but those
+    that go from the fragments in `losing`.
 
     Attributes:
         fragments: all fragments of the new version, with their ids.
         schema: the new schema.
         preserves_nullability: whether rows that others append meanwhile cannot offend against it.
         recomputed: not on the wire.
-        new_files: paths of the data files that were written for it; not on the wire.
+        new_files: paths of the data and deletion files that were written for it; not on the wire.
+        losing: the fragments that lose rows, or all of them; not on the wire.
     """
 
     fragments: FragmentList
@@ -54,6 +59,7 @@ class Merge(CommittableOperation):
     preserves_nullability: bool = False
     recomputed: Recomputed = field(default=Recomputed.NEVER, compare=False)
     new_files: frozenset[str] = field(default=frozenset(), compare=False)
+    losing: frozenset[FragmentId] = field(default=frozenset(), compare=False)
 
     operation_kind: ClassVar[OperationKind] = OperationKind.MERGE
 
@@ -98,11 +104,18 @@ class Merge(CommittableOperation):
     def data_file_paths(self) -> frozenset[str]:
         return self.new_files
 
+    @property
+    def touched_fragment_ids(self) -> frozenset[FragmentId]:
+        """The fragments that lose rows; only files change in others."""
+        return self.losing
+
     def _check_rows(self, previous: Manifest) -> None:
         """The message lists all fragments, so one from an older version would bring back or lose rows."""
         ours = {message.id: message for message in self.fragments.messages}
         for message in previous.fragments.messages:
             found = ours.pop(message.id, None)
+            if FragmentId(message.id) in self.losing:
+                continue
             if found is None or not _same_rows(message, found):
                 raise RetryableConflictError(
                     f"fragment {message.id} has other rows by now. Read the new version and run the operation again",
@@ -121,8 +134,8 @@ class Merge(CommittableOperation):
         ours: Mapping[int, table_pb2.DataFragment] = {message.id: message for message in self.fragments.messages}
         moved: dict[frozenset[int], list[int]] = {}
         for before in previous.fragments.messages:
-            after = ours[before.id]
-            if before.files != after.files:
+            after = ours.get(before.id)
+            if after is not None and before.files != after.files:
                 old, new = _places(before), _places(after)
                 changed = frozenset(
                     field_id for field_id in old.keys() | new.keys() if old.get(field_id) != new.get(field_id)

@@ -120,7 +120,7 @@ class Update(CommittableOperation):
         new = numbered(self.new_fragments, largest_id)
         next_row_id = previous.next_row_id
         if previous.has_stable_row_ids:
-            new, next_row_id = _with_lineage(new, checked_row_id(previous), settings.version)
+            new, next_row_id = completed_lineage(new, checked_row_id(previous), settings.version)
         kept = FragmentList(
             with_deletions(message, updated.get(FragmentId(message.id)))
             for message in previous.fragments.messages
@@ -177,7 +177,7 @@ class Update(CommittableOperation):
         return frozenset(file.path for fragment in self.new_fragments for file in fragment.files) | deletions
 
 
-def _with_lineage(
+def completed_lineage(
     fragments: tuple[DataFragment, ...], next_row_id: int, version: int
 ) -> tuple[tuple[DataFragment, ...], int]:
     """New fragments with ids and versions for all of their rows; and the next free row id."""

@@ -22,7 +22,7 @@ from lance_spark.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lance_spark.schema.field import FieldId
+from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
@@ -38,6 +38,7 @@ from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_rows import MovedRows, NewFragment, by_fragment
 from lance_spark.table.tidy import delete_quietly
 from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.evolving_append import change_evolving
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 MAX_ARROW_ROWS = 5000
@@ -71,6 +72,7 @@ def commit_row_changes(
     predicate: str = "",
     changed_fields: Sequence[FieldId] | None = None,
     check: NewerVersionCheck | None = None,
+    evolved: LanceSchema | None = None,
 ) -> Manifest:
     """The version of `table` without the rows `gone` and with the fragments `new`; `base` if there are neither.
 
@@ -92,6 +94,8 @@ def commit_row_changes(
         changed_fields: ids of the fields whose values may differ in the rows that come again; None for all fields.
         check: asked for each newer version that the commit has to follow. Rows that only come are then an Update too:
             a merge by the reference library takes other updates for rivals that may have inserted the same key.
+        evolved: all columns from then on, those of `base` among them, if rows have more, which allow nulls. Then there
+            is always a version, and nobody else may have changed columns.
 
     Raises:
         InvalidInputError: a row that `base` does not have, a row that comes again twice or does not go.
@@ -106,13 +110,13 @@ def commit_row_changes(
         raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
     check_writable(base.writer_flags, table.uri)
     gone = {fragment_id: rows for fragment_id, rows in gone.items() if rows is None or len(rows)}
-    if not gone and not new:
+    if not gone and not new and evolved is None:
         return base
     if changed_fields is None:
         changed_fields = [field.id for field in base.schema.walk()]
     options = options or CommitOptions()
     moved = MovedRows(base, table.bases(base), new, gone)
-    changes = _RowChanges(table, base, gone, moved, predicate, tuple(changed_fields), check)
+    changes = _RowChanges(table, base, gone, moved, predicate, tuple(changed_fields), check, evolved)
     try:
         transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
@@ -175,6 +179,7 @@ class _RowChanges:
         predicate: str,
         changed_fields: tuple[FieldId, ...],
         check: NewerVersionCheck | None,
+        evolved: LanceSchema | None,
     ) -> None:
         self._table = table
         self._base = base
@@ -183,7 +188,10 @@ class _RowChanges:
         self._predicate = predicate
         self._changed_fields = changed_fields
         self._check = check
+        self._evolved = evolved
         self._kind = OperationKind.UPDATE if moved.fragments else OperationKind.DELETE
+        if evolved is not None:
+            self._kind = OperationKind.MERGE
         self._outcomes: dict[FragmentId, _Outcome] = {}
         self._written: set[str] = set()
 
@@ -195,12 +203,13 @@ class _RowChanges:
         """
         if self._check is not None and manifest.version != self._base.version:
             self._check(manifest)
-        if not self._gone and self._check is None:
+        if not self._gone and self._check is None and self._evolved is None:
             return Append(self._moved.fragments)
         updated, removed = self._losses(manifest)
-        if not self._moved.fragments:
+        if not self._moved.fragments and self._evolved is None:
             return Delete(updated, removed, self._predicate)
-        return Update(removed, updated, self._moved.with_lineage(manifest), changed_fields=self._changed_fields)
+        update = Update(removed, updated, self._moved.with_lineage(manifest), changed_fields=self._changed_fields)
+        return update if self._evolved is None else change_evolving(manifest, update, self._evolved)
 
     def _losses(self, manifest: Manifest) -> tuple[tuple[DataFragment, ...], tuple[FragmentId, ...]]:
         """Fragments with new deletion files, and those without a row left."""

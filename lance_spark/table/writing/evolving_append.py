@@ -1,7 +1,8 @@
-"""Appending rows that bring columns with them which the table lacks, as one version.
+"""Rows that bring columns with them which the table lacks, as one version.
 
 The format has no operation for both at once. A Merge lists all fragments and the new schema, so it can list new
-fragments too; older rows are null in the new columns, as no file of theirs holds these.
+fragments too, and others with new deletion files; rows that stay are null in the new columns, as no file of theirs
+holds these.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import pyarrow.types as pt
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.field_ids import next_field_id
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.operations import Merge, Recomputed
+from lance_spark.table.operations import Merge, Recomputed, Update
+from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.successor import checked_row_id, largest_fragment_id, numbered, with_row_ids
+from lance_spark.table.operations.update import completed_lineage
 
 
 def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> LanceSchema | None:
@@ -54,6 +57,32 @@ def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schem
         preserves_nullability=True,
         recomputed=Recomputed.ALWAYS,
         new_files=frozenset(file.path for fragment in fragments for file in fragment.files),
+    )
+
+
+def change_evolving(manifest: Manifest, update: Update, schema: LanceSchema) -> Merge:
+    """The operation that does what `update` does, which rewrites rows, and adds the columns of `schema`.
+
+    Raises:
+        CorruptFileError: the table has stable row ids, but nobody can tell which are free.
+    """
+    updated = {fragment.id: fragment for fragment in update.updated_fragments}
+    removed = frozenset(update.removed_fragment_ids)
+    new = numbered(update.new_fragments, largest_fragment_id(manifest))
+    if manifest.has_stable_row_ids:
+        new, _ = completed_lineage(new, checked_row_id(manifest), manifest.version + 1)
+    kept = FragmentList(
+        with_deletions(message, updated.get(FragmentId(message.id)))
+        for message in manifest.fragments.messages
+        if message.id not in removed
+    )
+    return Merge(
+        kept.appended(new),
+        LanceSchema(schema.fields, manifest.schema.metadata),
+        preserves_nullability=True,
+        recomputed=Recomputed.ALWAYS,
+        new_files=update.data_file_paths(),
+        losing=update.touched_fragment_ids,
     )
 
 

@@ -1,0 +1,150 @@
+"""Rows that go and come, and columns that come with them, as one version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import CommitConflictError, RetryableConflictError
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.operations import Merge
+from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.writing.evolving_append import evolved_schema
+from lance_spark.table.writing.write import write_fragments
+from tests.support.column_tables import operation_of
+from tests.table.row_level.test_row_changes import QUIET, addresses, rows
+
+CHANGED, INSERTED, DELETED = (3, 15), (30, 31), (4, 10, 11, 12, 13, 14, 16, 17, 18, 19)
+"""Of 0..9 and 10..19: the second fragment loses all of its rows."""
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
+def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(range(10)), uri, enable_stable_row_ids=request.param)
+    lance.write_dataset(rows(range(10, 20)), uri, mode="append")
+    return uri
+
+
+def evolved(dataset: Dataset) -> LanceSchema:
+    schema = evolved_schema(dataset.location.history, dataset.manifest, pa.schema([("more", pa.int32())]))
+    assert schema is not None
+    return schema
+
+
+def change(dataset: Dataset) -> Dataset:
+    """Changes, inserts and deletes rows of `dataset`, which may be an old version."""
+    found, schema = addresses(dataset), evolved(dataset)
+    values = [*CHANGED, *INSERTED]
+    table = rows(values, "new").append_column("more", pa.array(values, pa.int32()))
+    origins = [found[value] for value in CHANGED] + [NO_ORIGIN] * len(INSERTED)
+    (fragment,) = write_fragments(table.to_batches(), dataset.location.store, schema)
+    gone = rows_by_fragment(np.array([found[value] for value in (*CHANGED, *DELETED)], np.uint64))
+    new = [NewFragment(fragment, np.array(origins, np.uint64))]
+    made = commit_row_changes(dataset.location, dataset.manifest, gone, new, QUIET, evolved=schema)
+    return Dataset(dataset.location, made)
+
+
+def content(uri: str, *more: str) -> list[dict[str, object]]:
+    """Of both readers, in the order of the first column."""
+    names = ["a", "b", "more", *more]
+    reference = lance.dataset(uri)
+    reference.validate()  # type: ignore[no-untyped-call]
+    found = lance_spark.open(uri).to_table(columns=names).to_pylist()
+    assert reference.scanner(columns=names).to_table().to_pylist() == found
+    return sorted(found, key=lambda row: int(str(row["a"])))
+
+
+def expected(*without: int) -> list[dict[str, object]]:
+    kept = [key for key in range(10) if key not in (*CHANGED, *DELETED, *without)]
+    old = [{"a": key, "b": f"row {key}", "more": None} for key in kept]
+    new = [{"a": key, "b": f"new {key}", "more": key} for key in (*CHANGED, *INSERTED)]
+    return sorted([*old, *new], key=lambda row: int(str(row["a"])))
+
+
+def test_rows_and_columns_are_one_version(uri: str) -> None:
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    before = lance.dataset(uri)
+    ids = {row["a"]: row["_rowid"] for row in before.to_table(columns=["a"], with_row_id=True).to_pylist()}
+    dataset = change(lance_spark.open(uri))
+    assert dataset.version == before.version + 1
+    assert isinstance(operation_of(dataset), Merge)
+    assert content(uri) == expected()
+    assert lance.dataset(uri).to_table(filter="a > 9")["a"].to_pylist() == [15, 30, 31]
+    assert [fragment.fragment_id for fragment in lance.dataset(uri).get_fragments()] == [0, 2]
+    if dataset.manifest.has_stable_row_ids:
+        lineage = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+        told = {row["a"]: tuple(row[name] for name in lineage) for row in content(uri, *lineage)}
+        version = dataset.version
+        assert told[0] == (ids[0], 1, 1)
+        assert (told[3], told[15]) == ((ids[3], 1, version), (ids[15], 2, version))
+        assert [told[30], told[31]] == [(20, version, version), (21, version, version)]
+    # Both libraries go on from there.
+    lance.dataset(uri).delete("more = 30")
+    lance_spark.open(uri).compact()
+    lance.write_dataset(lance.dataset(uri).to_table(), uri, mode="append")
+    assert lance_spark.open(uri).count_rows() == 2 * (len(expected()) - 1)
+
+
+def test_columns_come_without_rows(uri: str) -> None:
+    dataset = lance_spark.open(uri)
+    schema = evolved(dataset)
+    made = commit_row_changes(dataset.location, dataset.manifest, {}, [], QUIET, evolved=schema)
+    assert made.version == 3
+    assert [row["more"] for row in content(uri)] == [None] * 20
+
+
+def test_the_change_feed_tells_the_rows(uri: str) -> None:
+    change(lance_spark.open(uri))
+    found = pa.Table.from_batches(lance_spark.open(uri).changes(3, 3)).select(["a", "_change_type"]).to_pylist()
+    kinds: dict[str, set[int]] = {}
+    for row in found:
+        kinds.setdefault(row["_change_type"], set()).add(row["a"])
+    if lance_spark.open(uri).manifest.has_stable_row_ids:
+        assert kinds["update_postimage"] == set(CHANGED)
+        assert (kinds["insert"], kinds["delete"]) == (set(INSERTED), set(DELETED))
+    else:
+        assert kinds["delete"] >= set(DELETED)
+        assert kinds["insert"] >= set(INSERTED)
+
+
+def test_rivals_of_other_rows(uri: str) -> None:
+    dataset = lance_spark.open(uri)
+    lance.dataset(uri).delete("a = 5")
+    lance.write_dataset(rows([7]), uri, mode="append")
+    assert change(dataset).version == 5
+    old = {"a": 7, "b": "row 7", "more": None}
+    assert content(uri) == sorted([*expected(5), old], key=lambda row: int(str(row["a"])))
+
+
+@pytest.mark.parametrize("action", ["delete", "update", "compact", "add", "rename", "overwrite", "values"])
+def test_rivals_of_the_same_rows_or_columns(uri: str, action: str) -> None:
+    dataset = lance_spark.open(uri)
+    if action == "delete":
+        lance.dataset(uri).delete("a = 4")
+    elif action == "update":
+        lance.dataset(uri).update({"b": "'theirs'"}, where="a = 3")
+    elif action == "compact":
+        lance_spark.open(uri).delete("a = 0").compact()
+    elif action == "add":
+        lance_spark.open(uri).add_columns(pa.schema([("other", pa.int64())]))
+    elif action == "rename":
+        lance_spark.open(uri).rename_columns({"b": "c"})
+    elif action == "overwrite":
+        lance.write_dataset(rows([1]), uri, mode="overwrite")
+    else:
+        lance_spark.open(uri).drop_columns(["b"]).add_columns(pa.schema([("b", pa.string())]))
+    before = lance.dataset(uri).version
+    deletions = sorted((Path(uri) / "_deletions").glob("*"))
+    error = CommitConflictError if action == "overwrite" else RetryableConflictError
+    with pytest.raises(error):
+        change(dataset)
+    assert lance.dataset(uri).version == before
+    assert sorted((Path(uri) / "_deletions").glob("*")) == deletions
