@@ -30,6 +30,17 @@ def schema_to_proto(schema: LanceSchema) -> file_pb2.Schema:
     return file_pb2.Schema(fields=fields_to_proto(schema.fields), metadata=dict(schema.metadata))
 
 
+def schema_from_bytes(data: bytes) -> LanceSchema:
+    """The schema of a serialized `lance.file.Schema` that `schema_to_bytes` has made."""
+    return schema_from_proto(file_pb2.Schema.FromString(data))
+
+
+def schema_to_bytes(schema: LanceSchema) -> bytes:
+    """The `lance.file.Schema` message of a schema, serialized."""
+    data: bytes = schema_to_proto(schema).SerializeToString()
+    return data
+
+
 def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     """The trees of top-level fields.
 

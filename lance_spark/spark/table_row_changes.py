@@ -70,6 +70,7 @@ class TableRowChanges(RowChangeJob):
         table_types: the columns of the rows, in the types in which they are written.
         originals: brings back values that Spark has rounded; None if there are no such columns.
         job: names the files.
+        evolved: all columns of the table from then on, if the rows bring new ones.
     """
 
     location: TableLocation
@@ -80,10 +81,21 @@ class TableRowChanges(RowChangeJob):
     limits: FileLimits
     job: str
     message: str | None = None
+    evolved: LanceSchema | None = None
 
     @classmethod
-    def of(cls, location: TableLocation, base: Manifest, columns: StructType, options: WriteOptions) -> TableRowChanges:
+    def of(
+        cls,
+        location: TableLocation,
+        base: Manifest,
+        columns: StructType,
+        options: WriteOptions,
+        evolved: LanceSchema | None = None,
+    ) -> TableRowChanges:
         """The statement that reads the version `base` and brings rows with `columns`, none if it only deletes.
+
+        Args:
+            evolved: all columns from then on, if the rows bring new ones; `base` shows them already.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
@@ -105,6 +117,7 @@ class TableRowChanges(RowChangeJob):
             limits=FileLimits(options.max_rows_per_file, options.max_bytes_per_file),
             job=new_job(),
             message=options.commit_message,
+            evolved=evolved,
         )
 
     def apply(self, changes: Iterable[RowChanges]) -> TaskChanges:
@@ -159,7 +172,7 @@ class TableRowChanges(RowChangeJob):
         base = self.location.at(self.base_version).manifest
         options = CommitOptions(message=self.message, properties=properties)
         try:
-            made = commit_row_changes(self.location, base, rows_by_fragment(gone), new, options)
+            made = commit_row_changes(self.location, base, rows_by_fragment(gone), new, options, evolved=self.evolved)
         except CommitStateUnknownError:
             raise  # The version may be there, and then it needs the files.
         except LanceError:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, LanceError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
@@ -85,6 +86,7 @@ class WriteJob:
         config: Mapping[str, str] | None = None,
         replaced: Expr | None = None,
         like: pa.Schema | None = None,
+        evolved: LanceSchema | None = None,
     ) -> WriteJob:
         """The job that writes rows with `columns` into the table whose version is `base`.
 
@@ -92,6 +94,7 @@ class WriteJob:
             config: entries that the table's config gets with the commit, if it replaces the rows.
             replaced: which rows go, with REPLACE_WHERE.
             like: columns of another table, whose types those of a new table get.
+            evolved: all columns from then on, if the rows bring new ones; `base` shows them already.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
@@ -113,7 +116,7 @@ class WriteJob:
         return cls(
             location=location,
             mode=mode,
-            plan=replace(plan, base=None),
+            plan=replace(plan, base=None, evolved=evolved or plan.evolved),
             base_version=None if base is None else base.version,
             table_types=types,
             limits=FileLimits(options.max_rows_per_file, options.max_bytes_per_file),
@@ -162,19 +165,18 @@ class WriteJob:
     def _changes_nothing(self, base: Manifest | None, fragments: Sequence[DataFragment]) -> bool:
         if base is None or fragments:
             return False
-        return (self.mode == APPEND and self.plan.evolved is None) or (
-            self.mode == TRUNCATE and not len(base.fragments)
+        return self.plan.evolved is None and (
+            self.mode == APPEND or (self.mode == TRUNCATE and not len(base.fragments))
         )
 
     def _commit(self, base: Manifest | None, fragments: Sequence[DataFragment], gone: GoneRows | None) -> Manifest:
         plan = replace(self.plan, base=base)
         try:
             if self.mode == TRUNCATE and base is not None:
-                return commit_overwrite(
-                    self.location, base, fragments, base.schema, plan.file_version, self.commit_options
-                )
+                schema = self.plan.evolved or base.schema
+                return commit_overwrite(self.location, base, fragments, schema, plan.file_version, self.commit_options)
             if self.replaced is not None and base is not None:
-                known = None if gone is None else Search(base, gone)
+                known = None if gone is None else Search(self._shown(base), gone)
                 return self._replace_rows(base, self.replaced, fragments, known)
             return commit_planned(self.location, plan, fragments, self.mode, self.commit_options)
         except CommitStateUnknownError:
@@ -188,11 +190,29 @@ class WriteJob:
     ) -> Manifest:
         new = [NewFragment(fragment) for fragment in fragments]
 
+        evolved = self.plan.evolved
+
         def once(version: Manifest) -> Manifest:
-            gone = matching_rows(self.location, version, replaced, known)
-            return commit_row_changes(self.location, version, gone, new, self.commit_options, predicate=str(replaced))
+            if evolved is not None and version.schema.fields != base.schema.fields:
+                raise IncompatibleConflictError(
+                    f"another writer has changed the columns of {self.location.uri}, and so does this one. Read the "
+                    "new version and decide anew",
+                    ours=REPLACE_WHERE,
+                    table_version=version.version,
+                )
+            gone = matching_rows(self.location, self._shown(version), replaced, known)
+            return commit_row_changes(
+                self.location, version, gone, new, self.commit_options, predicate=str(replaced), evolved=evolved
+            )
 
         return run_on_newest(self.location, base, self.commit_options.policy, once)
+
+    def read_version(self) -> Manifest | None:
+        """The version that the job builds on, with the columns that its rows bring; None if there was no table."""
+        return None if self.base_version is None else self._shown(self.location.at(self.base_version).manifest)
+
+    def _shown(self, version: Manifest) -> Manifest:
+        return version if self.plan.evolved is None else replace(version, schema=self.plan.evolved)
 
     def abort(self, *, all_tasks_told: bool) -> None:
         """Removes what the tasks have written.

@@ -17,15 +17,23 @@ from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.spark.bridge.handles import CatalogSettings
+from lance_spark.spark.bridge.handles import CatalogSettings, TableHandle
 from lance_spark.spark.bridge.places import TableName, find
 from lance_spark.spark.bridge.registry import Call, operation
-from lance_spark.spark.bridge.table import LoadReply, LoadRequest, load, open_whole
+from lance_spark.spark.bridge.table import (
+    LoadReply,
+    LoadRequest,
+    TableDescription,
+    describe_evolving,
+    load,
+    open_whole,
+)
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
 from lance_spark.spark.options import StateOptions
 from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
-from lance_spark.table.columns.schema_edit import edit_schema
+from lance_spark.table.columns.schema_edit import Edit, edit_schema
+from lance_spark.table.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.versions.changes import update_properties
@@ -131,6 +139,61 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class EvolveRequest:
+    """A table, and the columns that the rows of a statement are about to bring.
+
+    Attributes:
+        handle: the table with columns that the statement has asked for before.
+    """
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    changes: tuple[Change, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+    handle: TableHandle | None = None
+
+    def alteration(self) -> AlterRequest:
+        """The same columns without rows."""
+        return AlterRequest(self.catalog, self.namespace, self.name, self.changes, self.options, self.by_path)
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveReply:
+    """The table with the columns, if there is one.
+
+    Attributes:
+        waits: whether it gets them with the rows; else it has them.
+    """
+
+    found: bool
+    table: TableDescription | None = None
+    waits: bool = False
+
+
+@operation("table.evolve")
+def evolve(request: EvolveRequest, call: Call) -> EvolveReply:
+    """The table as a statement WITH SCHEMA EVOLUTION writes to it.
+
+    Its columns come with the rows, as one version, and not at all if the rows fail. A partitioned table has them at
+    once, in a version of their own.
+    """
+    place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
+    location = None if place is None else place.location()
+    base = None if location is None else location.latest()
+    if place is None or location is None or base is None or any(change.kind != "add" for change in request.changes):
+        altered = alter(request.alteration(), call)
+        return EvolveReply(altered.found, altered.table)
+    handle = request.handle
+    if handle is not None:
+        location, base = handle.open()
+    schema = added_columns(location, base, request.changes)
+    described = describe_evolving(place, location, replace(base, schema=schema))
+    return EvolveReply(True, described, waits=True)
+
+
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
     """The version with other entries of the config, and of the metadata of columns that properties name.
 
@@ -207,14 +270,28 @@ def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Chang
     """
     converted = [change for change in changes if change.kind == "type" and _changes_type(base.schema, change)]
     if not converted:
-        columns = {change.path[0]: _column_type(change, base.config) for change in changes if change.kind == "add"}
-        return edit_schema(table, base, lambda schema, first_id: _edited(schema, first_id, changes, columns))
+        return edit_schema(table, base, _edit(base, changes))
     if len(changes) > 1:
         raise UnsupportedFeatureError(
             "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
         )
     path = _text(_names(base.schema, converted[0].path))
     return alter_column(table, base, Alteration(path, data_type=_arrow_type(converted[0], path).type))
+
+
+def added_columns(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> LanceSchema:
+    """The columns of `base` and new ones, which are nowhere yet.
+
+    Raises:
+        NotFoundError: there is no column that a new one is to be a part of.
+        InvalidInputError: a change makes no sense.
+    """
+    return _edit(base, changes)(base.schema, next_field_id(table.history, base))
+
+
+def _edit(base: Manifest, changes: Sequence[Change]) -> Edit:
+    columns = {change.path[0]: _column_type(change, base.config) for change in changes if change.kind == "add"}
+    return lambda schema, first_id: _edited(schema, first_id, changes, columns)
 
 
 def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:

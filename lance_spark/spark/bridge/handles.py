@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -12,6 +13,8 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import NotFoundError
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
@@ -65,6 +68,8 @@ class TableHandle:
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
         partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
         of_session_catalog: whether its name is one of Spark's own catalog.
+        evolved: all columns that the table gets with the rows of the statement that this is for, as `lance.file.Schema`
+            in base64; None if it keeps its own.
     """
 
     uri: str
@@ -76,6 +81,7 @@ class TableHandle:
     replaces_schema: bool = False
     partitioned: bool = False
     of_session_catalog: bool = False
+    evolved: str | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -102,7 +108,7 @@ class TableHandle:
         return TableLocation(self.uri, self.storage_options, branch=self.branch)
 
     def open(self) -> tuple[TableLocation, Manifest]:
-        """The version itself.
+        """The version itself, with the columns that it is about to get.
 
         Raises:
             NotFoundError: it has been cleaned up, or the table was replaced by another one.
@@ -116,7 +122,18 @@ class TableHandle:
             if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
                 raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
             _manifests.put(self.key, manifest)
-        return location, manifest
+        evolved = self.evolved_schema()
+        return location, manifest if evolved is None else replace(manifest, schema=evolved)
+
+    def evolved_schema(self) -> LanceSchema | None:
+        """All columns that the table gets with the rows; None if it keeps its own."""
+        if self.evolved is None:
+            return None
+        return schema_from_bytes(b64decode(self.evolved))
+
+    def with_evolved(self, schema: LanceSchema) -> TableHandle:
+        """The same version for a statement whose rows bring columns."""
+        return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())
 
 
 class Recent(Generic[Version]):

@@ -190,7 +190,7 @@ def _changes(request: PlanRequest) -> RowChangeJob:
     if request.handle.partitioned:
         return PartitionedRowChanges.of(request.handle.open_partitioned(), request.columns, options)
     location, base = request.handle.open()
-    return TableRowChanges.of(location, base, request.columns, options)
+    return TableRowChanges.of(location, base, request.columns, options, request.handle.evolved_schema())
 
 
 @operation("row_level.commit")

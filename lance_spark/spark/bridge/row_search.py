@@ -69,8 +69,8 @@ def search_job(job: WriteJob | PartitionedWriteJob, parallelism: int) -> tuple[b
         return ()
     if isinstance(job, PartitionedWriteJob):
         return _partitioned_search(job, job.replaced, parallelism)
-    assert job.base_version is not None, "there are rows to replace"
-    base = job.location.at(job.base_version).manifest
+    base = job.read_version()
+    assert base is not None, "there are rows to replace"
     if bytes_to_match(base, job.replaced) <= CHEAP_BYTES:
         return ()
     scan = address_scan(job.location, base, job.replaced)

@@ -285,6 +285,12 @@ def describe(
     )
 
 
+def describe_evolving(place: Place, location: TableLocation, manifest: Manifest) -> TableDescription:
+    """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet."""
+    described = describe(place, location, manifest, _READS + _WRITES + _EVOLVES)
+    return replace(described, handle=described.handle.with_evolved(manifest.schema))
+
+
 def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = None) -> PartitionedTable | None:
     """The version of the partitioned table at a place that has no plain one; None if there is none either."""
     if not is_partitioned_table(place.uri, place.storage_options):

@@ -192,7 +192,15 @@ def _job(request: WriteRequest) -> WriteJob:
     mode = _mode(request)
     base = None if handle.version is None else handle.open()[1]
     replaced = _required_filter(request) if mode == REPLACE_WHERE else None
-    return WriteJob.of(handle.location(), base, request.columns, mode, request.write_options(), replaced=replaced)
+    return WriteJob.of(
+        handle.location(),
+        base,
+        request.columns,
+        mode,
+        request.write_options(),
+        replaced=replaced,
+        evolved=handle.evolved_schema(),
+    )
 
 
 def _mode(request: WriteRequest) -> str:

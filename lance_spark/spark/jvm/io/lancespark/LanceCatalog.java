@@ -26,19 +26,41 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.TransactionalCatalogPlugin;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.catalog.transactions.Transaction;
+import org.apache.spark.sql.connector.catalog.transactions.TransactionInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The catalog of Lance tables: names below a root, and tables by path. Python keeps the names.
  *
- * <p>It can be made on other versions of Spark, and says there what is wrong; what only some of them have is in
- * {@link LanceTables}.
+ * <p>It can be made on other versions of Spark from 4.2 on, and says there what is wrong; what only some of them have is
+ * in {@link LanceTables}.
  */
-public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog {
+public class LanceCatalog
+    implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog, TransactionalCatalogPlugin {
   private String name;
   private LanceTables tables;
+  /** Tables that get columns with the rows of a statement; null outside of statements that write. */
+  private final Map<Identifier, Table> evolving;
+
+  public LanceCatalog() {
+    this.evolving = null;
+  }
+
+  /** The catalog as one statement sees it that writes. */
+  private LanceCatalog(LanceCatalog whole) {
+    this.name = whole.name;
+    this.tables = whole.tables;
+    this.evolving = new HashMap<>();
+  }
+
+  @Override
+  public Transaction beginTransaction(TransactionInfo info) {
+    return new LanceTransaction(new LanceCatalog(this));
+  }
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap settings) {
@@ -98,6 +120,9 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
 
   private Table load(Identifier identifier, TableContext context, Map<String, String> options)
       throws NoSuchTableException {
+    if (evolving != null && evolving.containsKey(identifier) && !context.writePrivileges().isEmpty()) {
+      return evolving.get(identifier);
+    }
     Table table = tables.load(identifier, context, options);
     if (table == null) {
       throw new NoSuchTableException(identifier);
@@ -181,11 +206,30 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Fu
   public Table alterTable(Identifier identifier, TableChange... changes) throws NoSuchTableException {
     ObjectNode request = tables.request(identifier);
     request.set("changes", LanceTableChanges.describe(changes));
+    if (evolving != null) {
+      return evolve(identifier, request);
+    }
     JsonNode reply = LancePy.call("table.alter", request).body();
     if (!reply.get("found").asBoolean()) {
       throw new NoSuchTableException(identifier);
     }
     return new LanceTable(reply.get("table"));
+  }
+
+  /** Schema evolution: the only reason for which a statement that writes changes columns. */
+  private Table evolve(Identifier identifier, ObjectNode request) throws NoSuchTableException {
+    if (evolving.get(identifier) instanceof LanceTable known) {
+      request.set("handle", known.handle());
+    }
+    JsonNode reply = LancePy.call("table.evolve", request).body();
+    if (!reply.get("found").asBoolean()) {
+      throw new NoSuchTableException(identifier);
+    }
+    Table table = LancePartitionedTable.of(reply.get("table"));
+    if (reply.get("waits").asBoolean()) {
+      evolving.put(identifier, table);
+    }
+    return table;
   }
 
   @Override

@@ -1,0 +1,37 @@
+package io.lancespark;
+
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.transactions.Transaction;
+import org.apache.spark.sql.connector.read.Scan;
+
+/**
+ * A statement that writes: what it asks of the catalog while it is analysed, and what its rows are to bring, belong
+ * together. Nothing has happened before the rows are committed, which the write does by itself.
+ */
+final class LanceTransaction implements Transaction {
+  private final LanceCatalog catalog;
+
+  LanceTransaction(LanceCatalog catalog) {
+    this.catalog = catalog;
+  }
+
+  @Override
+  public CatalogPlugin catalog() {
+    return catalog;
+  }
+
+  @Override
+  public void commit() {}
+
+  @Override
+  public void abort() {}
+
+  /** Cached rows may be used: a statement reads versions, and its commit looks at what it changes only. */
+  @Override
+  public boolean registerScans(Scan[] scans) {
+    return true;
+  }
+
+  @Override
+  public void close() {}
+}

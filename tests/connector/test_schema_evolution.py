@@ -1,0 +1,188 @@
+"""WITH SCHEMA EVOLUTION: columns come with the rows, as one version, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+import lance_spark
+from tests.connector.row_level import forget_sizes, make, properties, seen, version, words
+
+MERGE = """MERGE WITH SCHEMA EVOLUTION INTO {} t USING wider s ON t.id = s.id
+           WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+
+
+@pytest.fixture(params=["addresses", "stable"])
+def table(spark: SparkSession, uri: str, request: pytest.FixtureRequest) -> str:
+    """Rows 0 to 9; the view `wider` has 8 to 11 with a column and a member of a struct more."""
+    frame = spark.range(0, 10, numPartitions=2).selectExpr("id", "struct(id AS a) AS s")
+    name = make(frame, uri, enable_stable_row_ids=str(request.param == "stable"))
+    spark.sql(
+        "SELECT id, struct(-id AS a, concat('b', id) AS b) AS s, concat('n', id) AS word FROM range(8, 12)"
+    ).createOrReplaceTempView("wider")
+    return name
+
+
+@pytest.fixture
+def stopped(spark: SparkSession) -> Iterator[None]:
+    """`stops(id)` is the id; it fails for row 11."""
+
+    def stops(key: int) -> int:
+        if key == 11:
+            raise ValueError("no eleven")
+        return key
+
+    spark.udf.register("stops", udf(stops, "bigint"))
+    spark.sql("SELECT stops(id) AS id, s, word FROM wider").createOrReplaceTempView("stopping")
+    yield
+    spark.catalog.dropTempView("stopping")
+
+
+def _old(*keys: int) -> list[tuple[object, ...]]:
+    return [(key, {"a": key, "b": None}, None) for key in keys]
+
+
+def _new(*keys: int) -> list[tuple[object, ...]]:
+    return [(key, {"a": -key, "b": f"b{key}"}, f"n{key}") for key in keys]
+
+
+def _files(uri: str) -> set[str]:
+    return {path.name for path in Path(uri).rglob("*.*") if "_transactions" not in path.parts}
+
+
+def test_merge_is_one_version(spark: SparkSession, uri: str, table: str) -> None:
+    spark.sql(MERGE.format(table))
+    assert seen(spark, uri, "id", "s", "word") == [*_old(*range(8)), *_new(8, 9, 10, 11)]
+    assert version(uri) == 2
+    assert properties(uri)["spark.operation"] == "MERGE"
+    # Everything is there by now, so that nothing evolves.
+    spark.sql(MERGE.format(table))
+    spark.sql(f"UPDATE {table} SET word = 'u' WHERE id = 0")
+    assert seen(spark, uri, "id", "word")[:2] == [(0, "u"), (1, None)]
+    assert version(uri) == 4
+    assert spark.sql(f"SELECT * FROM {table} VERSION AS OF 1").columns == ["id", "s"]
+
+
+def test_insert_is_one_version(spark: SparkSession, uri: str, table: str) -> None:
+    spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME SELECT word, s, id FROM wider WHERE id > 9")
+    assert seen(spark, uri, "id", "s", "word") == [*_old(*range(10)), *_new(10, 11)]
+    assert version(uri) == 2
+    spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {table} SELECT 12L AS id, s, word, 1 AS more FROM wider WHERE id = 8")
+    assert lance.dataset(uri).schema.names == ["id", "s", "word", "more"]
+    assert version(uri) == 3
+
+
+def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -> None:
+    spark.sql(
+        f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME REPLACE WHERE id < 9 SELECT * FROM wider WHERE id <> 9"
+    )
+    assert seen(spark, uri, "id", "s", "word") == [*_new(8), *_old(9), *_new(10, 11)]
+    assert version(uri) == 2
+    spark.sql(f"INSERT WITH SCHEMA EVOLUTION OVERWRITE {table} SELECT id, s, word, id AS more FROM wider")
+    assert seen(spark, uri, "id", "more") == [(key, key) for key in range(8, 12)]
+    assert version(uri) == 3
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        MERGE.replace("wider", "stopping"),
+        "INSERT WITH SCHEMA EVOLUTION INTO {} SELECT * FROM stopping",
+        "INSERT WITH SCHEMA EVOLUTION OVERWRITE {} SELECT * FROM stopping",
+        "INSERT WITH SCHEMA EVOLUTION INTO {} BY NAME REPLACE WHERE id < 9 SELECT * FROM stopping",
+    ],
+)
+def test_rows_that_fail_bring_no_columns(spark: SparkSession, uri: str, table: str, statement: str) -> None:
+    before = _files(uri)
+    with pytest.raises(Exception, match="no eleven"):
+        spark.sql(statement.format(table))
+    assert version(uri) == 1
+    assert _files(uri) == before
+    assert spark.table(table).columns == ["id", "s"]
+
+
+def test_columns_come_without_rows(spark: SparkSession, uri: str, table: str) -> None:
+    none = "(SELECT * FROM wider WHERE id = 0) s"
+    spark.sql(MERGE.format(table).replace("wider s", none))
+    assert seen(spark, uri, "id", "s", "word") == _old(*range(10))
+    assert version(uri) == 2
+
+
+@pytest.mark.parametrize("action", ["id = 1", "id = 9", "add", "append"])
+def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str) -> None:
+    def rival(key: int) -> int:
+        dataset = lance_spark.open(uri)
+        if dataset.version == 1 and action == "add":
+            dataset.add_columns(pa.schema([("word", pa.string())]))
+        elif dataset.version == 1 and action == "append":
+            lance_spark.write(pa.table({"id": [50], "s": [{"a": 50}]}), uri, mode="append")
+        elif dataset.version == 1:
+            dataset.delete(action)
+        return key
+
+    spark.udf.register("rival_of_evolution", udf(rival, "bigint"))
+    statement = MERGE.format(table).replace("wider s", "(SELECT rival_of_evolution(id) AS id, s, word FROM wider) s")
+    if action in ("id = 1", "append"):
+        spark.sql(statement)
+        old = [key for key in range(8) if action != "id = 1" or key != 1]
+        late = _old(50) if action == "append" else []
+        assert seen(spark, uri, "id", "s", "word") == [*_old(*old), *_new(8, 9, 10, 11), *late]
+        assert version(uri) == 3
+        return
+    before = _files(uri)
+    with pytest.raises(Exception, match="LANCE_COMMIT_CONFLICT"):
+        spark.sql(statement)
+    assert version(uri) == 2
+    assert {name for name in _files(uri) - before if name.endswith(".lance")} == set()
+    assert lance.dataset(uri).schema.names == ["id", "s", *(["word"] if action == "add" else [])]
+
+
+def test_new_columns_in_a_condition(spark: SparkSession, uri: str) -> None:
+    """Rows that go are looked for by tasks, in a version that does not have the column yet."""
+    table = make(words(spark, 40, 1), uri, max_row_per_file="2")
+    forget_sizes(uri)
+    source = "SELECT 100L AS id, 'new' AS word, 0L AS part, 'x' AS more"
+    spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME REPLACE WHERE word = 'w3' {source}")
+    assert [row for row in seen(spark, uri, "id", "more") if row[1] or row[0] == 3] == [(100, "x")]
+    assert version(uri) == 3
+
+
+def test_a_branch(spark: SparkSession, root: str) -> None:
+    spark.sql("CREATE TABLE lance.evolving_branch AS SELECT 1L AS id")
+    spark.sql("ALTER TABLE lance.evolving_branch CREATE BRANCH dev")
+    spark.sql("INSERT WITH SCHEMA EVOLUTION INTO lance.evolving_branch.branch_dev SELECT 2L AS id, 'b' AS word")
+    assert spark.table("lance.evolving_branch").columns == ["id"]
+    assert sorted(spark.table("lance.evolving_branch.branch_dev").collect()) == [(1, None), (2, "b")]
+    spark.sql("DROP TABLE lance.evolving_branch PURGE")
+
+
+def test_statements_read_what_they_read_before(spark: SparkSession, root: str) -> None:
+    """Spark resolves tables once more for a statement that writes: versions, caches and other catalogs stay."""
+    spark.sql("CREATE TABLE lance.first AS SELECT 1L AS id")
+    spark.sql("INSERT INTO lance.first VALUES (2)")
+    spark.sql("CREATE TABLE lance.second (id bigint)")
+    spark.sql("SELECT * FROM lance.first VERSION AS OF 1").writeTo("lance.second").append()
+    spark.read.option("version", 1).table("lance.first").writeTo("lance.second").append()
+    spark.sql("CREATE TABLE of_another_catalog USING parquet AS SELECT 7L AS id")
+    try:
+        spark.sql("INSERT INTO lance.second SELECT id FROM of_another_catalog")
+        assert sorted(spark.table("lance.second").collect()) == [(1,), (1,), (7,)]
+        spark.sql("CACHE TABLE lance.second")
+        spark.sql("DELETE FROM lance.second WHERE id IN (SELECT id FROM lance.first)")
+        assert spark.table("lance.second").collect() == [(7,)]
+        spark.sql(
+            "MERGE WITH SCHEMA EVOLUTION INTO lance.second t USING (SELECT id, 'w' AS word FROM of_another_catalog) s "
+            "ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+        )
+        assert spark.table("lance.second").collect() == [(7, "w")]
+    finally:
+        spark.sql("DROP TABLE of_another_catalog")
+    for name in ("first", "second"):
+        spark.sql(f"DROP TABLE lance.{name} PURGE")
