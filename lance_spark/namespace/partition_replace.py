@@ -1,24 +1,33 @@
 """Rows that come with other columns or another partitioning: both are there with the same version of the whole.
 
-Data files are written by the columns and specs that the table is to get, which travel with the plan of the write. An
-append adds columns, and all partitions follow; a replacement lets all rows go, and keeps the ids of columns whose name
-and type stay.
+Data files are written by the columns and specs that the table is to get, which travel with the plan of the write. Rows
+that come, beside others or in place of some, add columns, and all partitions follow; a replacement lets all rows go,
+and keeps the ids of columns whose name and type stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lance_spark.errors import RetryableConflictError
 from lance_spark.file.writable import require_writable
-from lance_spark.namespace.partition_change import AppendRows, PartitionChange, Step
+from lance_spark.namespace.partition_change import AppendRows, ChangeRows, PartitionChange, Step
 from lance_spark.namespace.partition_columns import follower, next_field_id, noted_ids
 from lance_spark.namespace.partition_commit import commit_specs, named
 from lance_spark.namespace.partition_field import PartitionField
-from lance_spark.namespace.partition_save import PartitionBy, SaveMode, changes_of, kept_if_committed
+from lance_spark.namespace.partition_save import (
+    PartitionBy,
+    RowDelta,
+    SaveMode,
+    changes_by,
+    changes_of,
+    kept_if_committed,
+    named_by,
+)
 from lance_spark.namespace.partition_spec import PartitionSpecs
 from lance_spark.namespace.partition_writer import PartitionedWrite, WrittenPartition
 from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable
@@ -40,7 +49,15 @@ def with_columns_of(table: PartitionedTable, source: pa.Schema) -> PartitionedTa
     lacking = columns_lacking(table.lance_schema, source)
     if not len(lacking):
         return table
-    schema = with_added(table.lance_schema, lacking, next_field_id(table)).schema
+    return planned_with(table, with_added(table.lance_schema, lacking, next_field_id(table)).schema)
+
+
+def planned_with(table: PartitionedTable, schema: LanceSchema) -> PlannedTable:
+    """`table` as it is to be with the columns `schema`.
+
+    Raises:
+        UnsupportedFeatureError: its files cannot hold such columns.
+    """
     require_writable(schema, table.file_version)
     return PlannedTable(table, replace(table.specs, schema=schema))
 
@@ -76,7 +93,7 @@ def commit_planned(
     """Commits what the tasks of `plan` have written, with the columns and specs of `table`.
 
     Args:
-        mode: APPEND adds columns that all partitions get; with OVERWRITE all other rows go.
+        mode: with OVERWRITE all other rows go; else all partitions get new columns.
         properties: of the namespace, which change too.
 
     Raises:
@@ -85,22 +102,41 @@ def commit_planned(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    appends = mode is SaveMode.APPEND
-    told = named(options, "append" if appends else "overwrite")
-    step = follower(table.lance_schema, told) if appends else None
-    changes: list[PartitionChange] = changes_of(table, written, mode)
-    if step is not None:
-        changes = [_Evolved(item.partition, item.base, item, step) for item in changes if isinstance(item, AppendRows)]
+    told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
+    changes = changes_of(table, written, mode)
+    if mode is not SaveMode.OVERWRITE:
+        return _commit_evolved(table, plan, written, changes, told, properties)
+    changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
     with kept_if_committed(plan, written):
-        return commit_specs(
-            table.base,
-            table.specs,
-            told,
-            step=step,
-            properties={**noted_ids(table.base, table.lance_schema), **(properties or {})},
-            changes=changes,
-            check=None if appends else _refuse,
-        )
+        return commit_specs(table.base, table.specs, told, properties=changed, changes=changes, check=_refuse)
+
+
+def commit_planned_delta(
+    table: PlannedTable, plan: PartitionedWrite | None, delta: RowDelta, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """Commits rows that go and rows that come, and the columns of `table`, which all partitions get.
+
+    Raises: as `commit_planned`.
+    """
+    return _commit_evolved(table, plan, delta.written, changes_by(table, delta), named_by(delta, options))
+
+
+def _commit_evolved(
+    table: PlannedTable,
+    plan: PartitionedWrite | None,
+    written: Sequence[WrittenPartition],
+    changes: Sequence[PartitionChange],
+    options: CommitOptions,
+    properties: Mapping[str, str | None] | None = None,
+) -> PartitionedTable:
+    step = follower(table.lance_schema, options)
+    evolved = [
+        _Evolved(item.partition, item.base, item, step) if isinstance(item, (AppendRows, ChangeRows)) else item
+        for item in changes
+    ]
+    properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
+    with kept_if_committed(plan, written) if plan is not None else nullcontext():
+        return commit_specs(table.base, table.specs, options, step=step, properties=properties, changes=evolved)
 
 
 def _refuse(current: PartitionedTable) -> None:
@@ -113,14 +149,22 @@ def _refuse(current: PartitionedTable) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Evolved(PartitionChange):
-    """Rows for a partition that gets its new columns first."""
+    """Rows of a partition that gets its new columns first."""
 
-    rows: AppendRows
+    rows: AppendRows | ChangeRows
     step: Step
 
     def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
         if self.base is None:
             return self.rows.commit(whole, table, options)
+        newest = table.history.load_latest().manifest
+        if isinstance(self.rows, ChangeRows) and newest.version != self.base.version:
+            # Where the rows were is known in that version only.
+            raise RetryableConflictError(
+                f"another writer has changed the partition {self.partition.object_id}, which gets columns and other "
+                "rows. Read the table and run the operation again",
+                table_version=newest.version,
+            )
         return replace(self.rows, base=self.step(table, self.base)).commit(whole, table, options)
 
 

@@ -229,6 +229,21 @@ def commit_delta(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
+    changes, options = changes_by(table, delta), named_by(delta, options)
+    if plan is None:
+        return commit_changes(table, changes, options, check=check)
+    with kept_if_committed(plan, delta.written):
+        return commit_changes(table, changes, options, check=check)
+
+
+def named_by(delta: RowDelta, options: CommitOptions | None) -> CommitOptions:
+    """`options` that say what kind of operation `delta` is, unless they do already."""
+    takes = bool(any(map(len, delta.gone.values())) or delta.dropped)
+    return named(options, "delete" if not delta.written else "update" if takes else "append")
+
+
+def changes_by(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:
+    """What becomes of each partition of `table` by `delta`."""
     by_id = table.index.by_id
     new: dict[PartitionPlace, tuple[NewFragment, ...]] = {}
     partitions = {item.partition.place: item.partition for item in delta.written}
@@ -255,12 +270,7 @@ def commit_delta(
             changes.append(ChangeRows(partition, bases[place], gone[place], new.get(place, ())))
         else:
             changes.append(AppendRows(partition, bases.get(place), new[place]))
-    takes = bool(gone or dropped)
-    options = named(options, "delete" if not delta.written else "update" if takes else "append")
-    if plan is None:
-        return commit_changes(table, changes, options, check=check)
-    with kept_if_committed(plan, delta.written):
-        return commit_changes(table, changes, options, check=check)
+    return changes
 
 
 def delete_rows(table: PartitionedTable, filter: Expr | str, options: CommitOptions | None = None) -> PartitionedTable:

@@ -16,7 +16,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_commit import named
 from lance_spark.namespace.partition_index import Partition
-from lance_spark.namespace.partition_replace import commit_planned, with_columns_of
+from lance_spark.namespace.partition_replace import commit_planned, commit_planned_delta, with_columns_of
 from lance_spark.namespace.partition_save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable
@@ -117,13 +117,16 @@ class PartitionedWriteJob:
         whole = self.plan.table()
         written = [item.unpack() for item in files]
         options = CommitOptions(message=self.message, properties=properties or {})
-        if isinstance(whole, PlannedTable):
+        if self.replaced is not None:
+            delta, told = self._delta(whole, self.replaced, written, gone), named(options, "overwrite")
+            if isinstance(whole, PlannedTable):
+                made = commit_planned_delta(whole, self.plan, delta, told)
+            else:
+                made = commit_delta(whole, self.plan, delta, told)
+        elif isinstance(whole, PlannedTable):
             made = commit_planned(whole, self.plan, written, self.mode, options, properties=self.properties)
-        elif self.replaced is None:
-            made = commit_written(whole, self.plan, written, self.mode, options)
         else:
-            delta = self._delta(whole, self.replaced, written, gone)
-            made = commit_delta(whole, self.plan, delta, named(options, "overwrite"))
+            made = commit_written(whole, self.plan, written, self.mode, options)
         if repeated:
             kept = [new.fragment for item in written for new in item.new]
             self._remove_files({item.partition.location for item in files}, kept)

@@ -12,7 +12,9 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.partition_columns import alter_column as alter_partitioned_column
 from lance_spark.namespace.partition_columns import edit_columns
+from lance_spark.namespace.partition_columns import next_field_id as next_partitioned_id
 from lance_spark.namespace.partition_properties import set_properties
+from lance_spark.namespace.partition_replace import planned_with
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
@@ -25,6 +27,7 @@ from lance_spark.spark.bridge.table import (
     LoadRequest,
     TableDescription,
     describe_evolving,
+    describe_whole_evolving,
     load,
     open_whole,
 )
@@ -155,43 +158,36 @@ class EvolveRequest:
     by_path: bool = False
     handle: TableHandle | None = None
 
-    def alteration(self) -> AlterRequest:
-        """The same columns without rows."""
-        return AlterRequest(self.catalog, self.namespace, self.name, self.changes, self.options, self.by_path)
-
 
 @dataclass(frozen=True, slots=True)
 class EvolveReply:
-    """The table with the columns, if there is one.
-
-    Attributes:
-        waits: whether it gets them with the rows; else it has them.
-    """
+    """The table with the columns, if there is one."""
 
     found: bool
     table: TableDescription | None = None
-    waits: bool = False
 
 
 @operation("table.evolve")
-def evolve(request: EvolveRequest, call: Call) -> EvolveReply:
-    """The table as a statement WITH SCHEMA EVOLUTION writes to it.
-
-    Its columns come with the rows, as one version, and not at all if the rows fail. A partitioned table has them at
-    once, in a version of their own.
+def evolve(request: EvolveRequest, _call: Call) -> EvolveReply:
+    """The table as a statement WITH SCHEMA EVOLUTION writes to it: its columns come with the rows, as one version, and
+    not at all if the rows fail.
     """
     place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
-    location = None if place is None else place.location()
-    base = None if location is None else location.latest()
-    if place is None or location is None or base is None or any(change.kind != "add" for change in request.changes):
-        altered = alter(request.alteration(), call)
-        return EvolveReply(altered.found, altered.table)
-    handle = request.handle
-    if handle is not None:
-        location, base = handle.open()
-    schema = added_columns(location, base, request.changes)
-    described = describe_evolving(place, location, replace(base, schema=schema))
-    return EvolveReply(True, described, waits=True)
+    if place is None:
+        return EvolveReply(False)
+    handle, changes, location = request.handle, request.changes, place.location()
+    base = location.latest() if handle is None else None
+    if base is not None or (handle is not None and not handle.partitioned):
+        if handle is not None:
+            location, base = handle.open()
+        assert base is not None, "the handle is of a version"
+        schema = _edit(base.config, changes)(base.schema, next_field_id(location.history, base))
+        return EvolveReply(True, describe_evolving(place, location, replace(base, schema=schema)))
+    whole = open_whole(place, StateOptions()) if handle is None else handle.open_partitioned()
+    if whole is None:
+        return EvolveReply(False)
+    schema = _edit(whole.properties, changes)(whole.lance_schema, next_partitioned_id(whole))
+    return EvolveReply(True, describe_whole_evolving(place, planned_with(whole, schema)))
 
 
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
@@ -270,7 +266,7 @@ def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Chang
     """
     converted = [change for change in changes if change.kind == "type" and _changes_type(base.schema, change)]
     if not converted:
-        return edit_schema(table, base, _edit(base, changes))
+        return edit_schema(table, base, _edit(base.config, changes))
     if len(changes) > 1:
         raise UnsupportedFeatureError(
             "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
@@ -279,18 +275,8 @@ def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Chang
     return alter_column(table, base, Alteration(path, data_type=_arrow_type(converted[0], path).type))
 
 
-def added_columns(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> LanceSchema:
-    """The columns of `base` and new ones, which are nowhere yet.
-
-    Raises:
-        NotFoundError: there is no column that a new one is to be a part of.
-        InvalidInputError: a change makes no sense.
-    """
-    return _edit(base, changes)(base.schema, next_field_id(table.history, base))
-
-
-def _edit(base: Manifest, changes: Sequence[Change]) -> Edit:
-    columns = {change.path[0]: _column_type(change, base.config) for change in changes if change.kind == "add"}
+def _edit(config: Mapping[str, str], changes: Sequence[Change]) -> Edit:
+    columns = {change.path[0]: _column_type(change, config) for change in changes if change.kind == "add"}
     return lambda schema, first_id: _edited(schema, first_id, changes, columns)
 
 
@@ -307,8 +293,7 @@ def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> Partitio
     schema = table.lance_schema
     converted = [change for change in changes if change.kind == "type" and _changes_type(schema, change)]
     if not converted:
-        columns = {change.path[0]: _column_type(change, table.properties) for change in changes if change.kind == "add"}
-        return edit_columns(table, lambda known, first_id: _edited(known, first_id, changes, columns))
+        return edit_columns(table, _edit(table.properties, changes))
     if len(changes) > 1:
         raise UnsupportedFeatureError(
             "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"

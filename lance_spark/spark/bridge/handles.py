@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import NotFoundError
+from lance_spark.namespace.partition_replace import planned_with
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
@@ -89,7 +90,7 @@ class TableHandle:
         return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
 
     def open_partitioned(self) -> PartitionedTable:
-        """The version of a partitioned table.
+        """The version of a partitioned table, with the columns that it is about to get.
 
         Raises:
             NotFoundError: it has been cleaned up.
@@ -101,7 +102,8 @@ class TableHandle:
             if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
                 raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
             _partitioned.put(self.key, table)
-        return table
+        evolved = self.evolved_schema()
+        return table if evolved is None else planned_with(table, evolved)
 
     def location(self) -> TableLocation:
         """The branch of the table."""

@@ -15,9 +15,11 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_index import Partition
+from lance_spark.namespace.partition_replace import commit_planned_delta, planned_with
 from lance_spark.namespace.partition_save import RowDelta, commit_delta
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable, open_partitioned
+from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.bridge.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.original_values import BoolArray, OriginalValues, read_rows
@@ -84,6 +86,7 @@ class PartitionedRowChanges(RowChangeJob):
         plan: how rows become files; None if none come.
         table_types: the columns of the rows, in the types in which they are written.
         originals: brings back values that Spark has rounded; None if there are no such columns.
+        evolved: all columns of the table from then on, if the rows bring new ones.
     """
 
     root: str
@@ -93,10 +96,13 @@ class PartitionedRowChanges(RowChangeJob):
     table_types: pa.Schema
     originals: OriginalValues | None
     message: str | None = None
+    evolved: LanceSchema | None = None
 
     @classmethod
     def of(cls, whole: PartitionedTable, columns: StructType, options: WriteOptions) -> PartitionedRowChanges:
         """The statement that reads `whole` and brings rows with `columns`, none if it only deletes.
+
+        A `PlannedTable` gets its columns with the rows.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
@@ -114,6 +120,7 @@ class PartitionedRowChanges(RowChangeJob):
             table_types=types,
             originals=OriginalValues.of(shown, types),
             message=options.commit_message,
+            evolved=whole.lance_schema if isinstance(whole, PlannedTable) else None,
         )
 
     def apply(self, changes: Iterable[RowChanges]) -> PartitionedTaskChanges:
@@ -160,7 +167,10 @@ class PartitionedRowChanges(RowChangeJob):
         written = [item.unpack() for output in outputs for item in output.written]
         delta = RowDelta({object_id: np.concatenate(parts) for object_id, parts in gone.items()}, written)
         options = CommitOptions(message=self.message, properties=properties)
-        made = commit_delta(whole, self.plan, delta, options)
+        if isinstance(whole, PlannedTable):
+            made = commit_planned_delta(whole, self.plan, delta, options)
+        else:
+            made = commit_delta(whole, self.plan, delta, options)
         if repeated:
             self._remove_files(written, keep=True)
         return max(0, made.version - whole.version - 1)
@@ -179,7 +189,8 @@ class PartitionedRowChanges(RowChangeJob):
             remove_job_files(store, self.plan.job, keep=fragments)
 
     def _whole(self) -> PartitionedTable:
-        return open_partitioned(self.root, version=self.version, storage_options=self.storage_options)
+        whole = open_partitioned(self.root, version=self.version, storage_options=self.storage_options)
+        return whole if self.evolved is None else planned_with(whole, self.evolved)
 
 
 @dataclass(frozen=True)

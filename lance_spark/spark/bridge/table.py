@@ -20,7 +20,12 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.partition_properties import user_properties
-from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.namespace.partitioned_table import (
+    PartitionedTable,
+    PlannedTable,
+    is_partitioned_table,
+    open_partitioned,
+)
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.bridge.expressions import SparkExpression
@@ -325,6 +330,12 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
         metadata_columns=tuple(columns),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
     )
+
+
+def describe_whole_evolving(place: Place, whole: PlannedTable) -> TableDescription:
+    """A version of a partitioned table, for a statement whose rows bring those columns that it does not have yet."""
+    described = describe_whole(place, whole, writable=True)
+    return replace(described, handle=described.handle.with_evolved(whole.lance_schema))
 
 
 def _metadata_columns(manifest: Manifest, taken: set[str]) -> tuple[MetadataColumn, ...]:

@@ -11,11 +11,15 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CommitConflictError, RetryableConflictError
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.columns.backfill import commit_backfill, plan_new_values, write_backfill
+from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.operations import Merge
+from lance_spark.table.operations import DataReplacement, Merge
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.transaction import Transaction
 from lance_spark.table.writing.evolving_append import evolved_schema
 from lance_spark.table.writing.write import write_fragments
 from tests.support.column_tables import operation_of
@@ -148,3 +152,35 @@ def test_rivals_of_the_same_rows_or_columns(uri: str, action: str) -> None:
         change(dataset)
     assert lance.dataset(uri).version == before
     assert sorted((Path(uri) / "_deletions").glob("*")) == deletions
+
+
+@pytest.mark.parametrize("values_first", [False, True])
+def test_values_by_place_and_rows_that_move(uri: str, values_first: bool) -> None:
+    """A row that moves keeps its value, so a new value for its old place, and the move, do not go together."""
+    dataset = lance_spark.open(uri)
+    plan = plan_new_values(dataset.location, dataset.manifest, ["b"], job="values")
+    places = np.array([addresses(dataset)[3]], np.uint64)
+    fragment, bases = dataset.manifest.fragments[0], dataset.location.bases(dataset.manifest)
+    filled = pa.table({"b": ["filled"]})
+    written = write_backfill(dataset.location.store, bases, plan, fragment, places, filled)
+    assert written is not None
+    if values_first:
+        commit_backfill(dataset.location, dataset.manifest, plan, [written], QUIET)
+        with pytest.raises(RetryableConflictError):
+            change(dataset)
+        assert "filled" in lance.dataset(uri).to_table()["b"].to_pylist()
+    else:
+        change(dataset)
+        with pytest.raises(RetryableConflictError):
+            commit_backfill(dataset.location, dataset.manifest, plan, [written], QUIET)
+        assert content(uri) == expected()
+
+
+def test_files_of_values_do_not_follow_rows_that_have_moved(uri: str) -> None:
+    dataset = lance_spark.open(uri)
+    fragment = dataset.manifest.fragments[0]
+    operation = DataReplacement(((fragment.id, fragment.files[0]),))
+    transaction = Transaction.new(dataset.version, operation)
+    change(dataset)
+    with pytest.raises(RetryableConflictError):
+        Commit(dataset.location.history, dataset.manifest, transaction, NewTable(FileVersion.V2_2)).run()

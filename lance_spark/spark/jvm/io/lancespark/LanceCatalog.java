@@ -226,9 +226,7 @@ public class LanceCatalog
       throw new NoSuchTableException(identifier);
     }
     Table table = LancePartitionedTable.of(reply.get("table"));
-    if (reply.get("waits").asBoolean()) {
-      evolving.put(identifier, table);
-    }
+    evolving.put(identifier, table);
     return table;
   }
 
