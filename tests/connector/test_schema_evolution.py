@@ -83,6 +83,18 @@ def test_insert_is_one_version(spark: SparkSession, uri: str, table: str) -> Non
     assert version(uri) == 3
 
 
+def test_merges_that_read_the_table_otherwise(spark: SparkSession, uri: str, table: str) -> None:
+    """One that only inserts is a join with the table for Spark; and the table can be its own source."""
+    spark.sql(MERGE.format(table).replace("WHEN MATCHED THEN UPDATE SET * ", ""))
+    assert seen(spark, uri, "id", "s", "word") == [*_old(*range(10)), *_new(10, 11)]
+    assert version(uri) == 2
+    for source in (table, f"{table} VERSION AS OF 1"):
+        own = f"(SELECT id, id * 2 AS own{version(uri)} FROM {source} WHERE id < 2) s"
+        spark.sql(MERGE.format(table).replace("wider s", own).replace("WHEN NOT MATCHED THEN INSERT *", ""))
+    assert seen(spark, uri, "id", "own2", "own3")[:3] == [(0, 0, 0), (1, 2, 2), (2, None, None)]
+    assert version(uri) == 4
+
+
 def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -> None:
     spark.sql(
         f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME REPLACE WHERE id < 9 SELECT * FROM wider WHERE id <> 9"

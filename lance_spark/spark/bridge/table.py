@@ -293,7 +293,12 @@ def describe(
 def describe_evolving(place: Place, location: TableLocation, manifest: Manifest) -> TableDescription:
     """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet."""
     described = describe(place, location, manifest, _READS + _WRITES + _EVOLVES)
-    return replace(described, handle=described.handle.with_evolved(manifest.schema))
+    return _without_version(replace(described, handle=described.handle.with_evolved(manifest.schema)))
+
+
+def _without_version(described: TableDescription) -> TableDescription:
+    """Spark loads a table with a version once more before it runs, and would find one without the columns."""
+    return replace(described, version=None)
 
 
 def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = None) -> PartitionedTable | None:
@@ -335,7 +340,7 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
 def describe_whole_evolving(place: Place, whole: PlannedTable) -> TableDescription:
     """A version of a partitioned table, for a statement whose rows bring those columns that it does not have yet."""
     described = describe_whole(place, whole, writable=True)
-    return replace(described, handle=described.handle.with_evolved(whole.lance_schema))
+    return _without_version(replace(described, handle=described.handle.with_evolved(whole.lance_schema)))
 
 
 def _metadata_columns(manifest: Manifest, taken: set[str]) -> tuple[MetadataColumn, ...]:

@@ -120,6 +120,7 @@ public class LanceCatalog
 
   private Table load(Identifier identifier, TableContext context, Map<String, String> options)
       throws NoSuchTableException {
+    // What the statement reads of the table was resolved before, and does not have the columns.
     if (evolving != null && evolving.containsKey(identifier) && !context.writePrivileges().isEmpty()) {
       return evolving.get(identifier);
     }
