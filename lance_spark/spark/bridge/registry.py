@@ -22,7 +22,18 @@ from lance_spark.spark.bridge.conditions import ErrorReply, describe
 PROTOCOL = 1
 """Both ends refuse another number; it changes with the form of the channel, not with its operations."""
 
-_MODULES = ("catalog", "changelog", "ddl", "metadata", "procedures", "row_level", "scan", "table", "write")
+_MODULES = (
+    "catalog",
+    "changelog",
+    "ddl",
+    "make_table",
+    "metadata",
+    "procedures",
+    "row_level",
+    "scan",
+    "table",
+    "write",
+)
 """The modules of this package that have operations."""
 
 

@@ -12,6 +12,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
+from lance_spark.spark.bridge.make_table import commit_job, staged_job
 from lance_spark.spark.bridge.partition_keys import SparkTransform, write_transforms
 from lance_spark.spark.bridge.partitioned_writes import (
     PartitionedTaskOutput,
@@ -24,7 +25,6 @@ from lance_spark.spark.bridge.partitioned_writes import (
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.row_search import gone_from_partitions, gone_rows, search_job
 from lance_spark.spark.bridge.scan import Taken, filterable_of
-from lance_spark.spark.bridge.table import commit_job, staged_job
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.options import WriteOptions

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,8 @@ import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import resolve_names
-from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Column, Comparison, Expr, In, InArray
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
@@ -32,6 +34,13 @@ _WINDOW_ROWS = 256 * ZONE_ROWS
 
 _MAX_RANGES = 16
 """Ranges of one fragment; more are not worth the steps between them."""
+
+_PARTS = 16
+"""A fragment is looked at in so many parts first."""
+
+_FEW_PARTS = 4
+_FEW_ZONES = 4
+"""Of a sample of about 16."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -86,14 +95,15 @@ _TELLING_SHARE = 1 / 8
 
 
 def zoned_fields(condition: Expr, schema: LanceSchema) -> dict[tuple[str, ...], Field]:
-    """The columns of a filter that can have zones, by their names in the filter: whole numbers, dates and timestamps.
+    """The columns that zones are worth having of: whole numbers, dates and timestamps that a filter compares with
+    something, by their names in the filter.
 
     Raises:
         NotFoundError: no such column.
     """
     known = to_arrow_schema(schema)
     fields = {}
-    for path in referenced_columns(condition):
+    for path in _compared(condition):
         if len(path) > 1 or path[0].lower() not in {name.lower() for name in known.names}:
             continue  # A member of a struct, or a system column.
         (name,) = resolve_names(known, path)
@@ -101,6 +111,14 @@ def zoned_fields(condition: Expr, schema: LanceSchema) -> dict[tuple[str, ...], 
         if _has_bounds(to_arrow_type(field)):
             fields[path] = field
     return fields
+
+
+def _compared(condition: Expr) -> Iterator[tuple[str, ...]]:
+    for node in condition.walk():
+        if isinstance(node, (Comparison, In, InArray)):
+            children = node.children()
+            if isinstance(node, InArray) or any(isinstance(child, Literal) for child in children):
+                yield from (child.path for child in children if isinstance(child, Column))
 
 
 def _has_bounds(dtype: pa.DataType) -> bool:
@@ -194,23 +212,34 @@ def matching_rows(
         zones: of some of the filter's columns, by their names in the filter; not none.
         num_rows: rows of the fragment, deleted ones included.
     """
-    telling = {path: known for path, known in zones.items() if known.tell_rows_apart()}
     num_zones = -(-num_rows // ZONE_ROWS)
 
-    def found(first: int, last: int) -> Iterator[tuple[int, int]]:
-        rows = (first * ZONE_ROWS, min(last * ZONE_ROWS, num_rows))
-        known = telling if last - first < num_zones else zones
-        statistics = {path: item.over(first, last, rows[1] - rows[0]) for path, item in known.items()}
-        if not may_match(condition, statistics, time_zone=time_zone):
-            return
-        if last - first == 1 or not telling:
-            yield rows
-        else:
-            middle = (first + last) // 2
-            yield from found(first, middle)
-            yield from found(middle, last)
+    def may_have(first: int, last: int, known: Mapping[tuple[str, ...], Zones]) -> bool:
+        """Whether a row of the zones [first, last) can match, by what `known` tells."""
+        rows = min(last * ZONE_ROWS, num_rows) - first * ZONE_ROWS
+        statistics = {path: item.over(first, last, rows) for path, item in known.items()}
+        return may_match(condition, statistics, time_zone=time_zone)
 
-    return _joined(list(found(0, num_zones))) if num_rows else []
+    if not num_rows or not may_have(0, num_zones, zones):
+        return []
+    telling = {path: known for path, known in zones.items() if known.tell_rows_apart()}
+    if not telling:
+        return [(0, num_rows)]
+    found = [part for part in _parts(0, num_zones, _PARTS) if may_have(*part, telling)]
+    inside = [zone for first, last in found for zone in range(first, last)]
+    sample = inside[:: max(1, len(inside) // _PARTS)]
+    # To look at each zone takes longer than to read it, unless most of them can be left out.
+    is_worth_it = len(found) <= _FEW_PARTS or sum(may_have(zone, zone + 1, telling) for zone in sample) <= _FEW_ZONES
+    while is_worth_it and any(last - first > 1 for first, last in found):
+        halves = [half for first, last in found for half in _parts(first, last, 2)]
+        found = [half for half in halves if may_have(*half, telling)]
+    return _joined([(first * ZONE_ROWS, min(last * ZONE_ROWS, num_rows)) for first, last in found])
+
+
+def _parts(first: int, last: int, count: int) -> list[tuple[int, int]]:
+    """The zones [first, last) in up to `count` parts of about the same length."""
+    bounds = np.unique(np.linspace(first, last, count + 1).astype(np.int64)).tolist()
+    return list(pairwise(bounds))
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
