@@ -6,7 +6,7 @@ credentials) travels once, with the reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -173,3 +173,16 @@ def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[t
         bounds = [fragment.start + rows * index // count for index in range(count + 1)]
         for start, stop in pairwise(bounds):
             yield FragmentSlice(fragment.fragment, start, stop), size // count
+
+
+def packed_neighbours(sizes: Sequence[float], target: int) -> tuple[tuple[int, ...], ...]:
+    """The numbers of neighbours that make up about `target` together."""
+    packs: list[list[int]] = []
+    room = 0.0
+    for number, size in enumerate(sizes):
+        if not packs or size > room:
+            packs.append([])
+            room = float(target)
+        packs[-1].append(number)
+        room -= size
+    return tuple(map(tuple, packs))

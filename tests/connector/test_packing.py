@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.spark.bridge.partitioned import _packs
+from lance_spark.spark.partitions import packed_neighbours
 from tests.connector.conftest import plan
 
 TABLE = "lance.packing"
@@ -110,6 +110,6 @@ def test_keys_that_come_while_the_query_runs(table: SparkSession) -> None:
 
 
 def test_neighbours_make_up_a_pack() -> None:
-    assert _packs([], 10) == ()
-    assert _packs([4, 4, 4, 4], 10) == ((0, 1), (2, 3))
-    assert _packs([20, 1, 9, 1], 10) == ((0,), (1, 2), (3,))
+    assert packed_neighbours([], 10) == ()
+    assert packed_neighbours([4, 4, 4, 4], 10) == ((0, 1), (2, 3))
+    assert packed_neighbours([20, 1, 9, 1], 10) == ((0,), (1, 2), (3,))

@@ -25,7 +25,6 @@ from lance_spark.spark.bridge.registry import Call, operation
 from lance_spark.spark.bridge.table import (
     LoadReply,
     LoadRequest,
-    TableDescription,
     describe_evolving,
     describe_whole_evolving,
     load,
@@ -143,38 +142,24 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class EvolveRequest:
+class EvolveRequest(AlterRequest):
     """A table, and the columns that the rows of a statement are about to bring.
 
     Attributes:
         handle: the table with columns that the statement has asked for before.
     """
 
-    catalog: CatalogSettings
-    namespace: tuple[str, ...]
-    name: str
-    changes: tuple[Change, ...]
-    options: Mapping[str, str] = field(default_factory=dict)
-    by_path: bool = False
     handle: TableHandle | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EvolveReply:
-    """The table with the columns, if there is one."""
-
-    found: bool
-    table: TableDescription | None = None
-
-
 @operation("table.evolve")
-def evolve(request: EvolveRequest, _call: Call) -> EvolveReply:
+def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
     """The table as a statement WITH SCHEMA EVOLUTION writes to it: its columns come with the rows, as one version, and
     not at all if the rows fail.
     """
     place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
     if place is None:
-        return EvolveReply(False)
+        return LoadReply(False)
     handle, changes, location = request.handle, request.changes, place.location()
     base = location.latest() if handle is None else None
     if base is not None or (handle is not None and not handle.partitioned):
@@ -182,12 +167,12 @@ def evolve(request: EvolveRequest, _call: Call) -> EvolveReply:
             location, base = handle.open()
         assert base is not None, "the handle is of a version"
         schema = _edit(base.config, changes)(base.schema, next_field_id(location.history, base))
-        return EvolveReply(True, describe_evolving(place, location, replace(base, schema=schema)))
+        return LoadReply(True, describe_evolving(place, location, replace(base, schema=schema)))
     whole = open_whole(place, StateOptions()) if handle is None else handle.open_partitioned()
     if whole is None:
-        return EvolveReply(False)
+        return LoadReply(False)
     schema = _edit(whole.properties, changes)(whole.lance_schema, next_partitioned_id(whole))
-    return EvolveReply(True, describe_whole_evolving(place, planned_with(whole, schema)))
+    return LoadReply(True, describe_whole_evolving(place, planned_with(whole, schema)))
 
 
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:

@@ -7,7 +7,7 @@ by the planner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
@@ -66,14 +66,19 @@ def most_bytes(session: Session) -> int:
     return int(text)
 
 
-def can_be_inline(pieces: Sequence[SizedFragment], options: ReadOptions, most: int) -> bool:
+def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: int) -> bool:
     """Whether the planner can read `pieces` by itself: `most` bytes of the files at most, 0 for never. Not where the
-    user has said how much a task reads.
+    user has said how much a task reads. Of many pieces only the first ones are looked at.
     """
-    is_asked = options.target_partition_bytes != DEFAULT_PARTITION_BYTES
-    num_rows = sum(piece.physical_rows for piece in pieces)
-    is_small = num_rows <= _MAX_ROWS and len(pieces) <= _MAX_PIECES
-    return most > 0 and not is_asked and is_small and sum(map(estimated_bytes, pieces)) <= most
+    if most <= 0 or options.target_partition_bytes != DEFAULT_PARTITION_BYTES:
+        return False
+    num_bytes = num_rows = 0
+    for number, piece in enumerate(pieces):
+        num_bytes += estimated_bytes(piece)
+        num_rows += piece.physical_rows
+        if number >= _MAX_PIECES or num_rows > _MAX_ROWS or num_bytes > most:
+            return False
+    return True
 
 
 def inline_rows(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:

@@ -45,6 +45,7 @@ from lance_spark.spark.partitions import (
     FragmentSlice,
     ProjectedSizes,
     estimated_bytes,
+    packed_neighbours,
     plan_partitions,
     sized,
     task_bytes,
@@ -252,11 +253,11 @@ class PartitionedPlanner:
     def is_small(self, most: int) -> bool:
         """Whether the planner can read all by itself: `most` bytes of the files at most."""
         sizes = ProjectedSizes(self._scan.schema, narrowed(self._scan, self._runtime_filter).decoded)
-        pieces = [
+        pieces = (
             sized(fragment, opened.table.bases(opened.manifest), sizes)
             for opened in self._opened
             for fragment in opened.manifest.fragments
-        ]
+        )
         return can_be_inline(pieces, self._options, most)
 
     def _work(self) -> tuple[list[bytes], tuple[tuple[str | None, ...], ...], tuple[tuple[int, ...], ...]]:
@@ -267,7 +268,7 @@ class PartitionedPlanner:
         work = [pickle.dumps([self._work_of(self._opened[owner], slices)]) for owner, slices, _ in pieces]
         columns = [key.values(self._partitions) for key in self._keys] if self._partitions else []
         keys = tuple(tuple(column[owner] for column in columns) for owner, _, _ in pieces)
-        packs = _packs([size for _, _, size in pieces], self._target_bytes())
+        packs = packed_neighbours([size for _, _, size in pieces], self._target_bytes())
         return work, keys, packs if len(packs) < len(work) else ()
 
     def _work_of_groups(self) -> list[bytes]:
@@ -276,7 +277,9 @@ class PartitionedPlanner:
         target = self._target_bytes()
         pieces = self._pieces(target)
         work = [self._work_of(self._opened[owner], slices) for owner, slices, _ in pieces]
-        packed = [[work[number] for number in pack] for pack in _packs([size for _, _, size in pieces], target)]
+        packed = [
+            [work[number] for number in pack] for pack in packed_neighbours([size for _, _, size in pieces], target)
+        ]
         # Spark takes the sum of no counts for null.
         return [pickle.dumps(work) for work in (packed or ([] if self.aggregation.group_by else [[]]))]
 
@@ -285,7 +288,8 @@ class PartitionedPlanner:
         pieces = []
         for owner, opened in enumerate(self._opened):
             parts = self._slices(opened, target_bytes)
-            pieces += [(owner, part, self._estimated_bytes(opened) / len(parts)) for part in parts]
+            size = self._estimated_bytes(opened) / max(1, len(parts))
+            pieces += [(owner, part, size) for part in parts]
         return pieces
 
     def _target_bytes(self) -> int:
@@ -376,19 +380,6 @@ class PartitionedPlanner:
             *([partitioning] if self.aggregation is None else []),
         ]
         return " ".join(parts)
-
-
-def _packs(sizes: Sequence[float], target: int) -> tuple[tuple[int, ...], ...]:
-    """The numbers of neighbours that make up about `target` together."""
-    packs: list[list[int]] = []
-    room = 0.0
-    for number, size in enumerate(sizes):
-        if not packs or size > room:
-            packs.append([])
-            room = float(target)
-        packs[-1].append(number)
-        room -= size
-    return tuple(map(tuple, packs))
 
 
 def partition_column() -> StructField:

@@ -26,6 +26,7 @@ from lance_spark.spark.partitions import (
     FragmentSlice,
     SizedFragment,
     estimated_bytes,
+    packed_neighbours,
     plan_partitions,
     sized,
     task_bytes,
@@ -97,19 +98,14 @@ def _partitioned_work(
 ) -> list[list[PartitionWork]]:
     found = [_sized(opened.manifest, opened.table.bases(opened.manifest), replaced) for opened in partitions]
     target = _task_bytes([fragment for fragments in found for fragment in fragments], parallelism)
-    packed: list[list[PartitionWork]] = []
-    room = 0.0
+    work, sizes = [], []
     for opened, fragments in zip(partitions, found, strict=True):
         parts = plan_partitions(fragments, target)
         for part in parts:
+            work.append(_work_of(opened, part.slices))
             # To open a partition takes time, however few its rows are.
-            size = max(sum(map(estimated_bytes, fragments)) / len(parts), target / CHEAP_PARTITIONS)
-            if size > room:
-                packed.append([])
-                room = float(target)
-            packed[-1].append(_work_of(opened, part.slices))
-            room -= size
-    return packed
+            sizes.append(max(sum(map(estimated_bytes, fragments)) / len(parts), target / CHEAP_PARTITIONS))
+    return [[work[number] for number in pack] for pack in packed_neighbours(sizes, target)]
 
 
 def _work_of(opened: PartitionVersion, slices: tuple[FragmentSlice, ...]) -> PartitionWork:

@@ -102,9 +102,10 @@ def zoned_fields(condition: Expr, schema: LanceSchema) -> dict[tuple[str, ...], 
         NotFoundError: no such column.
     """
     known = to_arrow_schema(schema)
+    names = {name.lower() for name in known.names}
     fields = {}
     for path in _compared(condition):
-        if len(path) > 1 or path[0].lower() not in {name.lower() for name in known.names}:
+        if len(path) > 1 or path[0].lower() not in names:
             continue  # A member of a struct, or a system column.
         (name,) = resolve_names(known, path)
         field = schema.fields[known.get_field_index(name)]
@@ -166,7 +167,7 @@ def zones_of(fragment: DataFragment, field: Field, bases: Bases, budget: ZoneBud
         return zones, zones.num_bytes
 
     try:
-        return kept_by_name(store, "zones", path, field.id, make)
+        return kept_by_name(store, "zones", path, (field.id, field.logical_type), make)
     except _OverBudgetError:
         return None
 
