@@ -75,5 +75,8 @@ compare: $(VENV)/.dev ## TPC-H and single queries in Spark beside its Parquet; S
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
 	$(BIN)/python proto/generate.py
 
+docs: $(VENV)/.dev ## write the generated part of docs/protocol.md
+	$(BIN)/python docs/generate_protocol.py
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

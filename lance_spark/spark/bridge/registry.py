@@ -10,7 +10,7 @@ a `Reply` if attachments go with it::
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar, get_type_hints
@@ -83,14 +83,16 @@ class _Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Operation:
+class Operation:
+    """A handler and the type of its request."""
+
     request: type
     handler: Callable[[Any, Call], object]
 
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., object])
 
-_operations: dict[str, _Operation] = {}
+_operations: dict[str, Operation] = {}
 
 
 def operation(name: str) -> Callable[[HandlerT], HandlerT]:
@@ -100,7 +102,7 @@ def operation(name: str) -> Callable[[HandlerT], HandlerT]:
         if name in _operations:
             raise ValueError(f"there are two operations {name}")
         request = next(kind for key, kind in get_type_hints(handler).items() if key != "return")
-        _operations[name] = _Operation(request, handler)
+        _operations[name] = Operation(request, handler)
         return handler
 
     return register
@@ -123,14 +125,15 @@ def _answered(message: dict[str, object], attachments: tuple[bytes, ...]) -> Rep
             f"the connector's jar speaks protocol {envelope.protocol}, the Python package {PROTOCOL}; "
             "use the jar that the package carries"
         )
-    found = _known().get(envelope.op)
+    found = known_operations().get(envelope.op)
     if found is None:
         raise InvalidInputError(f"the connector's jar asks for {envelope.op!r}, which the Python package does not know")
     result = found.handler(decode(found.request, message.get("args", {})), Call(envelope.session, attachments))
     return result if isinstance(result, Reply) else Reply(result)
 
 
-def _known() -> dict[str, _Operation]:
+def known_operations() -> Mapping[str, Operation]:
+    """All operations by name."""
     for module in _MODULES:
         import_module(f"lance_spark.spark.bridge.{module}")
     return _operations
