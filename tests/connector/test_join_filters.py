@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -18,6 +19,9 @@ from pyspark.sql.types import LongType
 from lance_spark.spark.bridge import runtime_filters
 from tests.connector.conftest import plan
 from tests.connector.test_spj_runtime_filters import PRUNING, load, result, scans
+
+MARK = "lance join mark"
+"""In the condition that the rule about joins puts over scans while it works."""
 
 ROWS = 120_000
 KEYS = 2_000
@@ -73,6 +77,7 @@ def views(spark: SparkSession, facts: str, keys: str) -> Iterator[SparkSession]:
 def answer(spark: SparkSession, text: str) -> tuple[list[str], DataFrame]:
     """The rows with filters at run time, which are those without."""
     frame = spark.sql(text)
+    assert MARK not in optimized(frame)
     found = result(frame)
     spark.conf.set(PRUNING, "false")
     plain = spark.sql(text)
@@ -80,6 +85,11 @@ def answer(spark: SparkSession, text: str) -> tuple[list[str], DataFrame]:
     assert found == result(plain)
     spark.conf.unset(PRUNING)
     return found, frame
+
+
+def optimized(frame: DataFrame) -> str:
+    """The optimized plan as text, the queries of its filters included."""
+    return str(frame._jdf.queryExecution().optimizedPlan().toString())
 
 
 def rows_of_facts(frame: DataFrame) -> int:
@@ -238,3 +248,37 @@ def test_a_limit_leaves_the_workers_for_the_next_task(spark: SparkSession, facts
     for _ in range(3):
         assert len(limited.collect()) == 10
     assert workers() == before
+
+
+def test_a_mark_that_is_left_in_a_plan_is_true(spark: SparkSession) -> None:
+    """A false one would empty the result of a query without an error."""
+    declared = _rule(spark).getDeclaredField("MARK")
+    declared.setAccessible(True)
+    assert MARK in declared.get(None).toString()
+    assert declared.get(None).eval(None) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT k FROM keys WHERE '{MARK}' = '{MARK}'",
+        f"SELECT k FROM keys WHERE k = 1 AND '{MARK}' = '{MARK}'",
+        f"SELECT k FROM keys WHERE k = 1 OR NOT '{MARK}' = '{MARK}'",
+        f"SELECT '{MARK}' = '{MARK}' AS same FROM keys",
+        f"SELECT a.k FROM keys a JOIN keys b ON a.k = b.k AND '{MARK}' = '{MARK}'",
+        f"SELECT k FROM keys WHERE k IN (SELECT id FROM facts WHERE '{MARK}' = '{MARK}' OR id = 1)",
+    ],
+)
+def test_no_mark_is_left_when_the_rule_ends(views: SparkSession, text: str) -> None:
+    marked = views.sql(text)._jdf.queryExecution().analyzed()
+    assert MARK in marked.toString()
+    method = next(item for item in _rule(views).getDeclaredMethods() if item.getName() == "unmarked")
+    method.setAccessible(True)
+    arguments = views._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+    arguments.add(marked)
+    assert MARK not in method.invoke(None, arguments.toArray()).toString()
+
+
+def _rule(spark: SparkSession) -> Any:
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    return loader.loadClass("io.lancespark.LanceJoinFilters")

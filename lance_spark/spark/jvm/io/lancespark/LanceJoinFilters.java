@@ -50,9 +50,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * worth it, a query of its own asks for them: for the suppliers that have one of the nations.
  */
 final class LanceJoinFilters extends Rule<LogicalPlan> {
-  /** A comparison, which Spark takes for a selective filter; nothing ever evaluates it. */
+  /** A comparison, which Spark takes for a selective filter. It is true: one that is left in a plan changes no rows. */
   private static final Expression MARK =
-      new EqualTo(Literal$.MODULE$.apply("a filter"), Literal$.MODULE$.apply("of a Lance scan"));
+      new EqualTo(Literal$.MODULE$.apply("lance join mark"), Literal$.MODULE$.apply("lance join mark"));
 
   /** Tables that are joined in a row. Filters that are not done then are left out by Spark. */
   private static final int MOST_ROUNDS = 8;
@@ -65,7 +65,7 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
     }
     LogicalPlan marked =
         plan.transformUp(
-            new Replacing(node -> scan(node) != null && scan(node).leavesFewRows(), node -> new Filter(MARK, node)));
+            new Replacing<>(node -> scan(node) != null && scan(node).leavesFewRows(), node -> new Filter(MARK, node)));
     LogicalPlan direct = withKeys(marked);
     List<DynamicPruningSubquery> broadcast = filters(direct);
     // Keys of keys take a query of their own, and few scans are worth one.
@@ -74,7 +74,7 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
     return unmarked(
         (LogicalPlan)
             found.transformUp(
-                new Replacing(
+                new Replacing<>(
                     node -> node instanceof Filter filter && scan(filter.child()) != null,
                     node -> settled((Filter) node, scan(((Filter) node).child()), broadcast))));
   }
@@ -94,14 +94,14 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
   private LogicalPlan withKeys(LogicalPlan marked) {
     Set<ExprId> known = new HashSet<>();
     filters(marked).forEach(filter -> known.add(filter.exprId()));
-    LogicalPlan turned = marked.transformUp(new Replacing(Join.class::isInstance, this::withBroadcastAtRight));
+    LogicalPlan turned = marked.transformUp(new Replacing<>(Join.class::isInstance, this::withBroadcastAtRight));
     LogicalPlan found = PartitionPruning$.MODULE$.apply(turned);
     found =
         (LogicalPlan)
-            found.transformUpWithSubqueries(new Replacing(LanceJoinFilters::isTurned, LanceJoinFilters::turnedBack));
-    found = found.transformUp(new Replacing(Join.class::isInstance, this::withBroadcast));
+            found.transformUpWithSubqueries(new Replacing<>(LanceJoinFilters::isTurned, LanceJoinFilters::turnedBack));
+    found = found.transformUp(new Replacing<>(Join.class::isInstance, this::withBroadcast));
     found = CleanupDynamicPruningFilters$.MODULE$.apply(pushedDown(found));
-    return found.transformUp(new Replacing(Filter.class::isInstance, node -> withoutRepetition((Filter) node, known)));
+    return found.transformUp(new Replacing<>(Filter.class::isInstance, node -> withoutRepetition((Filter) node, known)));
   }
 
   /** The plan with the keys of rows as well that keys have chosen. */
@@ -111,7 +111,7 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
       Set<ExprId> known = new HashSet<>();
       filters(found).forEach(filter -> known.add(filter.exprId()));
       LogicalPlan marked =
-          found.transformUp(new Replacing(LanceJoinFilters::choosesByKeys, node -> new Filter(MARK, node)));
+          found.transformUp(new Replacing<>(LanceJoinFilters::choosesByKeys, node -> new Filter(MARK, node)));
       found = withKeys(pushedDown(marked));
       if (filters(found).stream().allMatch(filter -> known.contains(filter.exprId()))) {
         break;
@@ -285,7 +285,7 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
   /** Rows with the keys of others, joined with those instead of filtered by them. */
   private static LogicalPlan joined(LogicalPlan plan) {
     return plan.transformUp(
-        new Replacing(Filter.class::isInstance, node -> {
+        new Replacing<>(Filter.class::isInstance, node -> {
           Filter filter = (Filter) node;
           LogicalPlan rows = filter.child();
           List<Expression> kept = new ArrayList<>();
@@ -305,12 +305,17 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
     return keys.buildKeys().apply((Integer) keys.broadcastKeyIndices().head());
   }
 
-  private static LogicalPlan unmarked(LogicalPlan plan) {
+  /** The plan without marks, wherever they are. */
+  static LogicalPlan unmarked(LogicalPlan plan) {
+    LogicalPlan found =
+        (LogicalPlan)
+            plan.transformDownWithSubqueries(
+                new Replacing<>(
+                    node -> node instanceof Filter filter && terms(filter.condition()).contains(MARK),
+                    node -> with((Filter) node, term -> !MARK.equals(term))));
     return (LogicalPlan)
-        plan.transformDownWithSubqueries(
-            new Replacing(
-                node -> node instanceof Filter filter && terms(filter.condition()).contains(MARK),
-                node -> with((Filter) node, term -> !MARK.equals(term))));
+        found.transformAllExpressionsWithSubqueries(
+            new Replacing<>(MARK::equals, mark -> Literal$.MODULE$.TrueLiteral()));
   }
 
   private static LanceScan scan(LogicalPlan node) {
@@ -358,15 +363,14 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
     return CollectionConverters.asScala(List.of(items)).toSeq();
   }
 
-  private record Replacing(Predicate<LogicalPlan> which, UnaryOperator<LogicalPlan> change)
-      implements PartialFunction<LogicalPlan, LogicalPlan> {
+  private record Replacing<T>(Predicate<T> which, UnaryOperator<T> change) implements PartialFunction<T, T> {
     @Override
-    public boolean isDefinedAt(LogicalPlan node) {
+    public boolean isDefinedAt(T node) {
       return which.test(node);
     }
 
     @Override
-    public LogicalPlan apply(LogicalPlan node) {
+    public T apply(T node) {
       return change.apply(node);
     }
   }
