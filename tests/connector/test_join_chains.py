@@ -1,4 +1,4 @@
-"""Joins in a row: the rows that a filter leaves of one table choose those of the next, and these the rows of many."""
+"""Joins in a row: keys of a filtered table choose rows of the next one, and no keys are waited for to ask for others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from tests.connector.conftest import plan
+from tests.connector.plan_shape import shape
 from tests.connector.test_join_filters import answer, rows_of_facts
-from tests.connector.test_spj_runtime_filters import PRUNING, load
+from tests.connector.test_spj_runtime_filters import PRUNING, load, result
 
 LINES, SUPPLIERS, NATIONS = 1_050_000, 5_000, 25
+PARTS, MAKERS = 130_000, 110_000
+ENABLED = "spark.sql.lance.joinFilters.enabled"
 CHAIN = "lines l JOIN suppliers s ON l.supplier = s.id JOIN nations n ON s.nation = n.id"
 
 
@@ -24,8 +28,15 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """By the reference library. Every seventh line has no supplier, every eleventh supplier no nation."""
     root = tmp_path_factory.mktemp("chains")
     lines, suppliers, nations = np.arange(LINES), np.arange(SUPPLIERS), np.arange(NATIONS)
+    parts, makers = np.arange(PARTS), np.arange(MAKERS)
     rows = {
-        "lines": {"id": lines, "supplier": pa.array(lines * 31 % SUPPLIERS, mask=lines % 7 == 0)},
+        "lines": {
+            "id": lines,
+            "supplier": pa.array(lines * 31 % SUPPLIERS, mask=lines % 7 == 0),
+            "part": lines * 31 % PARTS,
+        },
+        "parts": {"id": parts, "maker": parts % MAKERS},
+        "makers": {"id": makers, "nation": makers % NATIONS},
         "suppliers": {"id": suppliers, "nation": pa.array(suppliers % NATIONS, mask=suppliers % 11 == 0)},
         "nations": {"id": nations, "name": [f"nation {n}" for n in nations], "region": nations // 5},
         "regions": {"id": np.arange(5), "name": [f"region {n}" for n in range(5)]},
@@ -53,24 +64,59 @@ def lines_of(nations: set[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_rows_are_chosen_over_two_joins(views: SparkSession, adaptive: str) -> None:
+def test_chain_has_its_rows_over_two_joins(views: SparkSession, adaptive: str) -> None:
     views.conf.set("spark.sql.adaptive.enabled", adaptive)
     try:
         found, frame = answer(views, f"SELECT l.id FROM {CHAIN} WHERE n.name = 'nation 3'")
-        assert "list#" in frame._jdf.queryExecution().optimizedPlan().toString()
-        expected = lines_of({3})
-        assert found == sorted(f"Row(id={number})" for number in expected.tolist())
-        # Spark shows what it has read only if it adapts its plans.
-        assert adaptive == "false" or rows_of_facts(frame) == len(expected)
+        assert found == sorted(f"Row(id={number})" for number in lines_of({3}).tolist())
+        # Keys of suppliers that were chosen by keys themselves would take another reading of the suppliers.
+        assert shape(frame).queries == 0
     finally:
         views.conf.unset("spark.sql.adaptive.enabled")
 
 
-def test_rows_are_chosen_over_three_joins(views: SparkSession) -> None:
+def test_chain_has_its_rows_over_three_joins(views: SparkSession) -> None:
     text = f"SELECT count(*) FROM {CHAIN} JOIN regions r ON n.region = r.id WHERE r.name = 'region 2'"
     _, frame = answer(views, text)
-    expected = lines_of({10, 11, 12, 13, 14})
-    assert frame.collect()[0][0] == len(expected) == rows_of_facts(frame)
+    assert frame.collect()[0][0] == len(lines_of({10, 11, 12, 13, 14}))
+
+
+def test_chain_is_filtered_by_the_keys_of_its_middle(views: SparkSession) -> None:
+    """The suppliers are filtered themselves, so their keys choose lines."""
+    _, frame = answer(views, f"SELECT l.id FROM {CHAIN} WHERE s.nation = 3")
+    assert (shape(frame).queries, shape(frame).depth) == (1, 1)
+    assert rows_of_facts(frame) == len(lines_of({3}))
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_keys_never_come_from_a_side_that_waits_for_keys(views: SparkSession, adaptive: str) -> None:
+    """All three scans are worth a filter, and the two outer ones have one of their own."""
+    views.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        joins = "lines l JOIN parts p ON l.part = p.id JOIN makers m ON p.maker = m.id JOIN nations n ON m.nation = n.id"
+        text = f"SELECT l.id FROM {joins} WHERE p.id < 900 AND m.id < 400 AND n.name = 'nation 3'"
+        found, frame = answer(views, text)
+        numbers = np.arange(LINES)
+        part = numbers * 31 % PARTS
+        maker = part % MAKERS
+        kept = (numbers % 1000 != 3) & (part < 900) & (maker < 400) & (maker % NATIONS == 3)
+        assert found == sorted(f"Row(id={number})" for number in numbers[kept].tolist())
+        assert shape(frame).depth == 1
+        assert shape(frame).queries >= 1
+    finally:
+        views.conf.unset("spark.sql.adaptive.enabled")
+
+
+def test_queries_for_keys_are_bounded(views: SparkSession) -> None:
+    """Each of many joins could filter the lines; a query for keys costs planning."""
+    joins = " ".join(f"JOIN suppliers s{n} ON l.supplier = s{n}.id AND s{n}.nation = {n % 25}" for n in range(60))
+    text = f"SELECT count(*) FROM lines l {joins}"
+    views.conf.set(PRUNING, "false")
+    without = shape(views.sql(text))
+    views.conf.unset(PRUNING)
+    found = shape(views.sql(text))
+    assert 0 < found.queries <= 60
+    assert found.nodes <= without.nodes + 1_000 + found.queries
 
 
 @pytest.mark.parametrize(
@@ -99,32 +145,20 @@ def test_every_chain_has_its_rows(views: SparkSession, joins: str) -> None:
     answer(views, f"SELECT count(*), sum(l.id), bit_xor(l.id * 31 + coalesce(l.supplier, 7)) FROM {joins}")
 
 
-def test_few_rows_are_not_worth_a_query(views: SparkSession) -> None:
-    few = "(SELECT s.id, s.nation FROM suppliers s WHERE s.id < 100000)"
-    text = f"SELECT t.id FROM suppliers t JOIN {few} s ON t.id = s.id JOIN nations n ON s.nation = n.id"
-    found, frame = answer(views, f"{text} WHERE n.name = 'nation 3'")
-    assert found
-    assert "list#" not in plan(frame)
-    assert "dynamicpruning" not in plan(frame)
-
-
-@pytest.mark.parametrize(
-    "some",
-    [
-        "(SELECT * FROM suppliers ORDER BY rand() LIMIT 900)",
-        "(SELECT * FROM suppliers WHERE rand() < 0.5)",
-        "(SELECT * FROM suppliers TABLESAMPLE (50 PERCENT))",
-        "(SELECT * FROM suppliers LIMIT 900)",
-        "(SELECT id, max(nation) AS nation FROM suppliers GROUP BY id)",
-        "(SELECT * FROM suppliers WHERE nation = (SELECT max(id) FROM few))",
-    ],
-)
-def test_rows_that_may_be_others_the_next_time_are_asked_for_once(views: SparkSession, some: str) -> None:
-    """A line whose supplier the join has, but not a second reading of the same, would be lost."""
-    views.sql("SELECT * FROM nations WHERE name IN ('nation 3', 'nation 4')").createOrReplaceTempView("few")
-    text = f"SELECT count(*) FROM lines l JOIN {some} s ON l.supplier = s.id JOIN few n ON s.nation = n.id"
-    assert "list#" not in views.sql(text)._jdf.queryExecution().optimizedPlan().toString()
-    assert views.sql(text).collect()[0][0] > 0
+def test_the_setting_turns_filters_by_keys_off(views: SparkSession) -> None:
+    text = f"SELECT l.id FROM {CHAIN} WHERE s.nation = 3"
+    found, frame = answer(views, text)
+    assert shape(frame).queries == 1
+    views.conf.set(ENABLED, "false")
+    try:
+        off = views.sql(text)
+        assert shape(off).queries == 0
+        assert result(off) == found
+        views.conf.set(ENABLED, "perhaps")
+        with pytest.raises(IllegalArgumentException, match=r"spark\.sql\.lance\.joinFilters\.enabled is 'perhaps'"):
+            views.sql(text).collect()
+    finally:
+        views.conf.unset(ENABLED)
 
 
 def test_without_broadcasts_there_are_no_keys(views: SparkSession) -> None:

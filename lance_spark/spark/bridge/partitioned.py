@@ -30,7 +30,6 @@ from lance_spark.spark.bridge.registry import Call, Session, operation
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
     KeyFilter,
-    RuntimeColumns,
     affordable,
     filter_columns,
     runtime_filter,
@@ -77,7 +76,6 @@ class PartitionedPlan:
         command: the function of the tasks and what it returns.
         metrics: for Spark's UI.
         runtime_columns: columns whose values choose partitions and rows while the query runs.
-        has_all_rows: whether the tasks return all rows that match the filter, and not some number of them, or groups.
         work: what each task does.
     """
 
@@ -88,9 +86,8 @@ class PartitionedPlan:
     key_values: tuple[tuple[str | None, ...], ...]
     packs: tuple[tuple[int, ...], ...]
     metrics: Mapping[str, int]
-    runtime_columns: RuntimeColumns
+    runtime_columns: tuple[str, ...]
     command: tuple[PartitionedReadTask | PartitionedAggregateTask, StructType]
-    has_all_rows: bool
     work: tuple[bytes, ...] = field(repr=False)
 
 
@@ -241,7 +238,6 @@ class PartitionedPlanner:
             command=(self._task(), self._returned),
             metrics=self._metrics(size),
             runtime_columns=self._runtime_columns(),
-            has_all_rows=self._takes_all_rows,
             work=tuple(work),
         )
 
@@ -304,9 +300,9 @@ class PartitionedPlanner:
     def _takes_all_rows(self) -> bool:
         return self._limit is None and self._first is None and self.aggregation is None
 
-    def _runtime_columns(self) -> RuntimeColumns:
+    def _runtime_columns(self) -> tuple[str, ...]:
         if not self._takes_all_rows:
-            return RuntimeColumns()
+            return ()
         columns = self._columns.fieldNames()
         return filter_columns(self._choosing, filterable(self._table), columns, self._num_rows())
 

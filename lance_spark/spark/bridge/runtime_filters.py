@@ -31,9 +31,6 @@ MAX_VALUES = 100_000
 MANY_ROWS = 100_000
 """To plan a filter at run time costs more than it saves of fewer rows."""
 
-ROWS_WORTH_A_QUERY = 1_000_000
-"""To run a query for the keys of a filter costs more than it saves of fewer rows."""
-
 MAX_SENT_BYTES = 64 << 20
 """All tasks of a scan together are not sent more values than this."""
 
@@ -75,25 +72,11 @@ def source_columns(specs: Iterable[PartitionSpec], schema: LanceSchema) -> list[
     return list(found)
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeColumns:
-    """The columns of a scan that filters may name while the query runs.
-
-    Attributes:
-        worthwhile: those that are worth a filter.
-        passing: those that are not, unless the keys of the rows that are left choose rows of yet another table.
-        worth_a_query: whether it is worth to ask other tables once more for the values of the worthwhile.
-    """
-
-    worthwhile: tuple[str, ...] = ()
-    passing: tuple[str, ...] = ()
-    worth_a_query: bool = False
-
-
 def filter_columns(
     choosing: Collection[Path], filterable: pa.Schema, columns: Sequence[str], num_rows: int | None
-) -> RuntimeColumns:
-    """Those of `columns`, which a scan reads, that it compares as Spark does; of structs those with such a member.
+) -> tuple[str, ...]:
+    """Those of `columns`, which a scan reads, that are worth a filter while a query runs; of structs those with such a
+    member. Only columns that are compared as Spark does.
 
     Args:
         choosing: those whose values choose partitions or fragments.
@@ -108,10 +91,7 @@ def filter_columns(
         return is_lossless(dtype) and (path in choosing or (has_many and _converter(dtype) is not None))
 
     known = {name: filterable.field(name).type for name in columns if name in filterable.names}
-    worthwhile = tuple(name for name, dtype in known.items() if pays((name,), dtype))
-    others = {name: dtype for name, dtype in known.items() if name not in worthwhile and is_lossless(dtype)}
-    passing = tuple(name for name, dtype in others.items() if _converter(dtype) is not None)
-    return RuntimeColumns(worthwhile, passing, num_rows is not None and num_rows >= ROWS_WORTH_A_QUERY)
+    return tuple(name for name, dtype in known.items() if pays((name,), dtype))
 
 
 def runtime_filter(

@@ -16,7 +16,6 @@ from lance_spark.spark.bridge.inline_rows import inline_rows, most_bytes
 from lance_spark.spark.bridge.registry import Call, Reply, operation
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
-    RuntimeColumns,
     affordable,
 )
 from lance_spark.spark.bridge.scan_planner import ScanPlanner, aggregation_of, filterable, sort_keys_of
@@ -211,8 +210,7 @@ def _partitioned_plan(request: ScanRequest, call: Call) -> Reply:
         planned.key_values,
         planned.packs,
         planned.metrics,
-        RuntimeColumns() if request.for_changes else planned.runtime_columns,
-        has_all_rows=planned.has_all_rows,
+        () if request.for_changes else planned.runtime_columns,
     )
     function, returns = planned.command
     described = command(MeteredTask(function), returns)

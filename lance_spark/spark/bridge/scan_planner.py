@@ -20,7 +20,6 @@ from lance_spark.spark.bridge.inline_rows import can_be_inline
 from lance_spark.spark.bridge.registry import Call
 from lance_spark.spark.bridge.runtime_filters import (
     MANY_ROWS,
-    RuntimeColumns,
     filter_columns,
     runtime_filter,
 )
@@ -273,7 +272,6 @@ class ScanPlanner:
             },
             runtime_columns=self._runtime_columns(),
             share=_shares.get(self._share_key()),
-            has_all_rows=self._takes_all_rows,
         )
 
     def _filters_many_rows(self) -> bool:
@@ -314,9 +312,9 @@ class ScanPlanner:
             return fragment.num_rows
         return min(fragment.num_rows, sum(stop - start for start, stop in ranges))
 
-    def _runtime_columns(self) -> RuntimeColumns:
+    def _runtime_columns(self) -> tuple[str, ...]:
         if not self._takes_all_rows or self._for_changes:
-            return RuntimeColumns()
+            return ()
         columns = self._columns.fieldNames()
         return filter_columns(_PRUNED_BY, filterable(self._manifest), columns, self._num_rows())
 

@@ -15,7 +15,6 @@ from lance_spark.spark.bridge.partition_keys import SparkTransform
 from lance_spark.spark.bridge.runtime_filters import (
     MAX_VALUES,
     KeyFilter,
-    RuntimeColumns,
 )
 from lance_spark.spark.bridge.top_n import SortOrder
 from lance_spark.spark.options import ReadOptions
@@ -84,7 +83,6 @@ class ScanPlan:
         max_runtime_values: unless they have more values.
         filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
         share: that, if it was asked for before.
-        has_all_rows: whether they are all rows that match the filter, and not some number of them, or groups.
     """
 
     description: str
@@ -94,11 +92,10 @@ class ScanPlan:
     key_values: tuple[tuple[str | None, ...], ...] = ()
     packs: tuple[tuple[int, ...], ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
-    runtime_columns: RuntimeColumns = field(default_factory=RuntimeColumns)
+    runtime_columns: tuple[str, ...] = ()
     max_runtime_values: int = MAX_VALUES
     filters_many_rows: bool = False
     share: float | None = None
-    has_all_rows: bool = False
     is_inline: bool = False
 
     def with_rows(self, rows: InlineRows) -> ScanPlan:
@@ -108,6 +105,7 @@ class ScanPlan:
             num_rows=rows.num_rows,
             size_bytes=max(rows.num_bytes, rows.num_rows * BYTES_PER_ROW),
             metrics={**self.metrics, **rows.cost},
+            runtime_columns=(),
             filters_many_rows=False,
             share=None,
             is_inline=True,

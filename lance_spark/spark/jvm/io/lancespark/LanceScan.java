@@ -84,26 +84,6 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     return false;
   }
 
-  /** Whether a filter on this column only pays where the rows that it leaves choose rows of another table. */
-  boolean isPassing(String column) {
-    for (JsonNode name : plan().body().path("runtime_columns").path("passing")) {
-      if (name.asText().equals(column)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  /** Whether it has all rows that match its filter, and not some number of them. */
-  boolean hasAllRows() {
-    return plan().body().path("has_all_rows").asBoolean();
-  }
-
-  /** Whether it is worth to run a query for the values that choose its rows. */
-  boolean isWorthQuery() {
-    return plan().body().path("runtime_columns").path("worth_a_query").asBoolean();
-  }
-
   /** True once: {@link LanceJoinFilters} looks at the joins of a scan one time. */
   boolean isNewToJoins() {
     return newToJoins.getAndSet(false);
@@ -141,10 +121,8 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
 
   @Override
   public NamedReference[] filterAttributes() {
-    JsonNode columns = plan().body().path("runtime_columns");
     List<NamedReference> references = new ArrayList<>();
-    columns.path("worthwhile").forEach(name -> references.add(Json.column(name.asText())));
-    columns.path("passing").forEach(name -> references.add(Json.column(name.asText())));
+    plan().body().path("runtime_columns").forEach(name -> references.add(Json.column(name.asText())));
     return references.toArray(NamedReference[]::new);
   }
 
