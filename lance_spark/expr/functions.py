@@ -96,10 +96,28 @@ def _substring(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
         return null_like(value, value.type)
     slice_ = pc.binary_slice if family_of(value.type) is Family.BINARY else pc.utf8_slice_codeunits
     start, stop = substring_bounds(*bounds)  # type: ignore[arg-type]
-    if stop is not None and (stop <= start and (start < 0) == (stop < 0)):
+    # Arrow multiplies and adds these numbers in 64 bits without a check, and `binary_slice` needs a stop.
+    longest = _longest(value)
+    start, stop = _clamped(start, longest), _clamped(longest if stop is None else stop, longest)
+    if stop <= start and (start < 0) == (stop < 0):
         # Nothing is left of any value.
         start, stop = 0, 0
     return slice_(value, start=start, stop=stop)
+
+
+def _longest(value: Operand) -> int:
+    """Bytes of the longest value, 0 if there is none. No string has more characters than bytes."""
+    length = pc.binary_length(value)
+    return int((length if isinstance(length, pa.Scalar) else pc.max(length)).as_py() or 0)
+
+
+def _clamped(bound: int, longest: int) -> int:
+    """`bound`, or a nearer one that slices values of at most `longest` units in the same way."""
+    return min(max(bound, -longest - 1), longest + 1)
+
+
+_SPARK_NO_LENGTH = 2**31 - 1
+"""The length that Spark takes where none is written; too short for a start before the longest possible value."""
 
 
 def substring_bounds(position: int, length: int | None = None) -> tuple[int, int | None]:
@@ -110,7 +128,9 @@ def substring_bounds(position: int, length: int | None = None) -> tuple[int, int
     """
     start = position - 1 if position > 0 else position
     if length is None:
-        return start, None
+        if start >= -_SPARK_NO_LENGTH:
+            return start, None
+        length = _SPARK_NO_LENGTH
     stop = start + max(length, 0)
     return start, None if start < 0 <= stop else stop
 

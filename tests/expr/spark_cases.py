@@ -127,10 +127,36 @@ _OTHERS = [
 ]  # fmt: skip
 
 
+_EXTREMES = [
+    "substring(s, 2147483648) = ''", "substring(s, 1, 4611686018427387904) = s", "substring(v, 1, 4611686018427387904) = v",
+    "substring(v, -9223372036854775808, 2) = X''", "b + 9223372036854775807 > 0", "b - -9223372036854775808 > 0", "b * -9223372036854775808 = 0",
+    "b % -1 = 0", "b % -9223372036854775808 = 7", "b / -9223372036854775808 = 1", "-b > 0", "abs(b) > 0", "i * 2147483648L > 0", "i - -2147483648L > 0",
+    "d * 99999999999999999999999999999999999999 > 0", "d / 0.00000000000000000000000000000000000001 > 0", "d + 1e37BD > 0",
+    "b * 99999999999999999999 > 0", "x * 1e308 > 1", "x * 1e308D * 1e308D > 1", "CAST(x AS BIGINT) = 1", "TRY_CAST(x AS BIGINT) = 9223372036854775807",
+    "TRY_CAST(num AS DECIMAL(38, 38)) IS NULL", "TRY_CAST(num AS DECIMAL(38, 0)) = 2", "TRY_CAST(b AS DECIMAL(38, 19)) IS NULL", "TRY_CAST(b AS DECIMAL(38, 20)) IS NULL",
+    "day > DATE '9999-12-31'", "day > DATE '-9999-01-01'", "ts < TIMESTAMP '9999-12-31 23:59:59.999999'", "ntz > TIMESTAMP_NTZ '-9999-01-01 00:00:00'",
+    "INTERVAL '106751991' DAY > INTERVAL '1' SECOND", "INTERVAL '-106751991' DAY < INTERVAL '1' SECOND",
+]  # fmt: skip
+
+_POSITIONS = (0, 1, 2, -2, 2**31 - 1, 1 - 2**31, -(2**31))
+_LENGTHS = (None, 0, 2, -1, 2**31 - 1, -(2**31))
+
+
+def _substrings() -> list[str]:
+    """SUBSTRING at both ends of an INT. Beyond them Spark has no answer: `substring(s, 2147483648)` is an error."""
+    calls = [
+        f"substring({column}, {position}{'' if length is None else f', {length}'})"
+        for column in ("s", "v")
+        for position in _POSITIONS
+        for length in _LENGTHS
+    ]
+    return [f"{call} = {call[10]}" for call in calls] + [f"length({call}) = 1" for call in calls]
+
+
 def filters() -> list[str]:
     """All filters of the comparison."""
     pairs = [f"{left} {op} {right}" for left, rights in _COMPARED.items() for right in rights for op in _OPERATORS]
-    return [*pairs, *_OTHERS]
+    return [*pairs, *_OTHERS, *_EXTREMES, *_substrings()]
 
 
 def main() -> None:

@@ -58,6 +58,56 @@ def test_spark_keeps_the_same_rows(zone: str) -> None:
     assert not different
 
 
+def _long_values(type_: pa.DataType) -> pa.RecordBatch:
+    values = [b"x" * 2_000_000, b"y" * 2_000_000, None, b"z" * 5]
+    return pa.RecordBatch.from_arrays([pa.array(values, pa.binary()).cast(type_)], ["c"])
+
+
+_FAR = (2**31 - 1, 2**31, 2**31 + 1, 2**62, 2**63 - 1)
+
+
+@pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary(), pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("far", _FAR)
+def test_substring_bounds_beyond_every_value(type_: pa.DataType, far: int) -> None:
+    rows = _long_values(type_)
+
+    def kept(sql: str) -> list[bool]:
+        return list(evaluate_filter(parse(sql), rows).to_pylist())
+
+    for sql in (f"substring(c, 1, {far}) = c", f"substring(c, 0, {far}) = c", f"length(substring(c, {far})) = 0"):
+        assert kept(sql) == [True, True, False, True], sql
+    for sql in (f"length(substring(c, {-far}, 3)) = 0", f"length(substring(c, -3, {-far})) = 0"):
+        assert kept(sql) == [True, True, False, True], sql
+    assert kept(f"length(substring(c, 1, {far})) = 2000000") == [True, True, False, False]
+    assert kept(f"length(substring(c, -3, {far})) = 3") == [True, True, False, True]
+    assert kept(f"substring('abc', 1, {far}) = 'abc'") == [True] * 4
+
+
+@pytest.mark.parametrize("bound", [2**63, -(2**63) - 1, 10**60])
+def test_substring_refuses_bounds_beyond_bigint(bound: int) -> None:
+    for sql in (f"substring(c, {bound}) = c", f"substring(c, 1, {bound}) = c"):
+        with pytest.raises(InvalidInputError, match="constant integers"):
+            evaluate_filter(parse(sql), _long_values(pa.binary()))
+
+
+def test_substring_of_smallest_bigint_is_empty() -> None:
+    kept = evaluate_filter(parse(f"substring(c, {-(2**63)}, 3) = X''"), _long_values(pa.binary()))
+    assert kept.to_pylist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize("value", [b"", b"a", b"ab", b"abcdef"])
+@pytest.mark.parametrize("type_", [pa.binary(), pa.string()], ids=str)
+def test_substring_equals_spark_definition(value: bytes, type_: pa.DataType) -> None:
+    # UTF8String.substringSQL: start counts from the end if negative, and the end is start + length, cut to the value.
+    rows = pa.RecordBatch.from_arrays([pa.array([value], pa.binary()).cast(type_)], ["c"])
+    for position in range(-8, 9):
+        for length in range(-2, 10):
+            start = position - 1 if position > 0 else len(value) + position if position < 0 else 0
+            wanted = value[max(start, 0) : max(start + max(length, 0), 0)]
+            got = evaluate(parse(f"substring(c, {position}, {length})"), rows).cast(pa.binary())
+            assert got.to_pylist() == [wanted], (position, length)
+
+
 def test_every_difference_from_spark_is_one() -> None:
     answers = json.loads(ANSWERS.read_text())
     for sql in SPARK_DIFFERS:
