@@ -15,12 +15,16 @@ from google.protobuf.message import DecodeError, Message
 
 from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_proto
 
 MAX_ROWS = 1 << 40
 """More rows than any file holds; what claims more is corrupt."""
+
+MIN_ALIGNMENT = 8
+"""What the positions of page buffers are multiples of, since version 2.1. All known writers align to 64 bytes."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -58,6 +62,7 @@ def parse_column(
     file_size: int,
     file_buffers: tuple[EncodedBuffer, ...],
     read: Callable[[EncodedBuffer], pa.Buffer],
+    version: FileVersion,
 ) -> EncodedColumn:
     """A column of a file of `num_rows` rows and `file_size` bytes.
 
@@ -66,15 +71,18 @@ def parse_column(
         index: number of the column.
         file_buffers: the file's global buffers.
         read: fetches an indirect encoding.
+        version: the file's version; from 2.1 on the buffers of pages are aligned.
 
     Raises:
-        CorruptFileError: the message does not parse, or a buffer is not inside of the file.
+        CorruptFileError: the message does not parse, or a buffer is not inside of the file or
+            not aligned.
         UnsupportedFeatureError: an experimental file without encodings.
     """
     try:
         message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata")
         type_url, value = _encoding(message.encoding, file_size, read)
-        pages = [_page(page, number, file_size, read) for number, page in enumerate(message.pages)]
+        alignment = 1 if version is FileVersion.V2_0 else MIN_ALIGNMENT
+        pages = [_page(page, number, file_size, read, alignment) for number, page in enumerate(message.pages)]
         buffers = _buffers(message.buffer_offsets, message.buffer_sizes, file_size)
     except CorruptFileError as error:
         error.at(column=index)
@@ -83,12 +91,21 @@ def parse_column(
 
 
 def _page(
-    page: file2_pb2.ColumnMetadata.Page, number: int, file_size: int, read: Callable[[EncodedBuffer], pa.Buffer]
+    page: file2_pb2.ColumnMetadata.Page,
+    number: int,
+    file_size: int,
+    read: Callable[[EncodedBuffer], pa.Buffer],
+    alignment: int,
 ) -> EncodedPage:
     try:
         if page.length > MAX_ROWS:
             raise CorruptFileError(f"a page claims {page.length} rows")
         buffers = _buffers(page.buffer_offsets, page.buffer_sizes, file_size)
+        for position, size in buffers:
+            if size and position % alignment:
+                raise CorruptFileError(
+                    f"a buffer of a page is not aligned to {alignment} bytes", start=position, length=size
+                )
         type_url, value = _encoding(page.encoding, file_size, read)
     except CorruptFileError as error:
         error.at(page=number)

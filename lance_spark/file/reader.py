@@ -178,7 +178,7 @@ class FileReader:
         data = self._read_ranges([ByteRange(*place) for place in places])
         for index, metadata in zip(missing, data, strict=True):
             self._columns[index] = parse_column(
-                metadata, index, self.num_rows, self.size_bytes, self._global_buffers, self._read_buffer
+                metadata, index, self.num_rows, self.size_bytes, self._global_buffers, self._read_buffer, self.version
             )
         return {field_id: self._columns[index] for field_id, index in wanted.items()}
 

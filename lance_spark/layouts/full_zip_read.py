@@ -53,23 +53,32 @@ def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[p
 
 
 def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int64Array]]:
-    """(start, stop) of each range of rows in the zipped data."""
-    entries = page.num_rows * page.path.slots_per_row + 1
+    """(start, stop) of each range of rows in the zipped data.
+
+    The first and the last entry are read along and must be 0 and the size of the data, so that an index whose place in
+    the file is wrong by some entries gives an error instead of other rows.
+    """
+    num_rows = page.num_rows * page.path.slots_per_row
     size = page.whole(1).length
-    width = size // entries
-    if width not in (1, 2, 4, 8) or width * entries != size:
-        raise CorruptFileError(f"full-zip: a row index of {size} bytes for {entries - 1} rows")
+    width = size // (num_rows + 1)
+    if width not in (1, 2, 4, 8) or width * (num_rows + 1) != size:
+        raise CorruptFileError(f"full-zip: a row index of {size} bytes for {num_rows} rows")
+    # No rows before the first, and none after the last: their ranges have one entry each.
+    before, after = int(rows.starts[0] > 0), int(rows.stops[-1] < num_rows)
+    first_rows = np.concatenate([[0] * before, rows.starts, [num_rows] * after]).astype(np.int64)
+    last_rows = np.concatenate([[0] * before, rows.stops, [num_rows] * after]).astype(np.int64)
     # The stop of a range is the entry after its last row.
-    spans = ReadSpans.plan(rows.starts * width, (rows.stops + 1) * width)
+    spans = ReadSpans.plan(first_rows * width, (last_rows + 1) * width)
     data, places = spans.located((yield spans.slices(1)))
-    ends = places + (rows.stops - rows.starts) * width
+    ends = places + (last_rows - first_rows) * width
     entry = np.full(len(places), width, np.int64)
     starts = np.frombuffer(gathered(data, places, entry), f"<u{width}")
     stops = np.frombuffer(gathered(data, ends, entry), f"<u{width}")
     falls = bool((starts > stops).any() or (starts[1:] < stops[:-1]).any())
-    if falls or int(stops[-1]) > page.buffer_sizes[0]:
-        raise CorruptFileError("full-zip: the row index leaves the page or falls")
-    return starts.astype(np.int64), stops.astype(np.int64)
+    if falls or int(starts[0]) != 0 or int(stops[-1]) != page.buffer_sizes[0]:
+        raise CorruptFileError("full-zip: the row index falls, or does not go from the start to the end of the page")
+    chosen = slice(before, before + len(rows.starts))
+    return starts[chosen].astype(np.int64), stops[chosen].astype(np.int64)
 
 
 def _flat(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer, num_slots: int) -> pa.Array:
