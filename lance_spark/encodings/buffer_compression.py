@@ -17,6 +17,7 @@ import pyarrow as pa
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.encodings.chunk_limits import starts_of
+from lance_spark.encodings.decompression_limit import check_growth
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.addresses import address_of
@@ -95,7 +96,7 @@ class BufferCompression:
             limits: bytes that a slice may have at most, if that is known.
 
         Raises:
-            CorruptFileError: a slice is damaged, or claims an absurd size.
+            CorruptFileError: a slice is damaged, claims an absurd size, or all together more than the limit.
         """
         if self.scheme is CompressionScheme.LZ4:
             return _decompress_lz4(chunks, limits)
@@ -106,6 +107,8 @@ def _check_claims(claims: Int64Array, sizes: Int64Array, ratio: int, limits: Int
     allowed = sizes * ratio + _RATIO_FREE_BYTES if limits is None else np.minimum(limits, sizes * ratio)
     if bool(((claims < 0) | (claims > allowed)).any()):
         raise CorruptFileError("general: a buffer claims to decompress to more bytes than it can")
+    # No single claim is beyond 2**62 here, but their sum may be.
+    check_growth(sum(sizes.tolist()), sum(claims.tolist()))
 
 
 def _decompress_lz4(chunks: Chunks, limits: Int64Array | None) -> Chunks:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.blocks import VariableWidthBlock
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import FileRange, Page, PageLayout, PageRequest, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, block_leaf, check_count
@@ -99,6 +100,12 @@ def _read_values(position: npt.NDArray[np.uint64], size: npt.NDArray[np.uint64],
     filled = np.flatnonzero(size)
     if int(size.max(initial=0)) > MAX_VALUE_BYTES or int(position[filled].max(initial=0)) > MAX_POSITION:
         raise CorruptFileError("blob: a value lies beyond the end of any file")
+    if len(filled):
+        # The file layer sees to it that each value lies in the file, but not that they are not all the same bytes.
+        span = int((position + size)[filled].max() - position[filled].min())
+        total = sum(size.tolist())
+        if total > max(span, MAX_UNBACKED_BYTES):
+            raise CorruptFileError(f"blob: values of {total} bytes lie in {span} bytes of the file")
     ranges = list(map(FileRange, position[filled].tolist(), size[filled].tolist()))
     pieces = (yield list[PageRequest](ranges)) if ranges else []
     offsets = np.zeros(len(size) + 1, np.int64)

@@ -1,7 +1,8 @@
 """Compression of a whole buffer, by the names that `lance.encodings.Compression` uses.
 
 Framed as in later versions (`lance_spark.encodings.buffer_compression`), but for the bare zstd frames of old
-releases, whose header may not tell the size.
+releases, whose header may not tell the size. A zstd frame is decompressed as far as its bytes are needed, whatever it
+claims to hold.
 """
 
 from __future__ import annotations
@@ -12,36 +13,59 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Chunks
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
+from lance_spark.encodings.decompression_limit import check_growth
 from lance_spark.errors import CorruptFileError
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_RESERVED_BIT = 0x08
-_MAX_FRAME_BYTES = 1 << 31
+_SIZE_BYTES = 8
+_MARGIN_BYTES = 64
+"""Bytes beyond those needed that are decompressed too: most frames end there, and their end is checked."""
 
 
-def _none(data: pa.Buffer) -> pa.Buffer:
+def _none(data: pa.Buffer, _needed: int) -> pa.Buffer:
     return data
 
 
-def _lz4(data: pa.Buffer) -> pa.Buffer:
+def _lz4(data: pa.Buffer, _needed: int) -> pa.Buffer:
     return BufferCompression(CompressionScheme.LZ4).decompress(Chunks.single(data, 0)).data
 
 
-def _zstd(data: pa.Buffer) -> pa.Buffer:
-    head = data.slice(0, min(data.size, 5)).to_pybytes()
+def _zstd(data: pa.Buffer, needed: int) -> pa.Buffer:
+    if data.size == 0:
+        return data
+    head = data.slice(0, min(data.size, _SIZE_BYTES)).to_pybytes()
     # Where a frame has its descriptor, a size of that many bytes would have a digit that no size needs.
-    if head[:4] == _ZSTD_MAGIC and len(head) == 5 and not head[4] & _ZSTD_RESERVED_BIT:
-        return _bare_zstd_frame(data)
-    return BufferCompression(CompressionScheme.ZSTD).decompress(Chunks.single(data, 0)).data
+    if head[:4] == _ZSTD_MAGIC and len(head) > 4 and not head[4] & _ZSTD_RESERVED_BIT:
+        return _zstd_frame(data, needed)
+    if len(head) < _SIZE_BYTES:
+        raise CorruptFileError("a zstd buffer is shorter than its header")
+    claimed = int.from_bytes(head, "little")
+    if claimed == 0:
+        return data.slice(0, 0)
+    found = _zstd_frame(data.slice(_SIZE_BYTES), needed)
+    if found.size != min(claimed, needed + _MARGIN_BYTES):
+        raise CorruptFileError(f"a zstd buffer holds {found.size} bytes or more, and claims {claimed}")
+    return found
 
 
-def _bare_zstd_frame(data: pa.Buffer) -> pa.Buffer:
+def _zstd_frame(data: pa.Buffer, needed: int) -> pa.Buffer:
+    """The first bytes of a frame, `_MARGIN_BYTES` more than needed if it has so many."""
+    check_growth(data.size, needed)
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            return stream.read_buffer(_MAX_FRAME_BYTES)
+            return stream.read_buffer(needed + _MARGIN_BYTES)
     except (OSError, pa.ArrowInvalid) as error:
         raise CorruptFileError(f"a zstd frame is damaged: {error}") from error
 
 
-DECOMPRESSORS: dict[str, Callable[[pa.Buffer], pa.Buffer]] = {"none": _none, "": _none, "lz4": _lz4, "zstd": _zstd}
-"""From a compressed buffer to the bytes meant, by scheme; raises `CorruptFileError` for a damaged buffer."""
+DECOMPRESSORS: dict[str, Callable[[pa.Buffer, int], pa.Buffer]] = {
+    "none": _none,
+    "": _none,
+    "lz4": _lz4,
+    "zstd": _zstd,
+}
+"""From a compressed buffer and how many of its first bytes are needed to the bytes meant, by scheme.
+
+Raises `CorruptFileError` for a damaged buffer, or one that would grow beyond the limit.
+"""

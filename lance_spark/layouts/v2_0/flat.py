@@ -88,12 +88,13 @@ class Flat(ArrayEncoding):
     def _read_compressed(self, buffers: PageBuffers, selection: Selection) -> FileReads[pa.Buffer]:
         located = self.buffer.locate(buffers)
         [compressed] = yield [FileRange(*located)]
-        data = DECOMPRESSORS[self.scheme](compressed)
         if self.width == 1:
             raise UnsupportedFeatureError("compressed booleans", feature="compressed booleans", version="2.0")
         starts, stops = self._byte_ranges(selection.ranges)
-        if len(stops) and int(stops.max()) > data.size:
-            raise CorruptFileError(f"a compressed buffer holds {data.size} bytes instead of {int(stops.max())}")
+        needed = int(stops.max(initial=0))
+        data = DECOMPRESSORS[self.scheme](compressed, needed)
+        if needed > data.size:
+            raise CorruptFileError(f"a compressed buffer holds {data.size} bytes instead of {needed}")
         if len(starts) == 1:
             return data.slice(int(starts[0]), int(stops[0] - starts[0]))
         return gathered(starts + data.address, stops - starts)
