@@ -17,9 +17,13 @@ import pyroaring
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import RowRanges
+from lance_spark.table.ipc_claims import batch_position, claimed_sizes
+from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
 
 _COLUMN = "row_id"
 _SCHEMA = pa.schema([pa.field(_COLUMN, pa.uint32(), nullable=False)])
+
+_PADDING_BYTES = 64
 
 
 class DeletionFileType(Enum):
@@ -63,8 +67,12 @@ class DeletionVector:
         Raises:
             CorruptFileError: not such a file, or it contradicts the counts, or deletes a row twice.
         """
+        limit = min(
+            MAX_ROWS_PER_FRAGMENT if physical_rows is None else physical_rows,
+            MAX_ROWS_PER_FRAGMENT if num_deleted_rows is None else num_deleted_rows,
+        )
         values = (
-            _decode_arrow(data) if file_type is DeletionFileType.ARROW_ARRAY else _decode_bitmap(data, physical_rows)
+            _decode_arrow(data, limit) if file_type is DeletionFileType.ARROW_ARRAY else _decode_bitmap(data, limit)
         )
         offsets = np.sort(values.astype(np.int64))
         if len(offsets) and physical_rows is not None and int(offsets[-1]) >= physical_rows:
@@ -110,7 +118,7 @@ class DeletionVector:
         return found
 
 
-def _decode_arrow(data: pa.Buffer | bytes) -> npt.NDArray[np.uint32]:
+def _decode_arrow(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]:
     try:
         reader = pa.ipc.open_file(pa.py_buffer(data))
         if reader.num_record_batches != 1:
@@ -120,7 +128,7 @@ def _decode_arrow(data: pa.Buffer | bytes) -> npt.NDArray[np.uint32]:
             raise CorruptFileError(
                 f"a deletion file has one uint32 column 'row_id', this one has {schema.to_string()!r}"
             )
-        batch = reader.get_batch(0)
+        batch = _batch(pa.py_buffer(data), schema, limit)
         batch.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptFileError(f"not an Arrow deletion file: {error}") from error
@@ -131,7 +139,22 @@ def _decode_arrow(data: pa.Buffer | bytes) -> npt.NDArray[np.uint32]:
     return values
 
 
-def _decode_bitmap(data: pa.Buffer | bytes, physical_rows: int | None) -> npt.NDArray[np.uint32]:
+def _batch(data: pa.Buffer, schema: pa.Schema, limit: int) -> pa.RecordBatch:
+    """The first record batch of an Arrow file, which has at most `limit` rows.
+
+    It is read through its message, so that what is checked is what is decompressed.
+    """
+    message = pa.ipc.read_message(data.slice(batch_position(memoryview(data))))
+    body = pa.py_buffer(b"") if message.body is None else message.body
+    rows, sizes = claimed_sizes(message.metadata.to_pybytes(), memoryview(body))
+    if rows > limit:
+        raise CorruptFileError(f"{rows} rows are deleted, at most {limit} can be")
+    if any(not 0 <= size <= rows * _SCHEMA.field(0).type.bit_width // 8 + _PADDING_BYTES for size in sizes):
+        raise CorruptFileError(f"a deletion file of {rows} rows claims to decompress to {max(sizes)} bytes")
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def _decode_bitmap(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]:
     if len(data) == 0:
         raise CorruptFileError("the deletion file is empty")
     try:
@@ -139,6 +162,6 @@ def _decode_bitmap(data: pa.Buffer | bytes, physical_rows: int | None) -> npt.ND
     except ValueError as error:
         raise CorruptFileError(f"not a Roaring deletion file: {error}") from error
     # A few bytes of runs can stand for 2**32 values: count before they are listed.
-    if physical_rows is not None and len(bitmap) > physical_rows:
-        raise CorruptFileError(f"{len(bitmap)} rows are deleted in a fragment of {physical_rows} rows")
+    if len(bitmap) > limit:
+        raise CorruptFileError(f"{len(bitmap)} rows are deleted, at most {limit} can be")
     return np.array(bitmap.to_array(), np.uint32)

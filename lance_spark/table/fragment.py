@@ -24,6 +24,7 @@ from lance_spark.schema.field import (
 )
 from lance_spark.table.deletion_vector import DeletionFileType
 from lance_spark.table.paths import checked_relative, deletion_path
+from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
 
 FragmentId = NewType("FragmentId", int)
 BaseId = NewType("BaseId", int)
@@ -177,8 +178,7 @@ class DataFragment:
             UnsupportedFeatureError: it uses something that no release of the format has written.
         """
         _refuse_unsupported(message)
-        if message.id > MAX_FRAGMENT_ID:
-            raise CorruptFileError(f"fragment id {message.id} does not fit in 32 bits")
+        check_counts(message)
         return cls(
             id=FragmentId(message.id),
             files=tuple(DataFile.from_proto(file) for file in message.files),
@@ -238,6 +238,24 @@ class DataFragment:
         return _live_rows(self.id, self.physical_rows, deleted)
 
 
+def check_counts(message: table_pb2.DataFragment) -> None:
+    """Nothing, if rows of the fragment can have addresses and it has no more deleted rows than rows.
+
+    Raises:
+        CorruptFileError: its id or its number of rows does not fit into an address, or too many rows are deleted.
+    """
+    if message.id > MAX_FRAGMENT_ID:
+        raise CorruptFileError(f"fragment id {message.id} does not fit in 32 bits")
+    if message.physical_rows > MAX_ROWS_PER_FRAGMENT:
+        raise CorruptFileError(
+            f"fragment {message.id} says that it has {message.physical_rows} rows, row addresses reach to 2**32"
+        )
+    if message.deletion_file.num_deleted_rows:
+        deleted = message.deletion_file.num_deleted_rows
+        if deleted > (message.physical_rows or MAX_ROWS_PER_FRAGMENT):
+            raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, {deleted} of them deleted")
+
+
 def has_row_ids(message: table_pb2.DataFragment) -> bool:
     """Whether a fragment tells stable row ids of its rows, in the message or in a data file."""
     return message.HasField("inline_row_ids") or message.HasField("column_row_ids")
@@ -283,6 +301,18 @@ class FragmentList(Sequence[DataFragment]):
     def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
         self._messages = tuple(messages)
         self._parsed: dict[int, DataFragment] = {}
+
+    @classmethod
+    def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
+        """The fragments of a manifest, their counts checked at once: much is answered from the messages alone.
+
+        Raises:
+            CorruptFileError: see `check_counts`.
+        """
+        fragments = cls(messages)
+        for message in fragments.messages:
+            check_counts(message)
+        return fragments
 
     @property
     def messages(self) -> tuple[table_pb2.DataFragment, ...]:

@@ -95,7 +95,7 @@ class Manifest:
             raise CorruptFileError("the largest field id ever given is told without its feature flag, or the reverse")
         return cls(
             schema=LanceSchema(fields_from_proto(message.fields), dict(message.schema_metadata)),
-            fragments=FragmentList(message.fragments),
+            fragments=FragmentList.from_wire(message.fragments),
             version=message.version,
             file_version=_file_version(message),
             timestamp_nanos=_timestamp_nanos(message),

@@ -18,6 +18,9 @@ from lance_spark.table.fragment import DataFile, DataFragment
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
 
+MAX_UNCHECKED_ROWS = 1 << 24
+"""Up to so many rows are taken from the manifest; a larger fragment's file is asked before rows are listed."""
+
 
 class FragmentReader:
     """One fragment, open for reading. Files are opened when a column of theirs is first asked for."""
@@ -34,16 +37,24 @@ class FragmentReader:
         """Rows in the data files, deleted ones included; from a file where the manifest does not tell.
 
         Raises:
-            CorruptFileError: more rows than a fragment can have.
+            CorruptFileError: more rows than a fragment can have, or far more than its data file.
         """
         if self._num_rows is None:
             rows = self._fragment.physical_rows
-            if rows is None:
-                rows = self._open(self._fragment.files[0]).num_rows if self._fragment.files else 0
+            if rows is None or rows > MAX_UNCHECKED_ROWS:
+                rows = self._rows_of_file(rows)
             if rows > MAX_ROWS_PER_FRAGMENT:
                 raise CorruptFileError(f"fragment {self._fragment.id} says that it has {rows} rows")
             self._num_rows = rows
         return self._num_rows
+
+    def _rows_of_file(self, claimed: int | None) -> int:
+        """The rows of the first data file, which must be as many as the manifest claims."""
+        files = self._fragment.files
+        rows = self._open(files[0]).num_rows if files else 0
+        if claimed is not None and rows != claimed:
+            raise CorruptFileError(f"fragment {self._fragment.id} says that it has {claimed} rows, its file has {rows}")
+        return rows
 
     @property
     def deletions(self) -> DeletionVector:

@@ -1,0 +1,179 @@
+"""Manifests and deletion files that are well formed and claim what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyroaring
+import pytest
+
+import lance_spark
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError
+from lance_spark.storage.cache import shared
+from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
+from lance_spark.table.fragment import DataFragment
+from tests.support.manifest_surgery import edit_manifest
+
+ROWS = 200
+ARROW, BITMAP = DeletionFileType.ARROW_ARRAY, DeletionFileType.BITMAP
+READS: dict[str, Callable[[lance_spark.Dataset], Any]] = {
+    "to_table": lambda table: table.to_table(),
+    "count_rows": lambda table: table.count_rows(),
+    "count_rows with a filter": lambda table: table.count_rows("a > 5"),
+    "row addresses": lambda table: table.to_table(columns=[], with_row_address=True),
+    "take": lambda table: table.take([1, 7]),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t"
+    lance.write_dataset(pa.table({"a": range(ROWS)}), str(path))
+    lance.dataset(str(path)).delete("a % 10 = 3")
+    shared.clear()
+    return path
+
+
+def claims(**counts: int) -> Callable[[table_pb2.Manifest], None]:
+    def edit(manifest: table_pb2.Manifest) -> None:
+        fragment = manifest.fragments[0]
+        fragment.physical_rows = counts.get("physical_rows", fragment.physical_rows)
+        fragment.id = counts.get("id", fragment.id)
+        if "deleted" in counts:
+            fragment.deletion_file.num_deleted_rows = counts["deleted"]
+
+    return edit
+
+
+@pytest.fixture(autouse=True)
+def allocates_little() -> Any:
+    pool = pa.default_memory_pool()
+    before = max(pool.max_memory(), pool.bytes_allocated() + (200 << 20))
+    yield
+    assert pool.max_memory() <= before
+
+
+@pytest.mark.parametrize("counts", [
+    {"physical_rows": 2**32 + 1},
+    {"physical_rows": 2**63},
+    {"physical_rows": 2**64 - 1},
+    {"deleted": ROWS + 1},
+    {"deleted": 2**32},
+    {"deleted": 2**63, "physical_rows": 2**63},
+    {"deleted": 2**32 + 1, "physical_rows": 0},
+    {"id": 2**32},
+    {"id": 2**63},
+], ids=str)  # fmt: skip
+def test_impossible_counts_are_refused_at_open(table: Path, counts: dict[str, int]) -> None:
+    edit_manifest(table, claims(**counts))
+    with pytest.raises(CorruptFileError, match="fragment"):
+        lance_spark.open(str(table))
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("rows", [2**25, 2**31, 2**32])
+def test_rows_beyond_the_data_file_are_refused(table: Path, rows: int, read: str) -> None:
+    edit_manifest(table, claims(physical_rows=rows))
+    opened = lance_spark.open(str(table))
+    if read == "count_rows":
+        # Counted from the manifest alone, as it must be for tables of many fragments.
+        assert opened.count_rows() == rows - ROWS // 10
+        return
+    with pytest.raises(CorruptFileError, match="rows"):
+        READS[read](opened)
+
+
+def test_rows_of_fragment_without_file_are_bounded(table: Path) -> None:
+    def edit(manifest: table_pb2.Manifest) -> None:
+        del manifest.fragments[0].files[:]
+        manifest.fragments[0].ClearField("deletion_file")
+        manifest.fragments[0].physical_rows = 2**32
+
+    edit_manifest(table, edit)
+    with pytest.raises(CorruptFileError, match="its file has 0"):
+        lance_spark.open(str(table)).to_table()
+
+
+@pytest.mark.parametrize("counts", [{"physical_rows": 2**32 + 1}, {"id": 2**32}], ids=str)
+def test_impossible_counts_are_refused_in_fragments_of_tasks(table: Path, counts: dict[str, int]) -> None:
+    message = lance_spark.open(str(table)).fragments[0].to_proto()
+    manifest = table_pb2.Manifest(fragments=[message])
+    claims(**counts)(manifest)
+    with pytest.raises(CorruptFileError):
+        DataFragment.from_bytes(manifest.fragments[0].SerializeToString())
+
+
+# Deletion files
+
+
+def _arrow_bomb(rows: int, claimed: int | None = None) -> bytes:
+    """A valid compressed file of `rows` zeros, whose first compressed buffer claims `claimed` bytes."""
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(pa.record_batch([pa.array(np.zeros(rows, np.uint32))], schema=schema))
+    content = sink.getvalue().to_pybytes()
+    if claimed is None:
+        return content
+    prefix = (4 * rows).to_bytes(8, "little")
+    assert content.count(prefix + b"\x28\xb5\x2f\xfd") == 1
+    return content.replace(prefix, claimed.to_bytes(8, "little", signed=True), 1)
+
+
+def decode(kind: DeletionFileType, content: bytes, rows: int | None = 1000, deleted: int | None = None) -> list[int]:
+    return DeletionVector.decode(kind, content, physical_rows=rows, num_deleted_rows=deleted).offsets.tolist()
+
+
+@pytest.mark.parametrize("claimed", [2**31, 2**40, 2**62, 2**63 - 1, -2, -(2**63)])
+def test_arrow_deletion_file_with_claimed_bytes_is_refused(claimed: int) -> None:
+    with pytest.raises(CorruptFileError, match="claims to decompress"):
+        decode(ARROW, _arrow_bomb(500, claimed))
+
+
+def test_arrow_deletion_file_with_too_many_rows_is_refused_before_decompression() -> None:
+    bomb = _arrow_bomb(20_000_000)
+    assert len(bomb) < 100_000
+    with pytest.raises(CorruptFileError, match="at most 1000"):
+        decode(ARROW, bomb)
+    with pytest.raises(CorruptFileError, match="at most 20"):
+        decode(ARROW, bomb, None, 20)
+
+
+@pytest.mark.parametrize("rows", [2**20, 2**32 - 1])
+def test_bitmap_with_too_many_rows_is_refused_before_it_is_listed(rows: int) -> None:
+    bitmap = pyroaring.BitMap()
+    bitmap.add_range(0, rows)
+    bitmap.run_optimize()
+    content = bitmap.serialize()
+    for limits in ((1000, None), (None, 20), (2**32, 20)):
+        with pytest.raises(CorruptFileError, match="at most"):
+            decode(BITMAP, content, *limits)
+
+
+def test_uncompressed_buffers_of_compressed_arrow_files_are_read() -> None:
+    # Arrow keeps a buffer as it is, and says so with -1, where compression does not pay.
+    values = np.random.default_rng(3).permutation(1000)[:40].astype(np.uint32)
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(pa.record_batch([pa.array(values)], schema=schema))
+    assert decode(ARROW, sink.getvalue().to_pybytes()) == sorted(values.tolist())
+
+
+def test_arrow_deletion_file_flipped_anywhere() -> None:
+    content = _arrow_bomb(1)
+    for position in range(len(content)):
+        for flip in (0x01, 0x80, 0xFF):
+            damaged = bytearray(content)
+            damaged[position] ^= flip
+            try:
+                found = decode(ARROW, bytes(damaged))
+            except lance_spark.LanceError:
+                continue
+            assert len(found) <= 1000
