@@ -25,10 +25,18 @@ from typing import Any
 
 
 class LanceError(Exception):
-    """The base of every error that this package raises on purpose."""
+    """The base of every error that this package raises on purpose. Its text can always be written as UTF-8."""
+
+    def __str__(self) -> str:
+        return _printable(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _printable(text: str) -> str:
+    """`text`, with halves of surrogate pairs (from names that a user or a file system gave) written as escapes."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _rebuild(cls: type[LanceError], args: tuple[Any, ...], attributes: dict[str, Any]) -> LanceError:
@@ -82,7 +90,7 @@ class CorruptFileError(LanceError):
             f"bytes {self.start}..{self.start + (self.length or 0)}" if self.start is not None else "",
         ]
         place = ", ".join(part for part in places if part)
-        return f"{self.args[0]} ({place})" if place else str(self.args[0])
+        return _printable(f"{self.args[0]} ({place})" if place else str(self.args[0]))
 
 
 class UnsupportedFeatureError(LanceError):

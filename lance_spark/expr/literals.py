@@ -24,6 +24,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import NANOS_PER_UNIT, format_date, format_time, format_timestamp
 from lance_spark.expr.nodes import Expr, quote_string
+from lance_spark.text import check_text
 
 LiteralValue = bool | int | float | decimal.Decimal | str | bytes | None
 
@@ -124,7 +125,7 @@ def decimal_literal(value: decimal.Decimal) -> Literal:
 
 @literal.register
 def _(value: str) -> Literal:
-    return Literal(str(value), pa.string())
+    return Literal(check_text(str(value), "a text constant of a filter"), pa.string())
 
 
 @literal.register(bytes)

@@ -22,6 +22,7 @@ from enum import Enum
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.text import check_text
 
 
 class Expr:
@@ -151,6 +152,8 @@ class Column(Expr):
     def __post_init__(self) -> None:
         if not self.path or not all(self.path):
             raise InvalidInputError(f"a column reference needs a name at every level, got {self.path!r}")
+        for name in self.path:
+            check_text(name, "the name of a column")
 
     def is_term(self) -> bool:
         return True
@@ -309,6 +312,9 @@ class StringMatch(Expr):
     value: Expr
     text: str
 
+    def __post_init__(self) -> None:
+        check_text(self.text, f"what {self.op.value} looks for")
+
     def children(self) -> tuple[Expr, ...]:
         return (self.value,)
 
@@ -327,6 +333,7 @@ class Like(Expr):
     def __post_init__(self) -> None:
         if len(self.escape) != 1:
             raise InvalidInputError(f"the escape of LIKE is one character, got {self.escape!r}")
+        check_text(self.pattern, "the pattern of LIKE")
         like_tokens(self.pattern, self.escape)
 
     def children(self) -> tuple[Expr, ...]:

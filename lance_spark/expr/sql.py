@@ -9,6 +9,7 @@ from __future__ import annotations
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.nodes import Expr, depth
+from lance_spark.text import check_text
 
 MAX_DEPTH = 50
 """How deep parentheses, NOT, unary minus and function calls may nest in one another."""
@@ -30,6 +31,7 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     # Imported here: sqlglot takes 0.2 s, and most tables are read without SQL text.
     from lance_spark.expr.sql_reader import Reader
 
+    check_text(sql, "the filter")
     check_time_zone(time_zone)
     too_deep = f"the filter chains or nests more than {MAX_TREE_DEPTH} operators in one another"
     try:

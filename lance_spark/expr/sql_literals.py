@@ -164,12 +164,17 @@ TYPED_LITERALS: dict[str, Callable[[str, str], Literal | None]] = {
 INTERVAL_UNITS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 """Units of INTERVAL literals in seconds."""
 
+_MOST_DIGITS = 30
+"""More digits than any duration has. Of a million digits Python makes an integer only slowly."""
+
 
 def read_interval(text: str, unit: str) -> Literal | None:
     """The duration of so many units; None if the text is no number or the duration is no whole nanoseconds."""
     try:
         nanos = EXACT.multiply(EXACT.create_decimal(text.strip()), decimal.Decimal(INTERVAL_UNITS[unit] * 10**9))
+        if nanos and nanos.adjusted() > _MOST_DIGITS:
+            return None
         return duration_literal(int(nanos)) if nanos == int(nanos) else None
-    except (decimal.InvalidOperation, OverflowError, ValueError):
-        # No number at all, an infinity or NaN, or (an InvalidInputError) beyond 64 bits.
+    except (decimal.DecimalException, OverflowError, ValueError):
+        # No number at all, one of too many digits, an infinity or NaN, or (an InvalidInputError) beyond 64 bits.
         return None

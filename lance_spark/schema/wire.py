@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lance_spark._proto import file_pb2
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import LINEAGE_FIELD_IDS, MAX_DEPTH, DictionaryLocation, Field, FieldId, LanceSchema
 
@@ -98,10 +98,17 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
 
 
 def fields_to_proto(fields: Iterable[Field]) -> list[file_pb2.Field]:
-    """The messages of field trees, depth-first."""
+    """The messages of field trees, depth-first.
+
+    Raises:
+        InvalidInputError: a name or metadata that is no UTF-8 text, or an id beyond 32 bits.
+    """
     messages: list[file_pb2.Field] = []
     for field in fields:
-        _append(messages, field, _NO_PARENT)
+        try:
+            _append(messages, field, _NO_PARENT)
+        except ValueError as error:
+            raise InvalidInputError(f"column {field.name!r} cannot be written: {error}") from error
     return messages
 
 

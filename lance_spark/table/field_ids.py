@@ -7,18 +7,34 @@ before are looked at too.
 
 from __future__ import annotations
 
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.table.history import History
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.successor import writer_version
+
+MAX_FIELD_ID = 2**31 - 1
 
 LOOK_BACK = 64
 """So many versions are looked at: a writer that is farther behind has read a version that is likely to be gone."""
 
 
 def next_field_id(history: History, base: Manifest) -> int:
-    """An id that no field of `base`, of its data files, or of the versions shortly before it has; nor any after it."""
+    """An id that no field of `base`, of its data files, or of the versions shortly before it has; nor any after it.
+
+    Raises:
+        UnsupportedFeatureError: all ids of 32 bits have been given.
+    """
+    found = _id_after_all(history, base)
+    if found > MAX_FIELD_ID:
+        raise UnsupportedFeatureError(
+            "the table has no field ids left for a new column; write its rows to a new table",
+            feature="field ids beyond 31 bits",
+        )
+    return found
+
+
+def _id_after_all(history: History, base: Manifest) -> int:
     largest = largest_field_id(base)
     if base.max_allocated_field_id is not None:
         return largest + 1

@@ -20,7 +20,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import table_pb2
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
 from lance_spark.table.manifest import Manifest
 
 _FOOTER = struct.Struct("<QHH4s")
@@ -79,8 +79,17 @@ class ManifestFile:
         )
 
     def encode(self) -> bytes:
-        """The bytes of the file."""
-        message = self.manifest.to_proto()
+        """The bytes of the file.
+
+        Raises:
+            InvalidInputError: a text that is no UTF-8, or a number beyond the range of the format.
+        """
+        try:
+            message = self.manifest.to_proto()
+        except LanceError:
+            raise
+        except ValueError as error:
+            raise InvalidInputError(f"version {self.manifest.version} cannot be written: {error}") from error
         parts: list[bytes] = []
         if self.manifest.index_section is not None:
             message.index_section = 0

@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 
 from lance_spark._proto import rowids_pb2
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, UInt64Array
 
 _MAX_U64 = (1 << 64) - 1
@@ -197,7 +197,8 @@ class RowIdSequence:
 
     @classmethod
     def of_range(cls, start: int, count: int) -> RowIdSequence:
-        """`count` ids from `start` on: what new rows get."""
+        """`count` ids from `start` on: what new rows get. Raises as `check_ids_left`."""
+        check_ids_left(start, count)
         return cls((Range(start, start + count),))
 
     @classmethod
@@ -231,11 +232,11 @@ class RowIdSequence:
     @property
     def largest(self) -> int:
         """The largest id, -1 without any."""
-        ids = self.at(np.arange(self.num_rows, dtype=np.int64))
-        return int(ids.max()) if len(ids) else -1
+        return max((_largest(segment) for segment in self.segments if segment.num_values), default=-1)
 
     def followed_by(self, start: int, count: int) -> RowIdSequence:
-        """These rows and then `count` rows with the ids from `start` on."""
+        """These rows and then `count` rows with the ids from `start` on. Raises as `check_ids_left`."""
+        check_ids_left(start, count)
         return RowIdSequence((*self.segments, Range(start, start + count))) if count else self
 
     def at(self, rows: Int64Array) -> UInt64Array:
@@ -249,6 +250,26 @@ class RowIdSequence:
             if cuts[number] < cuts[number + 1]
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+
+def check_ids_left(start: int, count: int) -> None:
+    """Nothing, if `count` rows can have ids from `start` on.
+
+    Raises:
+        UnsupportedFeatureError: they need more than 64 bits.
+    """
+    if start + count > _MAX_U64:
+        raise UnsupportedFeatureError(
+            f"the table has no stable row ids left: the next is {start}, and {count} rows need one; "
+            "write its rows to a new table",
+            feature="row ids beyond 64 bits",
+        )
+
+
+def _largest(segment: U64Segment) -> int:
+    if isinstance(segment, _Listed):
+        return int(segment.array.max())
+    return int(segment.at(np.array([segment.num_values - 1], np.int64))[0])
 
 
 def segments_of(values: UInt64Array) -> tuple[U64Segment, ...]:

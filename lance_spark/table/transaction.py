@@ -14,7 +14,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import transaction_pb2
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
 from lance_spark.table.operations import CommittableOperation, Operation, parse_operation
 from lance_spark.table.paths import transaction_name
 
@@ -63,13 +63,19 @@ class Transaction:
 
         Raises:
             TypeError: the operation is one that this release only reads.
+            InvalidInputError: a text that is no UTF-8, or a number beyond the range of the format.
         """
         if not isinstance(self.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {self.operation.kind.value} is not for writing")
-        message = transaction_pb2.Transaction(
-            read_version=self.read_version, uuid=self.uuid, transaction_properties=dict(self.properties)
-        )
-        getattr(message, self.operation.kind.value).CopyFrom(self.operation.to_proto())
+        try:
+            message = transaction_pb2.Transaction(
+                read_version=self.read_version, uuid=self.uuid, transaction_properties=dict(self.properties)
+            )
+            getattr(message, self.operation.kind.value).CopyFrom(self.operation.to_proto())
+        except LanceError:
+            raise
+        except ValueError as error:
+            raise InvalidInputError(f"the {self.operation.kind.value} cannot be written: {error}") from error
         return message.SerializeToString(deterministic=True)
 
     @property

@@ -22,6 +22,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import parse_path
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.text import check_text
 
 # Keys are looked up for many rows at a time, as each time costs.
 _MANY_ROWS = 1 << 20
@@ -71,6 +72,7 @@ class SqlColumns:
         fields: dict[str, pa.Field] = {}
         read: dict[str, None] = {}
         for path, expression in expressions.items():
+            check_text(path, "the name of a column")
             dtype = evaluate(expression, empty).type
             if pt.is_null(dtype):
                 raise InvalidInputError(f"{path!r} has no type; write CAST(NULL AS ...), or add a field without values")

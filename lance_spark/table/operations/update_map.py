@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from lance_spark._proto import transaction_pb2
+from lance_spark.text import check_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class UpdateMap:
 
     def applied_to_bytes(self, before: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """As `applied`, for metadata of schemas and fields, whose values are bytes."""
-        changed = {key: None if value is None else value.encode() for key, value in self.entries.items()}
+        changed = {key: None if value is None else check_text(value, f"the value of {key!r}").encode() for key, value in self.entries.items()}
         both: dict[str, bytes | None] = {**({} if self.replace else before), **changed}
         return {key: value for key, value in both.items() if value is not None}
 

@@ -19,7 +19,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
 from lance_spark.table.row_address import UInt64Array, split_addresses
-from lance_spark.table.row_ids import RowIdSequence
+from lance_spark.table.row_ids import RowIdSequence, check_ids_left
 from lance_spark.table.row_versions import RowDatasetVersionSequence
 
 NO_ORIGIN = (1 << 64) - 1
@@ -95,6 +95,7 @@ class MovedRows:
                 continue
             is_moved = is_moved[: int(np.flatnonzero(is_moved)[-1]) + 1]
             num_new = int(np.count_nonzero(~is_moved))
+            check_ids_left(next_row_id, num_new)
             row_ids, created = np.empty(len(is_moved), np.uint64), np.empty(len(is_moved), np.uint64)
             row_ids[is_moved], created[is_moved] = self._row_ids[number], self._created[number]
             row_ids[~is_moved] = np.arange(next_row_id, next_row_id + num_new, dtype=np.uint64)
