@@ -13,7 +13,8 @@ from lance_spark.namespace.partition_index import Partition
 from lance_spark.namespace.partition_save import run_on_newest
 from lance_spark.namespace.partition_spec import PartitionSpecs, is_partitioned
 from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
-from lance_spark.table.fragment import FragmentList
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.operations import OperationKind
 from lance_spark.table.refs import Tag
 from lance_spark.table.versions.tagging import create_tag as tag_version
 from lance_spark.table.versions.tagging import delete_tag as delete_version_tag
@@ -21,15 +22,17 @@ from lance_spark.table.versions.tagging import update_tag as update_version_tag
 from lance_spark.table.versions.version_summary import (
     Content,
     Difference,
+    Measured,
     TableVersion,
-    content_of,
-    difference_of,
     version_summaries,
+    without_moved_rows,
 )
 from lance_spark.table.writing.save import CommitOptions
 
 MAX_MANIFESTS = 10_000
 """So many manifests of partitions are read at most to tell what versions hold."""
+
+_AT_ONCE = 16
 
 RESTORE_GUARD = "lance-restore-"
 """How the names of tags begin that a restore makes for as long as it works."""
@@ -55,13 +58,15 @@ class WholeVersion:
     difference: Difference | None
 
 
-def versions(table: PartitionedTable) -> list[TableVersion]:
-    """All versions of `__manifest`, oldest first. What they tell of rows is about the rows of `__manifest`.
+def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:
+    """The versions of `__manifest`, oldest first; only the newest `limit` ones if that is given.
+
+    What they tell of rows is about the rows of `__manifest`.
 
     Raises:
         CorruptFileError: a manifest contradicts the format.
     """
-    return version_summaries(table.catalog.table.history)
+    return version_summaries(table.catalog.table.history, limit)
 
 
 def history(table: PartitionedTable, limit: int | None = None, *, contents: bool = True) -> list[WholeVersion]:
@@ -70,72 +75,112 @@ def history(table: PartitionedTable, limit: int | None = None, *, contents: bool
     What they hold is told of the newest ones, for which no more than `MAX_MANIFESTS` manifests have to be read.
 
     Args:
-        limit: so many versions at most.
+        limit: so many versions at most; no more is read than they need.
         contents: whether to look at what they hold at all.
 
     Raises:
         CorruptFileError: a manifest contradicts the format.
     """
-    parts = _Fragments(table)
-    told: list[WholeVersion] = []
-    for entry in versions(table)[::-1][:limit]:
-        now = parts.at(entry.version) if contents else None
-        before = None if now is None or entry.version == 1 else parts.at(entry.version - 1)
-        properties = dict(entry.properties)
-        told.append(
-            WholeVersion(
-                entry,
-                properties.pop(OPERATION, entry.operation),
-                properties,
-                None if now is None else _content(now),
-                None if now is None or before is None else _difference(before, now),
-            )
-        )
-    return told
+    entries = versions(table, limit)[::-1]
+    numbers = [entry.version for entry in entries]
+    if numbers and numbers[-1] > 1:
+        numbers.append(numbers[-1] - 1)
+    parts = _measured(table, numbers) if contents else {}
+    parts[0] = {}
+    return [_whole_version(entry, parts.get(entry.version), parts.get(entry.version - 1)) for entry in entries]
 
 
-_Parts = dict[str, FragmentList]
-"""The fragments of each partition, by what `__manifest` names."""
+def _whole_version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> WholeVersion:
+    properties = dict(entry.properties)
+    operation = properties.pop(OPERATION, entry.operation)
+    difference = None if now is None or before is None else _difference(before, now)
+    if operation == OperationKind.REWRITE.value:
+        difference = without_moved_rows(difference)
+    return WholeVersion(entry, operation, properties, None if now is None else _content(now), difference)
 
 
-class _Fragments:
-    """What is in the partitions that versions of the whole name; each manifest is read once."""
+_Parts = dict[str, Measured]
+"""The fragments of each partition, by its location."""
 
-    def __init__(self, table: PartitionedTable) -> None:
-        self._table = table
-        self._versions: dict[int, _Parts | None] = {}
-        self._known: dict[tuple[object, ...], FragmentList] = {}
+_Named = tuple[object, ...]
+"""A version of a partition, as `__manifest` names it."""
 
-    def at(self, number: int) -> _Parts | None:
-        """By location; None if the version is not there, or too many manifests would have to be read."""
-        if number not in self._versions:
-            self._versions[number] = self._load(number)
-        return self._versions[number]
 
-    def _load(self, number: int) -> _Parts | None:
-        table = self._table
+def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Parts]:
+    """What is in the partitions that some versions of the whole name, newest first; each manifest is read once.
+
+    Versions that a clean-up has taken are left out, and those that need more than `MAX_MANIFESTS` manifests with the
+    newer ones.
+    """
+    found: dict[int, _Parts] = {}
+    known: dict[_Named, Measured | None] = {}
+    for start in range(0, len(numbers), _AT_ONCE):
+        batch = numbers[start : start + _AT_ONCE]
+        loaded = dict(zip(batch, overlapped(lambda number: _partitions(table, number), batch, _AT_ONCE), strict=True))
+        named = {number: items for number, items in loaded.items() if items is not None}
+        kept = _within_limit(named, known)
+        new = {key: item for items in kept.values() for key, item in items.items() if key not in known}
+        known.update(_measured_partitions(table, new, known))
+        for number, items in kept.items():
+            parts = {item.location: known[key] for key, item in items.items()}
+            complete = {location: part for location, part in parts.items() if part is not None}
+            if len(complete) == len(parts):
+                found[number] = complete
+        if len(kept) < len(named):
+            break
+    return found
+
+
+def _within_limit(
+    named: Mapping[int, Mapping[_Named, Partition]], known: Mapping[_Named, object]
+) -> dict[int, Mapping[_Named, Partition]]:
+    """The newest of some versions, for which no more than `MAX_MANIFESTS` manifests are read in all."""
+    kept: dict[int, Mapping[_Named, Partition]] = {}
+    needed = set(known)
+    for number, items in named.items():
+        needed.update(items)
+        if len(needed) > MAX_MANIFESTS:
+            break
+        kept[number] = items
+    return kept
+
+
+def _partitions(table: PartitionedTable, number: int) -> dict[_Named, Partition] | None:
+    """The partitions that a version of the whole names; None if a clean-up has taken it."""
+    try:
+        version = table.catalog.at(table.catalog.table.at(number).manifest)
+        if not is_partitioned(version.properties):
+            return {}
+        whole = PartitionedTable(table.root, table.storage_options, table.catalog, version)
+        return {(item.location, item.version, item.branch, item.tag): item for item in whole.index.partitions}
+    except NotFoundError:
+        return None
+
+
+def _measured_partitions(
+    table: PartitionedTable, wanted: Mapping[_Named, Partition], known: Mapping[_Named, Measured | None]
+) -> dict[_Named, Measured | None]:
+    """What versions of partitions hold; None for one that a clean-up has taken."""
+
+    def fragments(item: Partition) -> tuple[bytes, ...] | None:
         try:
-            found = table.catalog.at(table.catalog.table.at(number).manifest)
-            if not is_partitioned(found.properties):
-                return {}
-            whole = PartitionedTable(table.root, table.storage_options, table.catalog, found)
-            named = {_named(item): item for item in whole.index.partitions}
-            new = [item for key, item in named.items() if key not in self._known]
-            if len(self._known) + len(new) > MAX_MANIFESTS:
-                return None
-            for opened in whole.open_all(new):
-                self._known[_named(opened.partition)] = opened.manifest.fragments
+            return table.summary(item).fragments
         except NotFoundError:
-            return None  # A clean-up has taken the version, or what it named.
-        return {item.location: self._known[key] for key, item in named.items()}
+            return None
 
-
-def _named(item: Partition) -> tuple[object, ...]:
-    return item.location, item.version, item.branch, item.tag
+    read = overlapped(fragments, list(wanted.values()), _AT_ONCE)
+    # Two versions of one partition have most fragments in common, which are looked at once.
+    newest = {key[0]: part for key, part in known.items() if part is not None}
+    found: dict[_Named, Measured | None] = {}
+    for key, messages in zip(wanted, read, strict=True):
+        found[key] = part = None if messages is None else Measured.of(messages, newest.get(key[0]))
+        if part is not None:
+            newest[key[0]] = part
+    return found
 
 
 def _content(parts: _Parts) -> Content:
-    found = [content_of(fragments) for fragments in parts.values()]
+    found = [part.content() for part in parts.values()]
     return Content(
         num_fragments=sum(part.num_fragments for part in found),
         num_data_files=sum(part.num_data_files for part in found),
@@ -146,9 +191,9 @@ def _content(parts: _Parts) -> Content:
 
 
 def _difference(before: _Parts, after: _Parts) -> Difference:
-    nothing = FragmentList(())
+    nothing = Measured()
     found = [
-        difference_of(before.get(location, nothing), after.get(location, nothing))
+        after.get(location, nothing).difference_from(before.get(location, nothing))
         for location in before.keys() | after.keys()
         if before.get(location) is not after.get(location)
     ]

@@ -32,6 +32,7 @@ from lance_spark.namespace.prune import full_partition_filter, manifest_filter
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
+from lance_spark.table.manifest_summary import ManifestSummary
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
@@ -210,6 +211,20 @@ class PartitionedTable:
             manifest = table.history.load_latest().manifest
         _check_field_ids(manifest.schema, partition)
         return PartitionVersion(partition, table, manifest)
+
+    def summary(self, partition: Partition) -> ManifestSummary:
+        """What a history shows of the version of a partition that this version of the whole names.
+
+        Raises:
+            NotFoundError: the version is gone.
+        """
+        table, version = self.location(partition), partition.version
+        if partition.tag is not None:
+            tag = table.refs.tag(partition.tag)
+            table, version = table.on_branch(tag.branch), tag.version
+        if version is None:
+            version = table.history.load_latest().manifest.version
+        return table.history.summary(version)
 
     def open_all(self, partitions: Sequence[Partition]) -> list[PartitionVersion]:
         """`open` of each, at the same time."""

@@ -167,6 +167,19 @@ def kept_by_stamp(
     return _kept((kind, store.identity, path, stamp), make)
 
 
+def peek_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable) -> object | None:
+    """What `put_by_stamp` was last given for the object that has this stamp now, None if it is not kept."""
+    return shared.get((kind, store.identity, path, stamp)) if isinstance(store, Identified) else None
+
+
+def put_by_stamp(
+    store: ObjectStore, kind: str, path: str, stamp: Hashable, value: object, num_bytes: int
+) -> None:
+    """Keeps `value`, which takes `num_bytes`, for the object that has this stamp now."""
+    if isinstance(store, Identified):
+        shared.put((kind, store.identity, path, stamp), value, num_bytes)
+
+
 def _kept(key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
     found = shared.get(key)
     if found is not None:

@@ -59,6 +59,10 @@ class ExternalManifests:
         self.newest()
         return self._objects.locations()
 
+    def newest_locations(self, count: int) -> list[ManifestLocation]:
+        self.newest()
+        return self._objects.newest_locations(count)
+
     def locate(self, version: int) -> ManifestLocation:
         entry = self._table.get(version)
         if entry is None:

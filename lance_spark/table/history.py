@@ -15,6 +15,7 @@ from lance_spark.storage.cache import has_free_stamps, kept_by_stamp
 from lance_spark.table.features import check_readable
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifest_summary import ManifestSummary
 from lance_spark.table.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
 from lance_spark.table.paths import (
     TRANSACTIONS,
@@ -45,6 +46,10 @@ class History:
     def locations(self) -> Iterator[ManifestLocation]:
         """All versions, in the order of the listing."""
         return self.manifests.locations()
+
+    def newest_locations(self, count: int) -> list[ManifestLocation]:
+        """The `count` newest versions, newest first; of a long listing only its beginning is read if that is enough."""
+        return self.manifests.newest_locations(count)
 
     def latest_location(self) -> ManifestLocation | None:
         """The newest version, None if there is no table."""
@@ -128,6 +133,26 @@ class History:
 
         return kept_by_stamp(self.store, "manifest", location.path, location.stamp, read)
 
+    def summary_at(self, location: ManifestLocation) -> ManifestSummary:
+        """What a history shows of the version at `location`; one read.
+
+        Raises:
+            NotFoundError: it is not there any more.
+            CorruptFileError: the manifest is damaged.
+            UnsupportedFeatureError: the version needs something that this release does not read.
+        """
+        return self._summary(self.manifests.read(location), location.path, location.version)
+
+    def summary(self, version: int) -> ManifestSummary:
+        """The same of the version `version`. Raises as `summary_at`."""
+        data, location = self.manifests.read_version(version)
+        return self._summary(data, location.path, version)
+
+    def _summary(self, data: pa.Buffer, path: str, version: int) -> ManifestSummary:
+        summary = ManifestSummary.decode(data, f"{self.store.uri}/{path}")
+        self._check(summary.version, version, path, summary.reader_flags, summary.writer_flags)
+        return summary
+
     def manifest_size(self, version: int) -> int:
         """Bytes of the manifest file of a version that is no detached one.
 
@@ -139,9 +164,15 @@ class History:
 
     def transaction(self, file: ManifestFile) -> Transaction | None:
         """What made a version: from its manifest, or from the file that the manifest names; None if neither tells."""
-        if file.transaction is not None:
-            return Transaction.from_bytes(file.transaction)
-        name = file.manifest.transaction_file
+        return self._transaction(file.transaction, file.manifest.transaction_file)
+
+    def transaction_of(self, summary: ManifestSummary) -> Transaction | None:
+        """The same of a summary."""
+        return self._transaction(summary.transaction, summary.transaction_file)
+
+    def _transaction(self, inline: bytes | None, name: str) -> Transaction | None:
+        if inline is not None:
+            return Transaction.from_bytes(inline)
         if not name:
             return None
         path = f"{TRANSACTIONS}/{checked_relative(name, 'transaction file')}"
@@ -161,7 +192,10 @@ class History:
     def _decoded(self, data: pa.Buffer | bytes, path: str, version: int) -> ManifestFile:
         file = ManifestFile.decode(data, f"{self.store.uri}/{path}")
         manifest = file.manifest
-        if manifest.version != version:
-            raise CorruptFileError(f"the manifest of version {version} says {manifest.version}", path=path)
-        check_readable(manifest.reader_flags, manifest.writer_flags, f"{self.store.uri}, version {version},")
+        self._check(manifest.version, version, path, manifest.reader_flags, manifest.writer_flags)
         return file
+
+    def _check(self, found: int, version: int, path: str, reader_flags: int, writer_flags: int) -> None:
+        if found != version:
+            raise CorruptFileError(f"the manifest of version {version} says {found}", path=path)
+        check_readable(reader_flags, writer_flags, f"{self.store.uri}, version {version},")

@@ -73,8 +73,7 @@ class Manifest:
     @property
     def timestamp(self) -> datetime:
         """When the version was committed, in UTC, to the microsecond (rounded down)."""
-        seconds, nanos = divmod(self.timestamp_nanos, _NANOS)
-        return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=nanos // 1000)
+        return timestamp_of(self.timestamp_nanos)
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -98,7 +97,7 @@ class Manifest:
             fragments=FragmentList.from_wire(message.fragments),
             version=message.version,
             file_version=_file_version(message),
-            timestamp_nanos=_timestamp_nanos(message),
+            timestamp_nanos=timestamp_nanos(message.timestamp.seconds, message.timestamp.nanos),
             reader_flags=message.reader_feature_flags,
             writer_flags=message.writer_feature_flags,
             max_fragment_id=message.max_fragment_id if message.HasField("max_fragment_id") else None,
@@ -168,12 +167,22 @@ def _file_version(message: table_pb2.Manifest) -> FileVersion | None:
         ) from None
 
 
-def _timestamp_nanos(message: table_pb2.Manifest) -> int:
-    nanos = message.timestamp.seconds * _NANOS + message.timestamp.nanos
-    # The years 1 to 9999: what a datetime holds.
-    if not -62_135_596_800 * _NANOS <= nanos < 253_402_300_800 * _NANOS:
-        raise CorruptFileError(f"a commit time of {message.timestamp.seconds} s since 1970 is no time")
-    return nanos
+def timestamp_nanos(seconds: int, nanos: int) -> int:
+    """The commit time of a manifest in nanoseconds since 1970 UTC.
+
+    Raises:
+        CorruptFileError: it lies outside of the years 1 to 9999, which is all that a datetime holds.
+    """
+    total = seconds * _NANOS + nanos
+    if not -62_135_596_800 * _NANOS <= total < 253_402_300_800 * _NANOS:
+        raise CorruptFileError(f"a commit time of {seconds} s since 1970 is no time")
+    return total
+
+
+def timestamp_of(nanos: int) -> datetime:
+    """Nanoseconds since 1970 as a time in UTC, to the microsecond (rounded down)."""
+    seconds, rest = divmod(nanos, _NANOS)
+    return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=rest // 1000)
 
 
 def _writer_version(message: table_pb2.Manifest) -> WriterVersion | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lance_spark._proto import table_pb2
+from lance_spark._proto import manifest_summary_pb2, table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
 from lance_spark.table.manifest import Manifest
 
@@ -55,19 +55,7 @@ class ManifestFile:
 
     @classmethod
     def _decode(cls, data: memoryview, path: str) -> ManifestFile:
-        body = len(data) - _FOOTER.size
-        if body < 0:
-            raise CorruptFileError(
-                f"a manifest file ends with a footer of {_FOOTER.size} bytes, this one has {len(data)}"
-            )
-        position, _, _, magic = _FOOTER.unpack(data[body:])
-        if magic != _MAGIC:
-            raise CorruptFileError("not a manifest file: it does not end with LANC", start=body, length=_FOOTER.size)
-        content = _section(data[:body], position)
-        if position + _LENGTH.size + len(content) != body:
-            raise CorruptFileError(
-                "the manifest does not end where the footer begins", start=position, length=len(content)
-            )
+        position, content = manifest_content(data)
         try:
             message = table_pb2.Manifest.FromString(bytes(content))
         except DecodeError as error:
@@ -75,7 +63,7 @@ class ManifestFile:
         index_section = _section(data[:position], message.index_section) if message.HasField("index_section") else None
         return cls(
             Manifest.from_proto(message, bytes(index_section) if index_section is not None else None),
-            _transaction(data[:position], message),
+            inline_transaction(data[:position], message),
         )
 
     def encode(self) -> bytes:
@@ -104,6 +92,41 @@ class ManifestFile:
         return b"".join([*parts, _LENGTH.pack(len(content)), content, _FOOTER.pack(position, _MAJOR, _MINOR, _MAGIC)])
 
 
+def manifest_content(data: memoryview) -> tuple[int, memoryview]:
+    """Where the manifest's part begins in a manifest file, and the serialized `Manifest`.
+
+    Raises:
+        CorruptFileError: the bytes are not a manifest file.
+    """
+    body = len(data) - _FOOTER.size
+    if body < 0:
+        raise CorruptFileError(f"a manifest file ends with a footer of {_FOOTER.size} bytes, this one has {len(data)}")
+    position, _, _, magic = _FOOTER.unpack(data[body:])
+    if magic != _MAGIC:
+        raise CorruptFileError("not a manifest file: it does not end with LANC", start=body, length=_FOOTER.size)
+    content = _section(data[:body], position)
+    if position + _LENGTH.size + len(content) != body:
+        raise CorruptFileError(
+            "the manifest does not end where the footer begins", start=position, length=len(content)
+        )
+    return position, content
+
+
+def inline_transaction(
+    data: memoryview, message: table_pb2.Manifest | manifest_summary_pb2.ManifestSummary
+) -> bytes | None:
+    """The serialized transaction in the part of the file before the manifest, None if it is not there.
+
+    Raises:
+        CorruptFileError: the manifest names a place outside of `data`.
+    """
+    if message.HasField("transaction_section"):
+        return bytes(_section(data, message.transaction_section))
+    if message.HasField("transaction_section_deprecated"):
+        return bytes(_section(data, message.transaction_section_deprecated))
+    return None
+
+
 def _section(data: memoryview, offset: int) -> memoryview:
     start = offset + _LENGTH.size
     if start > len(data):
@@ -112,11 +135,3 @@ def _section(data: memoryview, offset: int) -> memoryview:
     if start + length > len(data):
         raise CorruptFileError(f"a section of {length} bytes does not fit into the file", start=offset, length=length)
     return data[start : start + length]
-
-
-def _transaction(data: memoryview, message: table_pb2.Manifest) -> bytes | None:
-    if message.HasField("transaction_section"):
-        return bytes(_section(data, message.transaction_section))
-    if message.HasField("transaction_section_deprecated"):
-        return bytes(_section(data, message.transaction_section_deprecated))
-    return None

@@ -68,6 +68,10 @@ class ManifestStore(Protocol):
         """All versions, in the order of the listing."""
         ...
 
+    def newest_locations(self, count: int) -> list[ManifestLocation]:
+        """The `count` newest versions, newest first; fewer if there are no more."""
+        ...
+
     def locate(self, version: int) -> ManifestLocation:
         """Where the manifest of a version is, and its size.
 
@@ -117,6 +121,10 @@ class ObjectManifests:
     def newest(self) -> ManifestLocation | None:
         return max(self._first(), key=lambda location: location.version, default=None)
 
+    def newest_locations(self, count: int) -> list[ManifestLocation]:
+        found = self._first(max(count, _ENOUGH_NAMES))
+        return sorted(found, key=lambda location: location.version, reverse=True)[:count]
+
     def newest_to_follow(self) -> ManifestLocation | None:
         found = self._first()
         if len({location.naming for location in found}) > 1:
@@ -164,11 +172,11 @@ class ObjectManifests:
     def forget(self) -> None:
         """Does nothing: everything that is known is in the root."""
 
-    def _first(self) -> list[ManifestLocation]:
-        """All versions, or the newest ones if their names come first in a long listing."""
+    def _first(self, count: int = _ENOUGH_NAMES) -> list[ManifestLocation]:
+        """All versions, or at least the `count` newest ones if their names come first in a long listing."""
         listing = self.locations()
-        first = list(islice(listing, _ENOUGH_NAMES))
-        if len(first) == _ENOUGH_NAMES and all(location.naming is ManifestNaming.V2 for location in first):
+        first = list(islice(listing, count))
+        if len(first) == count and all(location.naming is ManifestNaming.V2 for location in first):
             return first
         return [*first, *listing]
 

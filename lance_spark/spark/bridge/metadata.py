@@ -91,25 +91,28 @@ def _indexes(table: Dataset) -> _Rows:
         yield (index.name, index.uuid, columns, index.message.dataset_version, known)
 
 
-def _refs(table: Dataset | PartitionedTable) -> _Rows:
+def _refs(table: Dataset | PartitionedTable, _limit: int | None) -> _Rows:
     yield from ((row[0], "branch", row[0], row[3]) for row in branch_rows(table))
     yield from ((row[0], "tag", row[1], row[2]) for row in tag_rows(table))
 
 
-def _transactions(table: Dataset | PartitionedTable) -> _Rows:
+def _transactions(table: Dataset | PartitionedTable, limit: int | None) -> _Rows:
     if isinstance(table, PartitionedTable):
-        found = [(item.entry, item.operation, item.properties) for item in history(table, contents=False)]
+        found = [(item.entry, item.operation, item.properties) for item in history(table, limit, contents=False)]
     else:
-        found = [(item, item.operation, item.properties) for item in reversed(table.versions())]
+        found = [(item, item.operation, item.properties) for item in reversed(table.versions(limit))]
     for item, made_by, properties in found:
         yield (item.version, item.transaction, item.read_version, made_by, item.message, dict(properties))
 
 
-_KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable], _Rows]]] = {
+_KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable, int | None], _Rows]]] = {
     "versions": (HISTORY, history_rows),
     "refs": (_REFS, _refs),
     "transactions": (_TRANSACTIONS, _transactions),
 }
+_NEWEST_FIRST = frozenset({"versions", "transactions"})
+"""The kinds that have a row a version, the newest one first, and read no more versions than a LIMIT asks for."""
+
 _KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], _Rows]]] = {
     "fragments": (_FRAGMENTS, _fragments),
     "files": (_FILES, _files),
@@ -134,21 +137,31 @@ def _schema(kind: str, *, partitioned: bool) -> StructType | None:
 
 @dataclass(frozen=True, slots=True)
 class MetadataReply:
-    """The metadata table, if the name is one."""
+    """The metadata table, if the name is one.
+
+    Attributes:
+        newest_first: whether its rows are those of versions, the newest one first, so that a LIMIT is worth pushing.
+    """
 
     found: bool
     handle: TableHandle | None = None
     name: str = ""
     kind: str = ""
     schema: StructType | None = None
+    newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """The rows of a metadata table are asked for."""
+    """The rows of a metadata table are asked for.
+
+    Attributes:
+        limit: so many rows are enough.
+    """
 
     handle: TableHandle
     kind: str
+    limit: int | None = None
 
 
 @operation("metadata.load")
@@ -161,7 +174,7 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     schema = None if of.table is None else _schema(kind, partitioned=of.table.handle.partitioned)
     if of.table is None or schema is None:
         return MetadataReply(False)
-    return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema)
+    return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema, kind in _NEWEST_FIRST)
 
 
 @operation("metadata.rows")
@@ -173,9 +186,8 @@ def rows(request: MetadataRequest, _call: Call) -> LocalRows:
     if kind == _OF_PARTITIONED:
         return LocalRows.of(schema, _partitions(handle))
     if kind in _KINDS:
-        return LocalRows.of(
-            schema, _KINDS[kind][1](handle.open_partitioned() if handle.partitioned else _plain(handle))
-        )
+        table = handle.open_partitioned() if handle.partitioned else _plain(handle)
+        return LocalRows.of(schema, _KINDS[kind][1](table, request.limit))
     found = _KINDS_OF_PARTITION[kind][1]
     return LocalRows.of(schema, _of_partitions(handle, found) if handle.partitioned else found(_plain(handle)))
 

@@ -56,7 +56,7 @@ def history_rows(table: Dataset | PartitionedTable, limit: int | None = None) ->
         return [_row(item.entry, item.operation, item.properties, item.content, item.difference) for item in found]
     return [
         _row(item, item.operation, item.properties, item.content, item.difference)
-        for item in table.versions()[::-1][:limit]
+        for item in reversed(table.versions(limit))
     ]
 
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
+from operator import add, eq, sub
+from typing import cast
 
-from lance_spark.errors import NotFoundError
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError, NotFoundError
+from lance_spark.storage.cache import peek_by_stamp, put_by_stamp
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.history import History
-from lance_spark.table.manifest import Manifest, WriterVersion
+from lance_spark.table.manifest import WriterVersion, timestamp_of
 from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.manifest_summary import ManifestSummary
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.transaction import COMMIT_MESSAGE, Transaction
+from lance_spark.table.transaction import COMMIT_MESSAGE
+
+_fragment = table_pb2.DataFragment.FromString
 
 _AT_ONCE = 16
+_BATCH = 64
+"""So many manifests are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +50,7 @@ class Content:
 class Difference:
     """What a version has added to the one before it and what it has taken away, as fragments and files show it.
 
-    A compaction adds and removes the rows that it moves; a row that was updated may count on both sides.
+    A compaction moves rows and neither adds nor removes any; a row that was updated may count on both sides.
 
     Attributes:
         added_rows, removed_rows: None in old manifests that do not tell.
@@ -68,7 +79,8 @@ class TableVersion:
         properties: of the transaction, the message aside.
         writer: the library that wrote it; None in old manifests.
         content: how much it holds.
-        difference: what it has changed; None for the first version and one whose predecessor is not there.
+        difference: what it has changed; version 1 has added all that it holds. None if the version before it is not
+            there, and for the first version of a clone or branch.
     """
 
     version: int
@@ -83,74 +95,224 @@ class TableVersion:
     difference: Difference | None
 
 
-def version_summaries(history: History) -> list[TableVersion]:
-    """All versions, oldest first; each manifest is read once, several at a time.
+def version_summaries(history: History, limit: int | None = None) -> list[TableVersion]:
+    """Versions, oldest first. A manifest is read once at most, several at a time.
+
+    Args:
+        limit: only so many of the newest versions; one manifest more is read, to tell what the oldest of them changed.
 
     Raises:
         CorruptFileError: a manifest contradicts the format.
         UnsupportedFeatureError: a version needs something that this release does not read.
     """
-    locations = sorted(history.locations(), key=lambda location: location.version)
-    found: list[TableVersion] = []
-    before: _Loaded | None = None
-    for start in range(0, len(locations), _AT_ONCE):
-        for loaded in _load(history, locations[start : start + _AT_ONCE]):
-            found.append(_summary(before, loaded))
-            before = loaded
+    if limit is not None and limit <= 0:
+        return []
+    newest = history.locations() if limit is None else history.newest_locations(limit + 1)
+    locations = sorted({location.version: location for location in newest}.values(), key=lambda item: item.version)
+    steps = list(zip([None, *locations], locations, strict=False))
+    asked = steps if limit is None else steps[-limit:]
+    kept = {step[1].version: _kept(history, step) for step in asked}
+    reading = [step for step in asked if kept[step[1].version] is None]
+    made = _read(history, reading)
+    found = [kept[step[1].version] or made.get(step[1].version) for step in asked]
+    return [entry for entry in found if entry is not None]
+
+
+_Step = tuple[ManifestLocation | None, ManifestLocation]
+"""A version, and the one before it as far as that is still there."""
+
+
+def _read(history: History, steps: Sequence[_Step]) -> dict[int, TableVersion]:
+    """The versions of some steps, in order, without those that a clean-up has removed since the listing."""
+    found: dict[int, TableVersion] = {}
+    last: tuple[ManifestSummary, Measured] | None = None
+    for start in range(0, len(steps), _BATCH):
+        batch = steps[start : start + _BATCH]
+        summaries = _summaries(history, batch, None if last is None else last[0])
+        for step in batch:
+            before = None if step[0] is None else summaries.get(step[0].version)
+            now = summaries.get(step[1].version)
+            if now is None:
+                continue
+            known = last[1] if last is not None and last[0] is before else None
+            if known is None and before is not None:
+                known = Measured.of(before.fragments)
+            last = now, Measured.of(now.fragments, known)
+            found[now.version] = entry = _entry(history, now, last[1], _before(before, known, now))
+            _keep(history, step, entry)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    manifest: Manifest
-    transaction: Transaction | None
+def _before(before: ManifestSummary | None, measured: Measured | None, now: ManifestSummary) -> Measured | None:
+    """What to compare a version with; the first version of all has nothing before it."""
+    if now.version == 1:
+        return Measured()
+    return measured if before is not None and before.version == now.version - 1 else None
 
 
-def _load(history: History, locations: Sequence[ManifestLocation]) -> Iterator[_Loaded]:
-    def load(location: ManifestLocation) -> _Loaded | None:
+def _summaries(
+    history: History, steps: Sequence[_Step], known: ManifestSummary | None
+) -> dict[int, ManifestSummary]:
+    wanted = {location.version: location for step in steps for location in step if location is not None}
+    found = {} if known is None else {known.version: known}
+    missing = [location for version, location in wanted.items() if version not in found]
+
+    def load(location: ManifestLocation) -> ManifestSummary | None:
         try:
-            file = history.load_at(location)
+            return history.summary_at(location)
         except NotFoundError:
             return None  # Cleaned up since the listing.
-        return _Loaded(file.manifest, history.transaction(file))
 
-    return (loaded for loaded in overlapped(load, locations, _AT_ONCE) if loaded is not None)
+    summaries = overlapped(load, missing, _AT_ONCE)
+    return found | {summary.version: summary for summary in summaries if summary is not None}
 
 
-def _summary(before: _Loaded | None, loaded: _Loaded) -> TableVersion:
-    manifest, transaction = loaded.manifest, loaded.transaction
-    follows = before is not None and before.manifest.version == manifest.version - 1
+def _entry(history: History, summary: ManifestSummary, now: Measured, before: Measured | None) -> TableVersion:
+    transaction = history.transaction_of(summary)
+    kind = OperationKind.UNKNOWN if transaction is None else transaction.operation.kind
     properties = {} if transaction is None else dict(transaction.properties)
     message = properties.pop(COMMIT_MESSAGE, None)
     return TableVersion(
-        version=manifest.version,
-        timestamp=manifest.timestamp,
-        operation=(OperationKind.UNKNOWN if transaction is None else transaction.operation.kind).value,
+        version=summary.version,
+        timestamp=timestamp_of(summary.timestamp_nanos),
+        operation=kind.value,
         read_version=None if transaction is None else transaction.read_version,
         transaction=None if transaction is None else transaction.uuid,
         message=message,
         properties=properties,
-        writer=manifest.writer_version,
-        content=content_of(manifest.fragments),
-        difference=difference_of(before.manifest.fragments, manifest.fragments) if before and follows else None,
+        writer=summary.writer_version,
+        content=now.content(),
+        difference=_told(kind, None if before is None else now.difference_from(before)),
     )
 
 
-def content_of(fragments: FragmentList) -> Content:
-    """How much some fragments hold."""
-    rows = fragments.row_counts()
-    files = [file for message in fragments.messages for file in message.files]
-    return Content(
-        num_fragments=len(fragments),
-        num_data_files=len(files),
-        num_rows=_total(rows),
-        num_deleted_rows=sum(message.deletion_file.num_deleted_rows for message in fragments.messages),
-        num_bytes=sum(file.file_size_bytes for file in files),
-    )
+def _told(kind: OperationKind, difference: Difference | None) -> Difference | None:
+    """What a version has changed, as a user sees it."""
+    if kind is OperationKind.CLONE:
+        return None  # Of the table or branch that was cloned, the rows were there before.
+    return without_moved_rows(difference) if kind is OperationKind.REWRITE else difference
 
 
-def difference_of(before: FragmentList, after: FragmentList) -> Difference:
-    """What the fragments of a version have added to those of another one of the same table, and taken away."""
+def without_moved_rows(difference: Difference | None) -> Difference | None:
+    """What a compaction has changed: it moves rows, and neither adds nor removes any."""
+    if difference is None or difference.added_rows != difference.removed_rows:
+        return difference
+    return replace(difference, added_rows=0, removed_rows=0)
+
+
+_KIND = "version summary"
+_ENTRY_BYTES = 1024
+
+
+def _stamp(step: _Step) -> Hashable | None:
+    before, now = step
+    if now.stamp is None or (before is not None and before.stamp is None):
+        return None
+    return now.stamp, None if before is None else (before.version, before.stamp)
+
+
+def _kept(history: History, step: _Step) -> TableVersion | None:
+    stamp = _stamp(step)
+    if stamp is None:
+        return None
+    return cast("TableVersion | None", peek_by_stamp(history.store, _KIND, step[1].path, stamp))
+
+
+def _keep(history: History, step: _Step, entry: TableVersion) -> None:
+    stamp = _stamp(step)
+    follows = step[0] is None or entry.difference is not None or step[0].version != entry.version - 1
+    if stamp is not None and follows:
+        put_by_stamp(history.store, _KIND, step[1].path, stamp, entry, _ENTRY_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """Sums over fragments, which can be added and taken away.
+
+    Attributes:
+        unknown: fragments whose row count is not known; their rows are not in `rows`.
+    """
+
+    fragments: int = 0
+    files: int = 0
+    rows: int = 0
+    unknown: int = 0
+    deleted_rows: int = 0
+    num_bytes: int = 0
+
+    @classmethod
+    def of(cls, fragments: FragmentList) -> _Totals:
+        counts = fragments.row_counts()
+        files = [file for message in fragments.messages for file in message.files]
+        return cls(
+            fragments=len(fragments),
+            files=len(files),
+            rows=sum(count for count in counts if count is not None),
+            unknown=counts.count(None),
+            deleted_rows=sum(message.deletion_file.num_deleted_rows for message in fragments.messages),
+            num_bytes=sum(file.file_size_bytes for file in files),
+        )
+
+    def plus(self, other: _Totals) -> _Totals:
+        return _Totals(*map(add, astuple(self), astuple(other)))
+
+    def minus(self, other: _Totals) -> _Totals:
+        return _Totals(*map(sub, astuple(self), astuple(other)))
+
+    def content(self) -> Content:
+        return Content(
+            num_fragments=self.fragments,
+            num_data_files=self.files,
+            num_rows=None if self.unknown else self.rows,
+            num_deleted_rows=self.deleted_rows,
+            num_bytes=self.num_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The fragments of a version of a table, serialized, with their sums."""
+
+    fragments: tuple[bytes, ...] = ()
+    _totals: _Totals = field(default_factory=_Totals)
+
+    @classmethod
+    def of(cls, fragments: tuple[bytes, ...], like: Measured | None = None) -> Measured:
+        """Some fragments; those that `like` has too are not looked at again.
+
+        Raises:
+            CorruptFileError: one of them is damaged.
+        """
+        like = like or cls()
+        removed, added = _differing(like.fragments, fragments)
+        return cls(fragments, like._totals.minus(_Totals.of(removed)).plus(_Totals.of(added)))
+
+    def content(self) -> Content:
+        """How much they hold."""
+        return self._totals.content()
+
+    def difference_from(self, before: Measured) -> Difference:
+        """What these have added to the fragments of another version of the same table, and removed."""
+        return _difference(*_differing(before.fragments, self.fragments))
+
+
+def _differing(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[FragmentList, FragmentList]:
+    """The fragments of two versions without those that both have."""
+    shorter = min(len(before), len(after))
+    head = next((place for place, same in enumerate(map(eq, before, after)) if not same), shorter)
+    old, new = before[head:], after[head:]
+    known = set(old).intersection(new)
+    return _parsed(item for item in old if item not in known), _parsed(item for item in new if item not in known)
+
+
+def _parsed(fragments: Iterable[bytes]) -> FragmentList:
+    try:
+        return FragmentList([_fragment(message) for message in fragments])
+    except DecodeError as error:
+        raise CorruptFileError(f"a fragment of a manifest is not a protobuf message: {error}") from error
+
+
+def _difference(before: FragmentList, after: FragmentList) -> Difference:
     was = dict(zip((message.id for message in before.messages), before.row_counts(), strict=True))
     now = dict(zip((message.id for message in after.messages), after.row_counts(), strict=True))
     files_before, files_after = _files(before), _files(after)

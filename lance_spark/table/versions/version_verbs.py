@@ -35,14 +35,17 @@ class VersionVerbs:
         self.location = location
         self.manifest = manifest
 
-    def versions(self) -> list[TableVersion]:
-        """All versions of the branch, oldest first, with what made each of them.
+    def versions(self, limit: int | None = None) -> list[TableVersion]:
+        """The versions of the branch, oldest first, with what made each of them.
+
+        Args:
+            limit: only so many of the newest ones; no more manifests are read than that takes.
 
         Raises:
             CorruptFileError: a manifest contradicts the format.
             UnsupportedFeatureError: a version needs something that this release does not read.
         """
-        return version_summaries(self.location.history)
+        return version_summaries(self.location.history, limit)
 
     def changes(
         self,

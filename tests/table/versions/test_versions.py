@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -9,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark._proto import table_pb2
+from lance_spark.storage.base import ObjectInfo
+from lance_spark.table import manifest_store
 from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.versions import version_summary
 from lance_spark.table.versions.version_summary import Difference, version_summaries
 from tests.support.counting_store import CountingStore
 
@@ -66,12 +71,15 @@ def test_differences(uri: str) -> None:
     found = [entry.difference for entry in lance_spark.open(uri).versions()]
     nothing = Difference(0, 0, 0, 0, 0, 0)
     assert found[:5] == [
-        None,
+        Difference(3, 0, 3, 0, 10, 0),
         Difference(1, 0, 1, 0, 2, 0),
         Difference(0, 1, 0, 1, 0, 3),
         Difference(1, 0, 1, 0, 1, 1),
         nothing,
     ]
+    assert found[5] is not None
+    assert (found[5].added_rows, found[5].removed_rows) == (0, 0), "a compaction only moves rows"
+    assert found[5].removed_fragments > found[5].added_fragments > 0
     assert found[6] == nothing
     for entry, before in zip(lance_spark.open(uri).versions()[1:], lance_spark.open(uri).versions(), strict=False):
         change = entry.difference
@@ -91,7 +99,71 @@ def test_versions_that_are_gone(uri: str) -> None:
     Path(uri, "_versions", "18446744073709551612.manifest").unlink()
     versions = lance_spark.open(uri).versions()
     assert [entry.version for entry in versions] == [1, 2, 4, 5, 6, 7, 8]
-    assert [entry.difference is None for entry in versions] == [True, False, True, False, False, False, False]
+    assert [entry.difference is None for entry in versions] == [False, False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 7, 8, 100])
+def test_limit_returns_the_newest_versions_and_reads_one_manifest_more(uri: str, limit: int) -> None:
+    store = CountingStore(TableLocation(uri).store)
+    expected = version_summaries(History(store))
+    store.reset()
+    assert version_summaries(History(store), limit) == expected[max(0, 8 - limit) :]
+    assert store.counts.read_requests == (0 if limit == 0 else min(limit + 1, 8))
+
+
+def test_limit_does_not_list_all_versions_of_a_long_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_store, "_ENOUGH_NAMES", 5)
+    uri = "memory://long-history"
+    table = lance_spark.write(rows(1), uri)
+    for value in range(20):
+        table = lance_spark.write(rows(value), uri, mode="append")
+    store = _LazyListing(TableLocation(uri).store)
+    assert [entry.version for entry in version_summaries(History(store), 3)] == [19, 20, 21]
+    assert store.listed == 5
+
+
+class _LazyListing(CountingStore):
+    """Counts the names that a listing has given."""
+
+    listed = 0
+
+    def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
+        for entry in super().list(prefix, recursive=recursive):
+            self.listed += 1
+            yield entry
+
+
+def test_only_changed_fragments_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = "memory://history-of-appends"
+    lance_spark.write(rows(0), uri)
+    for value in range(40):
+        lance_spark.write(rows(value), uri, mode="append")
+    parsed: list[bytes] = []
+    from_string = table_pb2.DataFragment.FromString
+
+    def counting(message: bytes) -> table_pb2.DataFragment:
+        parsed.append(message)
+        return from_string(message)
+
+    monkeypatch.setattr(version_summary, "_fragment", counting)
+    versions = version_summaries(History(CountingStore(TableLocation(uri).store)))
+    assert [entry.content.num_rows for entry in versions] == list(range(1, 42))
+    assert [entry.difference and entry.difference.added_rows for entry in versions] == [1] * 41
+    assert len(parsed) <= 3 * 41
+
+
+def test_known_versions_are_not_read_again(uri: str) -> None:
+    location = TableLocation("memory://known-versions")
+    for value in range(4):
+        lance_spark.write(rows(value), location.uri, mode="append")
+    first = version_summaries(location.history)
+    lance_spark.write(rows(9), location.uri, mode="append")
+    read: list[str] = []
+    store = location.store
+    history = History(store)
+    history.summary_at = lambda found: read.append(found.path) or History(store).summary_at(found)  # type: ignore[method-assign,func-returns-value]
+    assert version_summaries(history)[:4] == first
+    assert len(read) == 2, "the new version and the one before it"
 
 
 def test_a_branch_begins_with_a_clone(uri: str) -> None:
