@@ -73,6 +73,7 @@ class PartitionedWrite:
             InvalidInputError: the columns do not fit the table.
             UnsupportedFeatureError: this release cannot write such columns.
         """
+        table.catalog.table.history.check_commits()
         conform = Conformer(table.lance_schema, given)
         require_writable(conform.schema, table.file_version)
         return cls(

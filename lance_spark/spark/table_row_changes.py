@@ -102,6 +102,7 @@ class TableRowChanges(RowChangeJob):
             UnsupportedFeatureError: this release cannot write to the table, or not such columns.
         """
         check_changeable(location, base)
+        location.history.check_commits()
         shown = exchanged_schema(columns)
         types = table_types(shown, to_arrow_schema(base.schema))
         plan = None

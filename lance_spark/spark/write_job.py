@@ -100,6 +100,7 @@ class WriteJob:
             InvalidInputError: the columns do not fit the table.
             UnsupportedFeatureError: this release cannot write to the table, or not such columns.
         """
+        location.history.check_commits()
         known = like if base is None or mode == CREATE else to_arrow_schema(base.schema)
         types = table_types(written_schema(columns), known, options.column_properties)
         source = RowSource(with_comments(types, columns) if mode in (CREATE, OVERWRITE) else types, iter(()))

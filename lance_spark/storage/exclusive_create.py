@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Hashable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _trusted: set[Hashable] = set()
 
 
+@runtime_checkable
 class Creating(Protocol):
     """The part of a store that the trial needs."""
 
@@ -38,6 +39,18 @@ class Creating(Protocol):
     def read(self, path: str) -> pa.Buffer: ...
 
     def delete(self, path: str) -> None: ...
+
+
+def check_commits(store: object) -> None:
+    """Raises before anything is written what the first commit to `store` would raise after it.
+
+    Stores whose own operating system guarantees the exclusive creation need no trial.
+
+    Raises:
+        StorageError: as `require_exclusive_create`.
+    """
+    if isinstance(store, Creating):
+        require_exclusive_create(store)
 
 
 def require_exclusive_create(store: Creating) -> None:

@@ -153,6 +153,14 @@ class History:
         self._check(summary.version, version, path, summary.reader_flags, summary.writer_flags)
         return summary
 
+    def check_commits(self) -> None:
+        """Passes if commits can be trusted here; for writers, before they write the files of a version.
+
+        Raises:
+            StorageError: two writers could both make the same version here, or the store does not answer.
+        """
+        self.manifests.check_commits()
+
     def manifest_size(self, version: int) -> int:
         """Bytes of the manifest file of a version that is no detached one.
 

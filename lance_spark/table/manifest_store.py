@@ -17,6 +17,7 @@ import pyarrow as pa
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.cache import free_stamp
+from lance_spark.storage.exclusive_create import check_commits
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
 
 # V2 names sort newest first. One page of a listing is enough to see that a table has no others.
@@ -103,6 +104,14 @@ class ManifestStore(Protocol):
         """
         ...
 
+    def check_commits(self) -> None:
+        """Passes if `publish` can be trusted; asked before the files of a version are written.
+
+        Raises:
+            StorageError: two writers could both publish the same version here, or the store does not answer.
+        """
+        ...
+
     def withdraw(self, location: ManifestLocation) -> None:
         """Removes a version that its own writer has found to be no part of the history."""
         ...
@@ -165,6 +174,9 @@ class ObjectManifests:
 
     def publish(self, location: ManifestLocation, payload: bytes) -> PutResult:
         return self._store.put_if_absent(location.path, payload)
+
+    def check_commits(self) -> None:
+        check_commits(self._store)
 
     def withdraw(self, location: ManifestLocation) -> None:
         self._store.delete(location.path)

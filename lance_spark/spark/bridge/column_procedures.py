@@ -125,6 +125,9 @@ def _table(call: Invocation) -> Dataset | PartitionedTable:
     table = call.table()
     if isinstance(table, PartitionedTable):
         check_partitioned_changeable(table)
+        table.catalog.table.history.check_commits()
+    else:
+        table.location.history.check_commits()
     return table
 
 

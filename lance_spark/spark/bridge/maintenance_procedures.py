@@ -93,6 +93,8 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
         materialize_deletions_threshold=given.number("materialize_deletions_threshold"),
         batch_size=given.whole("batch_size"),
     )
+    catalog = table.catalog.table if isinstance(table, PartitionedTable) else table.location
+    catalog.history.check_commits()
     if isinstance(table, PartitionedTable):
         job = compaction(table, options, where, call.time_zone, message)
         return job or LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])

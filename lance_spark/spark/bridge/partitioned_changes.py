@@ -109,6 +109,7 @@ class PartitionedRowChanges(RowChangeJob):
             UnsupportedFeatureError: this release cannot write such columns.
         """
         check_partitioned_changeable(whole)
+        whole.catalog.table.history.check_commits()
         shown = exchanged_schema(columns)
         types = table_types(shown, whole.schema)
         limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)

@@ -202,6 +202,7 @@ def save(
         raise InvalidInputError("the table exists; add_bases adds base paths to it")
     history = table.history if merge_schema else None
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
+    table.history.check_commits()
     bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
     fragments = write_fragments(
         source.batches,

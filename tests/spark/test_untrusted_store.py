@@ -1,0 +1,141 @@
+"""A store that overwrites what is to be created only if absent is refused before a task writes anything."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from pyspark.sql.types import StructType
+
+import lance_spark
+from lance_spark.errors import StorageError
+from lance_spark.namespace.partition_save import SaveMode, create_partitioned, save_rows, update_rows
+from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.spark.bridge.handles import CatalogSettings
+from lance_spark.spark.bridge.partitioned_changes import PartitionedRowChanges
+from lance_spark.spark.bridge.procedure_types import Arguments, Invocation
+from lance_spark.spark.bridge.procedures import _PROCEDURES
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
+from lance_spark.spark.table_row_changes import TableRowChanges
+from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.write_job import WriteJob
+from lance_spark.storage import exclusive_create
+from lance_spark.storage.paths import STAGING_PREFIX
+from lance_spark.table.location import TableLocation
+from lance_spark.table.writing.save import APPEND, CREATE
+from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, rows
+
+
+class ChangingFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """Honours mode "create" until it is told to ignore it; remembers what was written."""
+
+    protocol = "changing"
+    store: dict[str, Any] = {}  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012
+    honest = True
+    written: list[str] = []  # noqa: RUF012
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        if self.honest and mode == "create" and self.exists(path):
+            raise FileExistsError(path)
+        self.written.append(path)
+        super().pipe_file(path, value)
+
+
+@pytest.fixture
+def uri(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    fsspec.register_implementation("changing", ChangingFileSystem, clobber=True)
+    monkeypatch.setattr(exclusive_create, "_trusted", set())
+    monkeypatch.setattr(ChangingFileSystem, "honest", True)
+    ChangingFileSystem.written.clear()
+    yield f"changing://{uuid.uuid4().hex}"
+    ChangingFileSystem.store.clear()
+
+
+@pytest.fixture
+def spoiled(uri: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder with the tables `plain` and `parts`, whose store ignores the condition from now on."""
+    lance_spark.write(rows(1, 2), f"{uri}/plain")
+    save_rows(create_partitioned(f"{uri}/parts", SCHEMA, BY_COUNTRY), rows(1, 2))
+    monkeypatch.setattr(ChangingFileSystem, "honest", False)
+    exclusive_create._trusted.clear()
+    ChangingFileSystem.written.clear()
+    return uri
+
+
+def options(uri: str) -> WriteOptions:
+    return WriteOptions.parse({"path": uri})
+
+
+def columns(table: PartitionedTable) -> StructType:
+    return to_spark_schema(table.schema)
+
+
+def plain_job(uri: str, mode: str) -> WriteJob:
+    location = TableLocation(f"{uri}/{'new' if mode == CREATE else 'plain'}")
+    return WriteJob.of(location, location.latest(), to_spark_schema(rows(1).schema), mode, options(location.uri))
+
+
+def row_changes(uri: str) -> TableRowChanges:
+    location = TableLocation(f"{uri}/plain")
+    base = location.at(1).manifest
+    return TableRowChanges.of(location, base, to_spark_schema(rows(1).schema), options(location.uri))
+
+
+def partitioned_job(uri: str) -> PartitionedWriteJob:
+    table = open_partitioned(f"{uri}/parts")
+    return PartitionedWriteJob.of(table, columns(table), SaveMode.APPEND, options(table.root))
+
+
+def partitioned_row_changes(uri: str) -> PartitionedRowChanges:
+    table = open_partitioned(f"{uri}/parts")
+    return PartitionedRowChanges.of(table, StructType(), options(table.root))
+
+
+def optimize(uri: str, name: str) -> object:
+    arguments = Arguments({"table": (f"{uri}/{name}",)})
+    return _PROCEDURES["optimize"].call(Invocation(CatalogSettings("lance", {"root": uri}), arguments))
+
+
+PLANS: dict[str, Callable[[str], object]] = {
+    "append": lambda uri: plain_job(uri, APPEND),
+    "create": lambda uri: plain_job(uri, CREATE),
+    "update": row_changes,
+    "partitioned append": partitioned_job,
+    "partitioned delete": partitioned_row_changes,
+    "optimize": lambda uri: optimize(uri, "plain"),
+    "partitioned optimize": lambda uri: optimize(uri, "parts"),
+    "python write": lambda uri: lance_spark.write(rows(3), f"{uri}/plain", mode="append"),
+    "python partitioned write": lambda uri: save_rows(open_partitioned(f"{uri}/parts"), rows(3)),
+    "python partitioned update": lambda uri: update_rows(open_partitioned(f"{uri}/parts"), {"x": 1.0}, "id = 1"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_write_is_refused_when_it_is_planned(spoiled: str, name: str) -> None:
+    with pytest.raises(StorageError, match=r"overwrites an object .* \(If-None-Match\)"):
+        PLANS[name](spoiled)
+    assert ChangingFileSystem.written, "there was a trial"
+    others = [path for path in ChangingFileSystem.written if STAGING_PREFIX not in path]
+    assert others == [], "and nothing else was written"
+
+
+def test_trial_is_made_once_for_a_service(uri: str) -> None:
+    lance_spark.write(rows(1), f"{uri}/plain")
+    for _ in range(3):
+        plain_job(uri, APPEND)
+        lance_spark.write(rows(2), f"{uri}/plain", mode="append")
+    trials = [path for path in ChangingFileSystem.written if STAGING_PREFIX in path]
+    assert len(set(trials)) == 1
+
+
+def test_local_and_memory_stores_need_no_trial(tmp_path: Any) -> None:
+    for uri in (str(tmp_path / "t"), f"memory://{uuid.uuid4().hex}"):
+        TableLocation(uri).history.check_commits()
+        assert list(TableLocation(uri).store.list("", recursive=True)) == []
