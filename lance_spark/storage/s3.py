@@ -50,8 +50,8 @@ class S3Store(RemoteStore):
     def _fetch(self, key: str, byte_range: ByteRange | None) -> bytes:
         place = f"{self._bucket}/{key}"
         if byte_range is None:
-            return bytes(self._client.filesystem.cat_file(place))
-        return bytes(self._client.filesystem.cat_file(place, start=byte_range.start, end=byte_range.stop))
+            return self._client.fetch(place)
+        return self._client.fetch(place, byte_range.start, byte_range.stop)
 
     def _range_reader(self, key: str, pieces: Sequence[ByteRange]) -> Callable[[ByteRange], bytes]:
         # Opening an object with the bulk client costs a request of its own, which a few small reads do not repay.

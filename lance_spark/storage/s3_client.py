@@ -19,11 +19,14 @@ from typing import Any
 
 from lance_spark.errors import StorageError
 from lance_spark.storage.base import PutResult
+from lance_spark.storage.patience import DEFAULT_SECONDS, Failure, Patience
 from lance_spark.storage.per_process import PerProcess
-from lance_spark.storage.s3_options import with_environment
+from lance_spark.storage.s3_options import RETRY_SECONDS, with_environment
 
 _CREATE_ATTEMPTS = 5
 _FIRST_PAUSE_SECONDS = 0.1
+
+_SHORT_REQUESTS = frozenset({"list_objects_v2", "head_object", "delete_object"})
 
 _TRY_AGAIN = frozenset(
     {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "TooManyRequests"}
@@ -49,6 +52,8 @@ class S3Client:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = dict(arguments)
+        seconds = self.arguments.pop(RETRY_SECONDS, DEFAULT_SECONDS)
+        self.patience = Patience(_service_name(self.arguments), seconds)
         self._reading = PerProcess(self._make_reading)
         self._committing = PerProcess(self._make_committing)
 
@@ -58,8 +63,19 @@ class S3Client:
         return self._reading.get()
 
     def call(self, method: str, **parameters: Any) -> Any:
-        """The reply to one request of the S3 API (snake case name), sent again by the client if need be."""
-        return self.filesystem.call_s3(method, **parameters)
+        """The reply to one request of the S3 API (snake case name), sent again if need be."""
+        return self.patience.run(
+            lambda: self.filesystem.call_s3(method, **parameters),
+            client_errors(),
+            judge_failure,
+            short=method in _SHORT_REQUESTS,
+        )
+
+    def fetch(self, place: str, start: int | None = None, end: int | None = None) -> bytes:
+        """The bytes of an object (``bucket/key``) from `start` to before `end`, sent again if need be."""
+        return self.patience.run(
+            lambda: bytes(self.filesystem.cat_file(place, start=start, end=end)), client_errors(), judge_failure
+        )
 
     def create(self, bucket: str, key: str, body: bytes) -> PutResult:
         """A put-if-absent: one PUT with ``If-None-Match: *``, never in several parts.
@@ -70,27 +86,38 @@ class S3Client:
         """
         client, fixed = self._committing.get()
         in_doubt = False
+        request = self.patience.request()
         for attempt in range(_CREATE_ATTEMPTS):
             if attempt:
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.0))
             try:
-                client.put_object(**fixed, Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
+                with request.attempt(short=True):
+                    client.put_object(**fixed, Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
             except client_errors() as error:
                 answer = _judge(error)
                 if answer is PutResult.UNKNOWN:
                     in_doubt = True
+                    # The service is still asked what has become of the object: the version may be there.
+                    if not request.may_repeat(judge_failure(error), error, gives_up=False):
+                        return PutResult.UNKNOWN
                     continue
                 if answer is None and in_doubt:
                     return PutResult.UNKNOWN
                 if answer is None:
                     raise
                 return answer
+            request.answered()
             return PutResult.CREATED
         return PutResult.UNKNOWN
 
     def _make_reading(self) -> Any:
         # One reader at a time within s3fs: otherwise it asks for the size before it reads a whole object.
-        return _s3fs()(**with_environment(self.arguments), max_concurrency=1, use_listings_cache=False)
+        given = with_environment(self.arguments)
+        # `patience` repeats requests, and knows of the other requests of a statement.
+        given["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **given.get("config_kwargs", {})}
+        made = _s3fs()(**given, max_concurrency=1, use_listings_cache=False)
+        made.retries = 1
+        return made
 
     def _make_committing(self) -> tuple[Any, dict[str, Any]]:
         """(botocore client that never repeats a request, parameters of every PutObject)."""
@@ -140,6 +167,35 @@ def client_errors() -> tuple[type[BaseException], ...]:
     from botocore.parsers import ResponseParserError
 
     return (OSError, asyncio.TimeoutError, BotoCoreError, ClientError, ResponseParserError, HttpError)
+
+
+def judge_failure(error: BaseException) -> Failure | None:
+    """Whether a request may succeed at another attempt."""
+    from botocore import exceptions
+
+    answer = error if isinstance(error, exceptions.ClientError) else error.__cause__
+    if isinstance(answer, exceptions.ClientError):
+        status = int(answer.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        code = str(answer.response.get("Error", {}).get("Code", ""))
+        passes = status >= 500 or status in (408, 429) or code in _TRY_AGAIN
+        return Failure.REFUSED_FOR_NOW if passes and status != 501 else None
+    return Failure.UNANSWERED if isinstance(error, _transport_errors()) else None
+
+
+@cache
+def _transport_errors() -> tuple[type[BaseException], ...]:
+    """What s3fs and botocore raise when a request is not sent, or gets no answer that makes sense."""
+    from aiohttp import ClientError as HttpError
+    from botocore import exceptions
+    from botocore.parsers import ResponseParserError
+
+    transport = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError)
+    return (*transport, ResponseParserError, HttpError, asyncio.TimeoutError, TimeoutError, ConnectionError)
+
+
+def _service_name(arguments: Mapping[str, Any]) -> str:
+    given = with_environment(arguments)
+    return str(given.get("client_kwargs", {}).get("endpoint_url") or given.get("endpoint_url") or "S3")
 
 
 def _judge(error: BaseException) -> PutResult | None:

@@ -13,6 +13,9 @@ from typing import Any
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.options import Target, boolean, json_object, seconds, translate
 
+RETRY_SECONDS = "client_retry_timeout"
+"""The argument that is not for s3fs: how long requests are repeated to a service that does not answer, in seconds."""
+
 _REGION = Target(("client_kwargs", "region_name"))
 _PROXY = Target(("config_kwargs", "proxies", "https"))
 
@@ -50,6 +53,7 @@ _PLAIN = {
     "allow_invalid_certificates": Target(("client_kwargs", "verify"), _unless),
     "timeout": Target(("config_kwargs", "read_timeout"), seconds),
     "connect_timeout": Target(("config_kwargs", "connect_timeout"), seconds),
+    "client_retry_timeout": Target((RETRY_SECONDS,), seconds),
     "proxy_url": _PROXY,
     "region_name": _REGION,
     "key": Target(("key",)),
@@ -84,7 +88,6 @@ _IGNORED = frozenset(
         # Of `dynamodb` and the registry, which take them from the same options.
         "ddb_table_name",
         "dynamodb_endpoint",
-        "client_retry_timeout",
         "download_retry_count",
         "expires_at_millis",
         "http1_only",

@@ -215,7 +215,7 @@ def test_a_refused_read_is_a_failure_of_the_store(watched: S3Store, proxy: S3Pro
 
 def test_a_service_that_is_not_there(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_client, "_FIRST_PAUSE_SECONDS", 0.0)
-    config = {"aws_endpoint": "http://127.0.0.1:1", "config_kwargs": '{"retries": {"total_max_attempts": 1}}'}
+    config = {"aws_endpoint": "http://127.0.0.1:1", "client_retry_timeout": "500ms"}
     store = open_store("s3://bucket/t", s3_bucket.storage_options | config)
     with pytest.raises(StorageError, match="Could not connect"):
         store.read("a")

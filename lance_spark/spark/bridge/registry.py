@@ -18,6 +18,7 @@ from typing import Any, TypeVar, get_type_hints
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.spark.bridge.codec import decode, encode
 from lance_spark.spark.bridge.conditions import ErrorReply, describe
+from lance_spark.storage.patience import one_statement
 
 PROTOCOL = 1
 """Both ends refuse another number; it changes with the form of the channel, not with its operations."""
@@ -44,12 +45,14 @@ class Session:
     Attributes:
         parallelism: tasks that the cluster runs at a time.
         inline_bytes: how small a read is that the planner does by itself, as the user has written it.
+        store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
     """
 
     time_zone: str = "UTC"
     case_sensitive: bool = False
     parallelism: int = 1
     inline_bytes: str | None = None
+    store_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,8 @@ def _answered(message: dict[str, object], attachments: tuple[bytes, ...]) -> Rep
     found = known_operations().get(envelope.op)
     if found is None:
         raise InvalidInputError(f"the connector's jar asks for {envelope.op!r}, which the Python package does not know")
-    result = found.handler(decode(found.request, message.get("args", {})), Call(envelope.session, attachments))
+    with one_statement(store_failed=envelope.session.store_failed):
+        result = found.handler(decode(found.request, message.get("args", {})), Call(envelope.session, attachments))
     return result if isinstance(result, Reply) else Reply(result)
 
 
