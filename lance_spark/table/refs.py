@@ -7,8 +7,9 @@ its own below ``tree/``, which begins as a shallow clone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TypeVar
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ from lance_spark.table.paths import BRANCHES, TAGS, branch_path, tag_path
 MAIN = "main"
 _SUFFIX = ".json"
 _YEAR_10000 = 253_402_300_800
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 RefT = TypeVar("RefT")
 
@@ -30,11 +32,16 @@ class Tag:
 
     Attributes:
         branch: the branch that has the version; None is the main branch.
+        created_at, updated_at: when it was made and last given a version; None if that is not recorded.
+        manifest_size: bytes of the version's manifest; None if that is not recorded.
     """
 
     name: str
     version: int
     branch: str | None = None
+    created_at: datetime | None = field(default=None, compare=False)
+    updated_at: datetime | None = field(default=None, compare=False)
+    manifest_size: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Branch:
         lineage: where the branches from the main one down to this one began, (version, unique id) each; empty if the
             branch was made by an old release.
         created_at: when it was made, to the second; None if that is not known.
+        manifest_size: bytes of the manifest of the version it began at; None if that is not recorded.
     """
 
     name: str
@@ -54,6 +62,7 @@ class Branch:
     parent_version: int
     lineage: tuple[tuple[int, str], ...] = ()
     created_at: datetime | None = None
+    manifest_size: int | None = None
 
 
 class Refs:
@@ -132,7 +141,14 @@ class Refs:
 
 
 def _tag(name: str, content: Mapping[str, object]) -> Tag:
-    return Tag(name, _version(content, "version"), _branch_name(content, "branch"))
+    return Tag(
+        name,
+        _version(content, "version"),
+        _branch_name(content, "branch"),
+        _moment(content, "createdAt"),
+        _moment(content, "updatedAt"),
+        _size(content),
+    )
 
 
 def _branch(name: str, content: Mapping[str, object]) -> Branch:
@@ -142,6 +158,7 @@ def _branch(name: str, content: Mapping[str, object]) -> Branch:
         _version(content, "parentVersion"),
         _lineage(content.get("identifier")),
         _second(content.get("createAt")),
+        _size(content),
     )
 
 
@@ -163,6 +180,31 @@ def _second(value: object) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _YEAR_10000:
         raise CorruptFileError(f"'createAt' is {value!r}, which is no time")
     return datetime.fromtimestamp(value, timezone.utc)
+
+
+def _moment(content: Mapping[str, object], key: str) -> datetime | None:
+    """A moment as RFC 3339 writes it, to the microsecond."""
+    value = content.get(key)
+    if value is None:
+        return None
+    found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise CorruptFileError(f"{key!r} is {value!r}, which is no time")
+    second, fraction, zone = found.groups()
+    try:
+        moment = datetime.fromisoformat(f"{second}.{(fraction or '0')[:6]:0<6}{'+00:00' if zone == 'Z' else zone}")
+        return moment.astimezone(timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise CorruptFileError(f"{key!r} is {value!r}, which is no time") from error
+
+
+def _size(content: Mapping[str, object]) -> int | None:
+    value = content.get("manifestSize")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise CorruptFileError(f"'manifestSize' is {value!r}, which is no size")
+    return value
 
 
 def _version(content: Mapping[str, object], key: str) -> int:

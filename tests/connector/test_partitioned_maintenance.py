@@ -60,8 +60,9 @@ def test_history_tags_and_restore(spark: SparkSession, root: str, table: str) ->
     spark.sql(f"ALTER TABLE {table} CREATE TAG IF NOT EXISTS one")
     spark.sql("CALL lance.system.create_tag(table => 'kept', tag => 'two', from_tag => 'one')")
     spark.sql("CALL lance.system.update_tag(table => 'kept', tag => 'two')")
-    tags = [Row(tag="one", branch="main", version=first), Row(tag="two", branch="main", version=first + 1)]
-    assert spark.sql(f"SHOW TAGS IN {table}").collect() == tags
+    tags = [Row(name="one", branch="main", version=first), Row(name="two", branch="main", version=first + 1)]
+    shown = "name", "branch", "version"
+    assert spark.sql(f"SHOW TAGS IN {table}").select(*shown).collect() == tags
     assert ids(spark, f"SELECT id FROM {table} VERSION AS OF 'one'") == [1, 11]
     spark.sql(f"DELETE FROM {table} WHERE k = 'a'")
     (row,) = spark.sql(f"RESTORE {table} TO TAG one").collect()
@@ -81,11 +82,11 @@ def test_history_tags_and_restore(spark: SparkSession, root: str, table: str) ->
     assert ids(spark, f"SELECT id FROM {table} TIMESTAMP AS OF '{moment}'") == [1, 2, 11, 12]
     spark.sql(f"ALTER TABLE {table} DROP TAG one")
     spark.sql(f"ALTER TABLE {table} DROP TAG IF EXISTS one")
-    assert spark.sql(f"SHOW TAGS IN {table}").collect() == tags[1:]
+    assert spark.sql(f"SHOW TAGS IN {table}").select(*shown).collect() == tags[1:]
 
 
 def test_branches_are_refused(spark: SparkSession, table: str) -> None:
-    assert [row.branch for row in spark.sql(f"SHOW BRANCHES IN {table}").collect()] == ["main"]
+    assert spark.sql(f"SHOW BRANCHES IN {table}").collect() == []
     for statement in ("CREATE BRANCH b", "DROP BRANCH b", "CREATE TAG t AS OF BRANCH b"):
         with pytest.raises(AnalysisException, match="has no branches"):
             spark.sql(f"ALTER TABLE {table} {statement}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timezone
+
 import lance
 import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -41,8 +43,10 @@ def test_branches_and_tags(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} CREATE TAG first AS OF VERSION 2")
     spark.sql(f"/* a comment */ alter table {table} create branch if not exists dev as of tag `first` -- and another")
     spark.sql(f"ALTER TABLE {table} CREATE BRANCH other AS OF BRANCH dev")
-    assert spark.sql(f"SHOW TAGS IN {table}").collect() == [Row(tag="first", branch="main", version=2)]
-    assert [row.branch for row in spark.sql(f"SHOW BRANCHES IN {table}").collect()] == ["main", "dev", "other"]
+    assert spark.sql(f"SHOW TAGS IN {table}").select("name", "branch", "version").collect() == [
+        Row(name="first", branch="main", version=2)
+    ]
+    assert [row.name for row in spark.sql(f"SHOW BRANCHES IN {table}").collect()] == ["dev", "other"]
     assert spark.table(f"{table}.branch_dev").count() == 2
     for name in ("other", "dev"):
         spark.sql(f"ALTER TABLE {table} DROP BRANCH {name}")
@@ -52,6 +56,48 @@ def test_branches_and_tags(spark: SparkSession, table: str) -> None:
     with pytest.raises(AnalysisException, match="first"):
         spark.sql(f"ALTER TABLE {table} DROP TAG first")
     assert version(spark, table) == 4
+
+
+def test_result_columns_of_tags_and_branches(spark: SparkSession, table: str) -> None:
+    tag_columns = ["name", "branch", "version", "created_at", "updated_at", "manifest_size"]
+    branch_columns = ["name", "parent_branch", "parent_version", "created_at", "manifest_size"]
+    where = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first().data_type
+    made = spark.sql(f"ALTER TABLE {table} CREATE TAG one AS OF VERSION 2")
+    assert (made.columns[0], [row.name for row in made.collect()]) == ("name", ["one"])
+    made = spark.sql(f"ALTER TABLE {table} CREATE BRANCH dev AS OF VERSION 3")
+    assert (made.columns[0], [row.name for row in made.collect()]) == ("name", ["dev"])
+    spark.sql(f"ALTER TABLE {table} CREATE BRANCH below AS OF BRANCH dev")
+    theirs = lance.dataset(where).tags.list()["one"]
+    for statement in ("SHOW TAGS FROM", "SHOW TAG IN"):
+        shown = spark.sql(f"{statement} {table}")
+        assert shown.columns == tag_columns
+        (row,) = shown.collect()
+        assert (row.name, row.branch, row.version) == ("one", "main", 2)
+        assert row.created_at.replace(tzinfo=timezone.utc) == theirs["created_at"]
+        assert row.updated_at.replace(tzinfo=timezone.utc) == theirs["updated_at"]
+        assert row.manifest_size == theirs["manifest_size"]
+    branches = lance.dataset(where).branches.list()
+    for statement in ("SHOW BRANCHES FROM", "SHOW BRANCH IN"):
+        shown = spark.sql(f"{statement} {table}")
+        assert shown.columns == branch_columns
+        assert [(row.name, row.parent_branch, row.parent_version) for row in shown.collect()] == [
+            ("below", "dev", 3),
+            ("dev", "main", 3),
+        ]
+        for row in shown.collect():
+            assert row.manifest_size == branches[row.name]["manifest_size"]
+            assert row.created_at.replace(tzinfo=timezone.utc).timestamp() == branches[row.name]["create_at"]
+    for kind, name in (("BRANCH", "below"), ("BRANCH", "dev"), ("TAG", "one"), ("TAG IF EXISTS", "one")):
+        assert spark.sql(f"ALTER TABLE {table} DROP {kind} {name}").collect() == [Row(name=name)]
+
+
+def test_result_columns_of_a_primary_key(spark: SparkSession) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.st_key")
+    spark.sql("CREATE TABLE lance.st_key.t (a INT NOT NULL, b INT NOT NULL)")
+    for _ in range(2):
+        answer = spark.sql("ALTER TABLE lance.st_key.t SET UNENFORCED PRIMARY KEY (a, b)").collect()
+        assert answer == [Row(status="OK", primary_key_columns="a, b")]
+    assert version(spark, "lance.st_key.t") == 2
 
 
 def test_columns_and_key(spark: SparkSession, table: str) -> None:

@@ -53,7 +53,7 @@ from lance_spark.table.paths import new_job
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.writing.write import remove_job_files
 
-_KEY = row_type(version=LongType(), columns=ArrayType(StringType()))
+_KEY = row_type(status=StringType(), primary_key_columns=StringType())
 _FILLED = row_type(version=LongType(), fragments=LongType(), columns=ArrayType(StringType()))
 _ID_TYPES = {PARTITION_COLUMN: "STRING", ROW_ADDRESS: "BIGINT"}
 
@@ -71,13 +71,13 @@ def _set_primary_key(call: Invocation) -> LocalRows:
         known.sort(key=lambda item: item.unenforced_primary_key_position)
         if [item.id for item in known] != [item.id for item in wanted]:
             raise InvalidInputError("the table has a primary key, which cannot be changed once it is set")
-        return LocalRows.of(_KEY, [(table.version, list(columns))])
-    if isinstance(table, PartitionedTable):
-        return LocalRows.of(_KEY, [(with_primary_key(table, columns).version, list(columns))])
-    entries = {
-        name: {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)} for place, name in enumerate(columns, start=1)
-    }
-    return LocalRows.of(_KEY, [(table.update_field_metadata(entries).version, list(columns))])
+    elif isinstance(table, PartitionedTable):
+        with_primary_key(table, columns)
+    else:
+        table.update_field_metadata(
+            {name: {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)} for place, name in enumerate(columns, start=1)}
+        )
+    return LocalRows.of(_KEY, [("OK", ", ".join(columns))])
 
 
 @dataclass(frozen=True)

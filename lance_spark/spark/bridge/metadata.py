@@ -11,9 +11,10 @@ from lance_spark.namespace.partition_history import history
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
+from lance_spark.spark.bridge.partitioned_procedures import MAIN
 from lance_spark.spark.bridge.registry import Call, operation
 from lance_spark.spark.bridge.table import LoadRequest, load
-from lance_spark.spark.bridge.version_procedures import HISTORY, branch_rows, history_rows, tag_rows
+from lance_spark.spark.bridge.version_procedures import HISTORY, branches_of, history_rows, tags_of
 from lance_spark.table.dataset import Dataset
 
 _FRAGMENTS = row_type(
@@ -92,8 +93,17 @@ def _indexes(table: Dataset) -> _Rows:
 
 
 def _refs(table: Dataset | PartitionedTable, _limit: int | None) -> _Rows:
-    yield from ((row[0], "branch", row[0], row[3]) for row in branch_rows(table))
-    yield from ((row[0], "tag", row[1], row[2]) for row in tag_rows(table))
+    yield (MAIN, "branch", MAIN, _newest(table, None))
+    yield from ((name, "branch", name, _newest(table, name)) for name in sorted(branches_of(table)))
+    yield from ((tag.name, "tag", tag.branch or MAIN, tag.version) for _, tag in sorted(tags_of(table).items()))
+
+
+def _newest(table: Dataset | PartitionedTable, branch: str | None) -> int | None:
+    """The newest version of a branch; None if it has none."""
+    if isinstance(table, PartitionedTable):
+        return table.version
+    newest = table.location.on_branch(branch).latest()
+    return None if newest is None else newest.version
 
 
 def _transactions(table: Dataset | PartitionedTable, limit: int | None) -> _Rows:

@@ -30,6 +30,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, run_task
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
 from lance_spark.table.manifest import Manifest
+from lance_spark.table.refs import Tag
 from lance_spark.table.writing.save import CommitOptions
 
 MAIN = "main"
@@ -143,10 +144,9 @@ def orphans(table: PartitionedTable, age: timedelta | None, *, dry_run: bool) ->
     return remove_orphans(table, SAFETY_WINDOW if age is None else age, dry_run=dry_run).total
 
 
-def tag_rows(table: PartitionedTable) -> list[tuple[object, ...]]:
-    """The tags of the whole, in the columns of `list_tags`."""
-    found = sorted(tags(table).items())
-    return [(name, MAIN, tag.version) for name, tag in found if not name.startswith(RESTORE_GUARD)]
+def user_tags(table: PartitionedTable) -> dict[str, Tag]:
+    """The tags of the table, without those that a running restore needs."""
+    return {name: tag for name, tag in tags(table).items() if not name.startswith(RESTORE_GUARD)}
 
 
 def at(table: PartitionedTable, given: Arguments) -> int:

@@ -48,8 +48,12 @@ _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
     ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
     "_fragid": "fragment that holds the row",
-    CREATED_AT: "version that inserted the row",
-    LAST_UPDATED_AT: "version that last changed the row",
+    CREATED_AT: "version that inserted the row; 1 if the table has no stable row ids",
+    LAST_UPDATED_AT: "version that last changed the row; 1 if the table has no stable row ids",
+}
+_COMMENTS_OF_PARTITIONED = {
+    CREATED_AT: "version of the partition that inserted the row; 1 if the table has no stable row ids",
+    LAST_UPDATED_AT: "version of the partition that last changed the row; 1 if the table has no stable row ids",
 }
 
 
@@ -217,7 +221,7 @@ def describe(
         version=str(manifest.version),
         properties={**manifest.config, "provider": "lance", "location": location.uri},
         capabilities=capabilities,
-        metadata_columns=_metadata_columns(manifest, set(columns.fieldNames()) | set(schema.names())),
+        metadata_columns=_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
     )
 
 
@@ -245,8 +249,7 @@ def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = No
 def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> TableDescription:
     """A version of a partitioned table as Spark sees it."""
     schema = whole.schema
-    system = [name for name in (ROW_ID, ROW_ADDRESS, "_fragid") if name not in schema.names]
-    columns = [MetadataColumn(name, LongType(), False, _COMMENTS.get(name, "")) for name in system]
+    columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
     if PARTITION_COLUMN not in schema.names:
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
     current = whole.specs.current
@@ -274,11 +277,9 @@ def describe_whole_evolving(place: Place, whole: PlannedTable) -> TableDescripti
     return _without_version(replace(described, handle=described.handle.with_evolved(whole.lance_schema)))
 
 
-def _metadata_columns(manifest: Manifest, taken: set[str]) -> tuple[MetadataColumn, ...]:
+def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) -> tuple[MetadataColumn, ...]:
     known = [name for name in SYSTEM_FIELDS if name not in taken]
-    if not manifest.has_stable_row_ids:
-        known = [name for name in known if name not in (CREATED_AT, LAST_UPDATED_AT)]
-    return tuple(MetadataColumn(name, LongType(), False, _COMMENTS.get(name, "")) for name in known)
+    return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
 
 
 def _to_be_made(place: Place) -> TableDescription:

@@ -7,20 +7,31 @@ from collections.abc import Mapping
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.partition_history import create_tag, delete_tag, history, restore, tags, update_tag
+from lance_spark.namespace.partition_history import create_tag, delete_tag, history, restore, update_tag
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
-from lance_spark.spark.bridge.partitioned_procedures import MAIN, at, without_branches
-from lance_spark.spark.bridge.partitioned_procedures import tag_rows as whole_tag_rows
+from lance_spark.spark.bridge.partitioned_procedures import MAIN, at, user_tags, without_branches
 from lance_spark.spark.bridge.procedure_types import FLAG, TABLE, TEXT, WHOLE, Invocation, Parameter, Procedure
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.refs import Tag
+from lance_spark.table.refs import Branch, Tag
 from lance_spark.table.versions.version_summary import Content, Difference, TableVersion
 
 _VERSION = row_type(version=LongType())
-_TAG = row_type(tag=StringType(), branch=StringType(), version=LongType())
+_NAME = row_type(name=StringType())
+_TAG = row_type(
+    name=StringType(),
+    branch=StringType(),
+    version=LongType(),
+    created_at=TimestampType(),
+    updated_at=TimestampType(),
+    manifest_size=LongType(),
+)
 _BRANCH = row_type(
-    branch=StringType(), parent=StringType(), parent_version=LongType(), version=LongType(), created_at=TimestampType()
+    name=StringType(),
+    parent_branch=StringType(),
+    parent_version=LongType(),
+    created_at=TimestampType(),
+    manifest_size=LongType(),
 )
 HISTORY = row_type(
     version=LongType(),
@@ -84,26 +95,30 @@ def _row(
     )
 
 
-def tag_rows(table: Dataset | PartitionedTable) -> list[tuple[object, ...]]:
-    """The tags, in the columns of `list_tags`."""
-    if isinstance(table, PartitionedTable):
-        return whole_tag_rows(table)
-    return [(name, tag.branch or MAIN, tag.version) for name, tag in sorted(table.tags().items())]
+def tags_of(table: Dataset | PartitionedTable) -> dict[str, Tag]:
+    """The tags of a table by name."""
+    return user_tags(table) if isinstance(table, PartitionedTable) else table.tags()
 
 
-def branch_rows(table: Dataset | PartitionedTable) -> list[tuple[object, ...]]:
-    """The branches, the main one first, in the columns of `list_branches`."""
-    if isinstance(table, PartitionedTable):
-        return [(MAIN, None, None, table.version, None)]
-    rows: list[tuple[object, ...]] = []
-    for name, branch in [(None, None), *sorted(table.branches().items())]:
-        newest = table.location.on_branch(name).latest()
-        version = None if newest is None else newest.version
-        if branch is None:
-            rows.append((MAIN, None, None, version, None))
-        else:
-            rows.append((name, branch.parent or MAIN, branch.parent_version, version, branch.created_at))
-    return rows
+def branches_of(table: Dataset | PartitionedTable) -> dict[str, Branch]:
+    """The branches of a table by name, without the main one; a partitioned table has no others."""
+    return {} if isinstance(table, PartitionedTable) else table.branches()
+
+
+def _tag_row(tag: Tag) -> tuple[object, ...]:
+    return (tag.name, tag.branch or MAIN, tag.version, tag.created_at, tag.updated_at, tag.manifest_size)
+
+
+def _branch_row(branch: Branch) -> tuple[object, ...]:
+    return (branch.name, branch.parent or MAIN, branch.parent_version, branch.created_at, branch.manifest_size)
+
+
+def _list_tags(call: Invocation) -> LocalRows:
+    return LocalRows.of(_TAG, [_tag_row(tag) for _, tag in sorted(tags_of(call.table()).items())])
+
+
+def _list_branches(call: Invocation) -> LocalRows:
+    return LocalRows.of(_BRANCH, [_branch_row(branch) for _, branch in sorted(branches_of(call.table()).items())])
 
 
 def _history(call: Invocation) -> LocalRows:
@@ -151,7 +166,7 @@ def _at(call: Invocation, table: Dataset) -> Dataset:
 
 def _create_tag(call: Invocation) -> LocalRows:
     table, name = call.table(), call.arguments.required("tag")
-    if not (call.arguments.flag("if_not_exists") and name in _tags(table)):
+    if not (call.arguments.flag("if_not_exists") and name in tags_of(table)):
         if isinstance(table, PartitionedTable):
             create_tag(table, name, at(table, call.arguments))
         else:
@@ -169,22 +184,17 @@ def _update_tag(call: Invocation) -> LocalRows:
 
 
 def _the_tag(table: Dataset | PartitionedTable, name: str) -> LocalRows:
-    tag = _tags(table)[name]
-    return LocalRows.of(_TAG, [(name, tag.branch or MAIN, tag.version)])
+    return LocalRows.of(_TAG, [_tag_row(tags_of(table)[name])])
 
 
 def _drop_tag(call: Invocation) -> LocalRows:
     table, name = call.table(), call.arguments.required("tag")
-    if not call.arguments.flag("if_exists") or name in _tags(table):
+    if not call.arguments.flag("if_exists") or name in tags_of(table):
         if isinstance(table, PartitionedTable):
             delete_tag(table, name)
         else:
             table.delete_tag(name)
-    return LocalRows.of(_TAG, tag_rows(table))
-
-
-def _tags(table: Dataset | PartitionedTable) -> dict[str, Tag]:
-    return tags(table) if isinstance(table, PartitionedTable) else table.tags()
+    return LocalRows.of(_NAME, [(name,)])
 
 
 def _branching(call: Invocation) -> Dataset:
@@ -199,14 +209,14 @@ def _create_branch(call: Invocation) -> LocalRows:
     table, name = _branching(call), call.arguments.required("branch")
     if not (call.arguments.flag("if_not_exists") and name in table.branches()):
         _at(call, table).create_branch(name)
-    return LocalRows.of(_BRANCH, [row for row in branch_rows(table) if row[0] == name])
+    return LocalRows.of(_BRANCH, [_branch_row(table.branches()[name])])
 
 
 def _drop_branch(call: Invocation) -> LocalRows:
     table, name = _branching(call), call.arguments.required("branch")
     if not call.arguments.flag("if_exists") or name in table.branches():
         table.delete_branch(name, force=bool(call.arguments.flag("force")))
-    return LocalRows.of(_BRANCH, branch_rows(table))
+    return LocalRows.of(_NAME, [(name,)])
 
 
 PROCEDURES = (
@@ -230,12 +240,7 @@ PROCEDURES = (
     Procedure("create_tag", "Names a version.", (TABLE, _TAG_NAME, *_AT, _IF_NOT_EXISTS), _create_tag),
     Procedure("update_tag", "Gives a tag to another version.", (TABLE, _TAG_NAME, *_AT), _update_tag),
     Procedure("drop_tag", "Removes a tag, not its version.", (TABLE, _TAG_NAME, _IF_EXISTS), _drop_tag),
-    Procedure(
-        "list_tags",
-        "The tags of a table.",
-        (TABLE,),
-        lambda call: LocalRows.of(_TAG, tag_rows(call.table())),
-    ),
+    Procedure("list_tags", "The tags of a table.", (TABLE,), _list_tags),
     Procedure(
         "create_branch", "Begins a branch at a version.", (TABLE, _BRANCH_NAME, *_AT, _IF_NOT_EXISTS), _create_branch
     ),
@@ -245,10 +250,5 @@ PROCEDURES = (
         (TABLE, _BRANCH_NAME, _IF_EXISTS, Parameter("force", FLAG, "remove one that was half made, too")),
         _drop_branch,
     ),
-    Procedure(
-        "list_branches",
-        "The branches of a table.",
-        (TABLE,),
-        lambda call: LocalRows.of(_BRANCH, branch_rows(call.table())),
-    ),
+    Procedure("list_branches", "The branches of a table, without the main one.", (TABLE,), _list_branches),
 )

@@ -4,8 +4,8 @@
 ``_rowid``                                stable row id; the row's address in a table without those
 ``_rowaddr``                              fragment id in the high 32 bits, offset in the low 32
 ``_fragid``                               fragment id
-``_row_created_at_version``               version that brought the row in (tables with stable row ids)
-``_row_last_updated_at_version``          version that last changed it (tables with stable row ids)
+``_row_created_at_version``               version that brought the row in; 1 in a table without stable row ids
+``_row_last_updated_at_version``          version that last changed it; 1 in a table without stable row ids
 ========================================  =============================================================
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError
 from lance_spark.schema.field import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Field, FieldId
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
@@ -33,7 +33,7 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 
-# Rows of tables whose writers did not keep row versions yet; the reference library says the same.
+# Rows without lineage: no stable row ids, or a writer that did not keep row versions. The reference library says the same.
 _UNKNOWN_VERSION = 1
 
 
@@ -58,7 +58,6 @@ class RowLineage:
 
         Raises:
             CorruptFileError: the fragment tells nothing, or something that contradicts its rows.
-            UnsupportedFeatureError: row versions of a table without stable row ids.
         """
         return pa.array(_VALUES[name](self, rows))
 
@@ -87,13 +86,9 @@ class RowLineage:
         return self._version(LAST_UPDATED_AT, LAST_UPDATED_AT_FIELD, self._fragment.last_updated_at_versions, rows)
 
     def _version(self, name: str, field_id: FieldId, data: bytes | None, rows: Int64Array) -> UInt64Array:
-        if not self._stable_row_ids:
-            raise UnsupportedFeatureError(
-                f"{name} is not known: it is kept in tables that were created with stable row ids", feature=name
-            )
-        if data is None:
-            if field_id in self._fragment.lineage_fields:
-                return self._stored(name, field_id, rows)
+        if self._stable_row_ids and data is None and field_id in self._fragment.lineage_fields:
+            return self._stored(name, field_id, rows)
+        if not self._stable_row_ids or data is None:
             return np.full(len(rows), _UNKNOWN_VERSION, np.uint64)
         if name not in self._versions:
             self._versions[name] = RowDatasetVersionSequence.from_bytes(data, self._reader.num_rows)

@@ -61,9 +61,9 @@ final class LanceStatements {
       return table() && restored() ? "restore" : null;
     } else if (tokens.take("DESCRIBE", "HISTORY") || tokens.take("DESC", "HISTORY")) {
       return table() && (!tokens.take("LIMIT") || number("limit")) ? "history" : null;
-    } else if (tokens.take("SHOW", "BRANCHES")) {
+    } else if (tokens.take("SHOW", "BRANCHES") || tokens.take("SHOW", "BRANCH")) {
       return inTable() ? "list_branches" : null;
-    } else if (tokens.take("SHOW", "TAGS")) {
+    } else if (tokens.take("SHOW", "TAGS") || tokens.take("SHOW", "TAG")) {
       return inTable() ? "list_tags" : null;
     } else if (tokens.take("ALTER", "TABLE")) {
       return table() ? altered() : null;
