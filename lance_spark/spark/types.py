@@ -7,6 +7,7 @@ its type however often Spark rewrites it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,22 @@ from lance_spark.spark.column_properties import Properties, apply
 from lance_spark.table.reading.scan import no_columns
 
 _MAX_PRECISION = 38
+
+INTERVAL = b"lance-spark:interval"
+"""Field metadata of a duration: its units in Spark, such as ``hour to minute``; days to seconds if there is none."""
+
+_ANY_INTERVAL = st.DayTimeIntervalType()
+_INTERVAL_NAME = r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?"
+
+
+def _interval_name(interval: st.DayTimeIntervalType) -> bytes:
+    return interval.simpleString().removeprefix("interval ").encode()
+
+
+_INTERVALS: dict[bytes, st.DayTimeIntervalType] = {
+    _interval_name(interval): interval
+    for interval in (st.DayTimeIntervalType(first, last) for first in range(4) for last in range(first, 4))
+}
 
 _SIMPLE: dict[pa.DataType, st.DataType] = {
     pa.null(): st.NullType(),
@@ -61,20 +78,25 @@ def to_spark_schema(schema: pa.Schema) -> st.StructType:
 def _spark_field(field: pa.Field, path: str) -> st.StructField:
     comment = (field.metadata or {}).get(b"comment")
     metadata = {} if comment is None else {"comment": comment.decode("utf-8", "replace")}
-    return st.StructField(field.name, _spark_type(field.type, f"{path}{field.name}"), field.nullable, metadata)
+    return st.StructField(field.name, _type_of(field, f"{path}{field.name}"), field.nullable, metadata)
 
 
-def _spark_type(dtype: pa.DataType, path: str) -> st.DataType:
+def _type_of(field: pa.Field, path: str) -> st.DataType:
+    return _spark_type(field.type, path, interval_of(field))
+
+
+def _spark_type(dtype: pa.DataType, path: str, interval: st.DayTimeIntervalType = _ANY_INTERVAL) -> st.DataType:
+    """Spark's type of `dtype`; of a duration `interval`."""
     if dtype in _SIMPLE:
         return _SIMPLE[dtype]
     if pt.is_dictionary(dtype):
-        return _spark_type(dtype.value_type, path)
+        return _spark_type(dtype.value_type, path, interval)
     if pt.is_decimal(dtype) and dtype.precision <= _MAX_PRECISION and 0 <= dtype.scale <= dtype.precision:
         return st.DecimalType(dtype.precision, dtype.scale)
     if pt.is_timestamp(dtype):
         return st.TimestampNTZType() if dtype.tz is None else st.TimestampType()
     if pt.is_duration(dtype):
-        return st.DayTimeIntervalType()
+        return interval
     if pt.is_time(dtype):
         return st.TimeType()
     if pt.is_fixed_size_binary(dtype):
@@ -87,11 +109,9 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
         return st.StructType([_spark_field(child, f"{path}.") for child in dtype])
     if pt.is_map(dtype):
         key, value = dtype.key_field, dtype.item_field
-        return st.MapType(
-            _spark_type(key.type, f"{path}.key"), _spark_type(value.type, f"{path}.value"), value.nullable
-        )
+        return st.MapType(_type_of(key, f"{path}.key"), _type_of(value, f"{path}.value"), value.nullable)
     if pt.is_list(dtype) or pt.is_large_list(dtype) or pt.is_fixed_size_list(dtype):
-        return st.ArrayType(_spark_type(dtype.value_type, f"{path}.item"), dtype.value_field.nullable)
+        return st.ArrayType(_type_of(dtype.value_field, f"{path}.item"), dtype.value_field.nullable)
     raise UnsupportedFeatureError(
         f"column {path} has type {dtype}, for which Spark has none; choose other columns by option 'columns'",
         feature=f"type {dtype} in Spark",
@@ -101,7 +121,8 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
 def written_schema(columns: st.StructType) -> pa.Schema:
     """The Arrow schema in which Spark hands over rows of `columns` that are to be written.
 
-    CHAR and VARCHAR are strings of any length, as in the other table formats that have no such types.
+    CHAR and VARCHAR are strings of any length, as in the other table formats that have no such types. Which units an
+    interval of days and seconds has is in the metadata of its field.
 
     Raises:
         UnsupportedFeatureError: Lance has no counterpart for the type of a column; the message names it.
@@ -109,7 +130,35 @@ def written_schema(columns: st.StructType) -> pa.Schema:
     fields = [
         st.StructField(field.name, _stored_type(field.dataType, field.name), field.nullable) for field in columns.fields
     ]
-    return exchanged_schema(st.StructType(fields))
+    stored = st.StructType(fields)
+    pairs = zip(exchanged_schema(stored), stored.fields, strict=True)
+    return pa.schema([with_intervals(field, spark) for field, spark in pairs])
+
+
+def interval_of(field: pa.Field) -> st.DayTimeIntervalType:
+    """The units of a duration in Spark: those that its metadata names, or days to seconds."""
+    kept = (field.metadata or {}).get(INTERVAL)
+    return _INTERVALS.get(kept, _ANY_INTERVAL) if kept is not None else _ANY_INTERVAL
+
+
+def with_intervals(field: pa.Field, spark: st.StructField) -> pa.Field:
+    """`field`, a column of type `spark`, with the units of intervals in its metadata, nested ones too."""
+    dtype, kind = _with_intervals(field.type, spark.dataType), spark.dataType
+    kept = {key: value for key, value in (field.metadata or {}).items() if key != INTERVAL}
+    if isinstance(kind, st.DayTimeIntervalType) and kind != _ANY_INTERVAL:
+        kept[INTERVAL] = _interval_name(kind)
+    return pa.field(field.name, dtype, field.nullable, metadata=kept or None)
+
+
+def _with_intervals(dtype: pa.DataType, spark: st.DataType) -> pa.DataType:
+    if isinstance(spark, st.StructType):
+        return pa.struct([with_intervals(*pair) for pair in zip(dtype, spark.fields, strict=True)])
+    if isinstance(spark, st.MapType):
+        key, value = st.StructField("key", spark.keyType), st.StructField("value", spark.valueType)
+        return pa.map_(with_intervals(dtype.key_field, key), with_intervals(dtype.item_field, value))
+    if isinstance(spark, st.ArrayType):
+        return pa.list_(with_intervals(dtype.value_field, st.StructField("element", spark.elementType)))
+    return dtype
 
 
 def exchanged_schema(columns: st.StructType) -> pa.Schema:
@@ -158,8 +207,12 @@ def _has_counterpart(dtype: st.DataType) -> bool:
 
 
 def is_same_for_spark(one: pa.DataType, other: pa.DataType) -> bool:
-    """True if Spark has the same type for both."""
-    return _spark_type(one, "").simpleString() == _spark_type(other, "").simpleString()
+    """True if Spark has the same type for both; all intervals of days and seconds are the same here."""
+    return _with_any_interval(_spark_type(one, "")) == _with_any_interval(_spark_type(other, ""))
+
+
+def _with_any_interval(spark: st.DataType) -> str:
+    return re.sub(_INTERVAL_NAME, _ANY_INTERVAL.simpleString(), spark.simpleString())
 
 
 def with_comments(schema: pa.Schema, columns: st.StructType) -> pa.Schema:
@@ -223,7 +276,7 @@ def table_types(given: pa.Schema, table: pa.Schema | None, properties: Propertie
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _with_lance_names(field.type), field.nullable)
+    return pa.field(field.name, _with_lance_names(field.type), field.nullable, metadata=field.metadata)
 
 
 def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
@@ -231,19 +284,22 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
     if table is None or index < 0:
         return field
     kept = table.field(index)
-    same = _spark_type(kept.type, field.name).simpleString() == _spark_type(field.type, field.name).simpleString()
-    return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata) if same else field
+    if _type_of(kept, field.name).simpleString() == _type_of(field, field.name).simpleString():
+        return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
+    # Another interval: the unit of its counts stays.
+    return field.with_type(kept.type) if pt.is_duration(kept.type) and pt.is_duration(field.type) else field
 
 
 def _with_lance_names(dtype: pa.DataType) -> pa.DataType:
     """Spark calls the items of a list `element`, Lance and Arrow call them `item`."""
     if pt.is_struct(dtype):
-        return pa.struct([pa.field(child.name, _with_lance_names(child.type), child.nullable) for child in dtype])
+        return pa.struct([child.with_type(_with_lance_names(child.type)) for child in dtype])
     if pt.is_map(dtype):
         key, value = dtype.key_field, dtype.item_field
         return pa.map_(key.with_type(_with_lance_names(key.type)), value.with_type(_with_lance_names(value.type)))
     if pt.is_list(dtype):
-        return pa.list_(pa.field("item", _with_lance_names(dtype.value_type), dtype.value_field.nullable))
+        item = dtype.value_field
+        return pa.list_(pa.field("item", _with_lance_names(item.type), item.nullable, metadata=item.metadata))
     return dtype
 
 
@@ -261,6 +317,11 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
     for index, field in enumerate(target):
         try:
             arrays.append(convert(batch.column(index), field.type, leaf))
+        except _WrongLength as error:
+            raise InvalidInputError(
+                f"column {field.name} takes lists of {error.size} items, and a row has one of {error.length}; write lists "
+                f"of {error.size}, or NULL"
+            ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             given = batch.column(index).type
             raise InvalidInputError(
@@ -328,8 +389,36 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     if pt.is_list(target) or pt.is_large_list(target):
         return _convert_list(array, target, leaf)
     if pt.is_fixed_size_list(target):
-        return _convert_list(array, pa.list_(target.value_field), leaf).cast(target)
+        return _with_fixed_size(_convert_list(array, pa.list_(target.value_field), leaf), target)
     return leaf(array, target)
+
+
+class _WrongLength(Exception):
+    """A list of `length` items for a type whose lists have `size`."""
+
+    def __init__(self, size: int, length: int) -> None:
+        super().__init__(size, length)
+        self.size, self.length = size, length
+
+
+def _with_fixed_size(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A list array as fixed-size lists; Arrow's own cast crashes on arrays whose lists are all null.
+
+    Raises:
+        _WrongLength: a list that is not null has another length.
+    """
+    size, offsets = target.list_size, array.offsets.to_numpy().astype(np.int64)
+    is_valid = array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = np.diff(offsets)
+    wrong = np.flatnonzero(is_valid & (lengths != size))
+    if len(wrong):
+        raise _WrongLength(size, int(lengths[wrong[0]]))
+    items = array.values
+    if array.null_count:
+        # Every list has a place for its items, the null ones too.
+        places = offsets[:-1, None] + np.arange(size)
+        items = items.take(pa.array(places.ravel(), pa.int64(), mask=np.repeat(~is_valid, size)))
+    return pa.Array.from_buffers(target, len(array), [_validity(array)], children=[items])
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.field import Field
+from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.messages import LanceCommitMessage
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.warm_worker import keep_imports
@@ -32,7 +33,11 @@ class LanceWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         location = TableLocation(options.path, options.storage_options, branch=options.branch)
         mode = OVERWRITE if overwrite else APPEND
-        self._job = WriteJob.of(location, location.latest(), schema, mode, options)
+        base = location.latest()
+        # Spark does not tell us how it compares names; names that the table has are taken as they are.
+        known = set() if base is None else set(base.schema.names())
+        check_distinct(schema, case_sensitive=known.issuperset(schema.fieldNames()))
+        self._job = WriteJob.of(location, base, schema, mode, options)
         if self._job.plan.evolved is not None:
             _check_cases(self._job.plan.evolved.fields)
 

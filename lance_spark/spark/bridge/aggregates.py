@@ -129,7 +129,7 @@ def can_group_by(names: Sequence[str], columns: pa.Schema) -> bool:
 
 def returned_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Schema) -> StructType:
     """The columns of the rows that the tasks return: those of the groups first."""
-    keys = [pa.field(f"{name}#{number}", columns.field(name).type) for number, name in enumerate(group_by)]
+    keys = [columns.field(name).with_name(f"{name}#{number}") for number, name in enumerate(group_by)]
     values = [pa.field(f"{slot}#{len(keys) + number}", slot.dtype) for number, slot in enumerate(found)]
     return to_spark_schema(pa.schema([*keys, *values]))
 

@@ -27,6 +27,7 @@ from lance_spark.spark.bridge.row_search import gone_from_partitions, gone_rows,
 from lance_spark.spark.bridge.scan import Taken, filterable_of
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.bridge.written import Written, counts_of
+from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
@@ -113,8 +114,9 @@ def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
 
 
 @operation("write.plan")
-def plan(request: WriteRequest, _call: Call) -> Reply:
+def plan(request: WriteRequest, call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
+    check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
     if request.handle.partitioned:
         return _partitioned_plan(request)
     request.write_options().check_without_partitions()

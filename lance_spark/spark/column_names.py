@@ -1,0 +1,39 @@
+"""Names of columns that are to be written."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from lance_spark.errors import InvalidInputError
+
+
+def check_distinct(columns: StructType, *, case_sensitive: bool) -> None:
+    """Passes if the columns, and the members of each struct, have names of their own.
+
+    Raises:
+        InvalidInputError: two of them have the same name, or names that differ in case only and are not
+            `case_sensitive`.
+    """
+    _check(columns, "", case_sensitive)
+
+
+def _check(dtype: DataType, path: str, case_sensitive: bool) -> None:
+    if isinstance(dtype, StructType):
+        known: dict[str, str] = {}
+        for name, member in zip(dtype.fieldNames(), dtype.fields, strict=True):
+            folded = name if case_sensitive else name.lower()
+            if folded in known:
+                raise _twice(path + known[folded], path + name)
+            known[folded] = name
+            _check(member.dataType, f"{path}{name}.", case_sensitive)
+    elif isinstance(dtype, ArrayType):
+        _check(dtype.elementType, f"{path}element.", case_sensitive)
+    elif isinstance(dtype, MapType):
+        _check(dtype.keyType, f"{path}key.", case_sensitive)
+        _check(dtype.valueType, f"{path}value.", case_sensitive)
+
+
+def _twice(one: str, other: str) -> InvalidInputError:
+    if one == other:
+        return InvalidInputError(f"the rows have several columns {one!r}; give each of them another name")
+    return InvalidInputError(f"the rows have columns {one!r} and {other!r}, which differ in case only; rename one")
