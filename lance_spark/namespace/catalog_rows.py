@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, properties_to_json
 from lance_spark.namespace.locations import overlaps
+from lance_spark.namespace.name_case import folded
+from lance_spark.namespace.object_id import DELIMITER, Identifier, object_id
 
 OBJECT_ID, OBJECT_TYPE, LOCATION, METADATA = "object_id", "object_type", "location", "metadata"
 ENTRY_COLUMNS = (OBJECT_ID, OBJECT_TYPE, LOCATION, METADATA)
@@ -32,6 +34,12 @@ class CatalogRows:
             CorruptFileError: there are two, or the row contradicts the format.
         """
         return only(self._entries(pc.equal(self.table[OBJECT_ID], self._text(OBJECT_ID, object_id))), object_id)
+
+    def alike(self, object_id: str) -> list[CatalogEntry]:
+        """The objects whose ids differ from this one in case only."""
+        ids = self.table[OBJECT_ID]
+        chosen = pc.equal(pc.utf8_lower(ids), self._text(OBJECT_ID, folded(object_id)))
+        return self._entries(pc.and_(chosen, pc.not_equal(ids, self._text(OBJECT_ID, object_id))))
 
     def has_namespace(self, object_id: str) -> bool:
         """Whether there is a namespace with this id."""
@@ -96,6 +104,25 @@ class CatalogRows:
 
     def _text(self, column: str, value: str | None) -> pa.Scalar:
         return pa.scalar(value, self._type(column))
+
+
+def names_alike(rows: pa.Table, identifier: Identifier, last: str) -> dict[tuple[Identifier, bool], list[str]]:
+    """The names that differ from those of `identifier` in case at most, by the namespace that they are in and whether
+    they are the last one.
+
+    Args:
+        rows: ids and types of objects.
+        last: the type of what `identifier` names; what it lies in are namespaces.
+    """
+    wanted = [folded(object_id(identifier[:depth])) for depth in range(1, len(identifier) + 1)]
+    alike = rows.filter(pc.is_in(pc.utf8_lower(rows[OBJECT_ID]), value_set=pa.array(wanted, rows[OBJECT_ID].type)))
+    found: dict[tuple[Identifier, bool], list[str]] = {}
+    for row in alike.to_pylist():
+        parts = tuple(row[OBJECT_ID].split(DELIMITER))
+        is_last = len(parts) == len(identifier)
+        if row[OBJECT_TYPE] == (last if is_last else NAMESPACE):
+            found.setdefault((parts[:-1], is_last), []).append(parts[-1])
+    return found
 
 
 def only(entries: Sequence[CatalogEntry], object_id: str) -> CatalogEntry | None:

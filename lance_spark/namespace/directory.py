@@ -23,7 +23,7 @@ from lance_spark.errors import (
 )
 from lance_spark.expr.nodes import And, Expr, Or
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, checked_properties, properties_to_json
-from lance_spark.namespace.catalog_rows import LOCATION, OBJECT_ID, OBJECT_TYPE, CatalogRows, only
+from lance_spark.namespace.catalog_rows import LOCATION, OBJECT_ID, OBJECT_TYPE, CatalogRows, names_alike, only
 from lance_spark.namespace.catalog_table import (
     MANAGED_VERSIONS,
     RESERVED_PROPERTIES,
@@ -39,6 +39,7 @@ from lance_spark.namespace.directory_guards import (
     needs_catalog,
     no_namespace,
     no_table,
+    require_distinct,
     require_free,
     require_inside,
     require_namespaces,
@@ -55,6 +56,7 @@ from lance_spark.namespace.locations import (
     listed_name,
     location_uri,
 )
+from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.object_id import (
     Identifier,
     checked,
@@ -88,15 +90,45 @@ class DirectoryNamespace:
         root: a local path or a URI; it need not exist.
         storage_options: credentials and endpoints.
         manifest: False for directories only: one level, no namespaces, no properties.
+        distinct_when_folded: whether nothing is made whose name differs from another one in case only. What rows of
+            the catalog name is compared in the commit that adds the name, so two writers that ask for it cannot both
+            succeed; directories of tables without a row are compared before it.
     """
 
-    def __init__(self, root: str, storage_options: Mapping[str, str] | None = None, *, manifest: bool = True) -> None:
+    def __init__(
+        self,
+        root: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        manifest: bool = True,
+        distinct_when_folded: bool = False,
+    ) -> None:
+        self._distinct_when_folded = distinct_when_folded
         self.root = root.rstrip("/") if "://" in root or root.startswith("file:") else parse_root(root).location
         self._directories = TableDirectories(self.root, storage_options)
         self._catalog = CatalogTable(self.root, storage_options) if manifest else None
 
     def __repr__(self) -> str:
         return f"DirectoryNamespace({self.root!r})"
+
+    def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
+        """A table, or a namespace, as the catalog writes its name, which may differ from `identifier` in case.
+
+        It takes one scan of the names, and one listing of the root for a name without a namespace.
+
+        Raises:
+            InvalidInputError: several names differ from the given one in case only.
+        """
+        if not is_findable(identifier):
+            return None
+        rows = self._load().rows(columns=[OBJECT_ID, OBJECT_TYPE])
+        names = names_alike(rows, identifier, TABLE if is_table else NAMESPACE)
+
+        def children(namespace: Identifier, is_last: bool) -> list[str]:
+            listed = self._directories.listed_alike(identifier[0]) if is_table and is_last and not namespace else []
+            return [*names.get((namespace, is_last), []), *listed]
+
+        return spelling(identifier, children)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
         """Names of the namespaces right in `parent`, sorted.
@@ -148,8 +180,7 @@ class DirectoryNamespace:
             found = rows.find(entry.object_id)
             if found is not None and found.object_type == NAMESPACE and exist_ok:
                 return None
-            require_free(found, path)
-            require_namespaces(rows, path)
+            self._require_new(rows, path)
             if self._directories.is_listed(path, rows):
                 raise exists(path)
             return rows.added([entry])
@@ -270,8 +301,7 @@ class DirectoryNamespace:
         place = Place(given)
 
         def edit(rows: CatalogRows) -> CatalogRows:
-            require_free(rows.find(object_id(identifier)), identifier)
-            require_namespaces(rows, identifier)
+            self._require_new(rows, identifier)
             self._directories.reserve(place, identifier, rows)
             return rows.added([CatalogEntry(object_id(identifier), TABLE, place.location, metadata)])
 
@@ -313,8 +343,7 @@ class DirectoryNamespace:
             return entry
 
         def edit(rows: CatalogRows) -> CatalogRows:
-            require_free(rows.find(object_id(identifier)), identifier)
-            require_namespaces(rows, identifier)
+            self._require_new(rows, identifier)
             require_unshared(rows, [location])
             if not own_directory and self._directories.is_listed(identifier, rows):
                 raise exists(identifier)
@@ -400,8 +429,7 @@ class DirectoryNamespace:
         own_directory = len(new) == 1 and found.location == listed_directory(new[0])
 
         def edit(rows: CatalogRows) -> CatalogRows:
-            require_free(rows.find(object_id(new)), new)
-            require_namespaces(rows, new)
+            self._require_new(rows, new, instead_of=old)
             if not own_directory and self._directories.is_listed(new, rows):
                 raise exists(new)
             if not found.in_catalog:
@@ -416,6 +444,19 @@ class DirectoryNamespace:
             self._directories.listing.unhide(found.location)
         else:
             self._directories.hide([found.location])
+
+    def _require_new(self, rows: CatalogRows, identifier: Identifier, instead_of: Identifier | None = None) -> None:
+        """Raises `AlreadyExistsError` if the name is not free, and `NotFoundError` if a namespace around it is missing.
+
+        Args:
+            instead_of: the name that it replaces.
+        """
+        require_free(rows.find(object_id(identifier)), identifier)
+        require_namespaces(rows, identifier)
+        if not self._distinct_when_folded:
+            return
+        listed = self._directories.listed_alike(identifier[0], versions_only=True) if len(identifier) == 1 else []
+        require_distinct(rows, identifier, listed, instead_of)
 
     def _load(self) -> CatalogVersion:
         return CatalogVersion() if self._catalog is None else self._catalog.load()

@@ -8,13 +8,31 @@ from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundEr
 from lance_spark.namespace.catalog_entry import TABLE, CatalogEntry
 from lance_spark.namespace.catalog_rows import CatalogRows
 from lance_spark.namespace.locations import is_external
-from lance_spark.namespace.object_id import Identifier, ancestors, object_id, shown
+from lance_spark.namespace.object_id import DELIMITER, Identifier, ancestors, object_id, shown
 
 
 def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
     """Raises `AlreadyExistsError` if something has the name."""
     if found is not None:
         raise AlreadyExistsError(f"{shown(identifier)} exists already; it is a {found.object_type}")
+
+
+def require_distinct(
+    rows: CatalogRows, identifier: Identifier, listed: Iterable[str], instead_of: Identifier | None
+) -> None:
+    """Raises `AlreadyExistsError` if another name differs in case only.
+
+    Args:
+        listed: names of tables that have a directory, and maybe no row.
+        instead_of: a name that is given up.
+    """
+    rows_alike = [tuple(entry.object_id.split(DELIMITER)) for entry in rows.alike(object_id(identifier))]
+    listed_alike = [(name,) for name in listed if name != identifier[-1]]
+    for other in [*rows_alike, *listed_alike]:
+        if other != instead_of:
+            raise AlreadyExistsError(
+                f"{shown(identifier)} cannot be made beside {shown(other)}, from which it differs in case only"
+            )
 
 
 def require_namespaces(rows: CatalogRows, identifier: Identifier) -> None:

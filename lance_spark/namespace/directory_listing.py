@@ -11,6 +11,7 @@ from enum import Enum
 
 from lance_spark.errors import StorageError
 from lance_spark.namespace.locations import listed_directory, listed_name
+from lance_spark.namespace.name_case import folded
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.overlap import overlapped
 
@@ -50,6 +51,12 @@ class DirectoryListing:
         states = overlapped(self._state, folders, _LISTINGS_AT_ONCE)
         tables = zip(folders, states, strict=True)
         return sorted(names[folder] for folder, state in tables if state is DirectoryState.TABLE)
+
+    def alike(self, name: str) -> list[str]:
+        """Names of tables that differ from `name` in case at most."""
+        names = (listed_name(folder) for folder in self._store.list_folders(""))
+        alike = [other for other in names if other is not None and folded(other) == folded(name)]
+        return [other for other in alike if self.state(other) is DirectoryState.TABLE]
 
     def state(self, name: str) -> DirectoryState:
         """What the directory of the table `name` is; `FREE` too if the name makes no directory."""

@@ -82,6 +82,19 @@ class TableDirectories:
             return False
         return self.listing.state(identifier[0]) is DirectoryState.TABLE
 
+    def listed_alike(self, name: str, *, versions_only: bool = False) -> list[str]:
+        """Names of tables that have a directory in the root and differ from `name` in case at most.
+
+        Args:
+            versions_only: whether tables without a version are left out, which are about to be made.
+        """
+        found = []
+        for other in self.listing.alike(name):
+            directory = listed_directory(other)
+            if directory is not None and not (versions_only and self.entry(directory, {}).is_declared):
+                found.append(other)
+        return found
+
     def reserve(self, place: Place, identifier: Identifier, rows: CatalogRows) -> None:
         """Chooses a directory for a new table and puts a marker there, the first time; later only checks it."""
         if place.location is not None:

@@ -22,6 +22,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.directory_places import TableEntry
+from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.object_id import DELIMITER, Identifier, checked, is_findable, object_id, shown
 
 _ERRORS: dict[int, type[LanceError]] = {
@@ -69,6 +70,23 @@ class RestNamespace:
 
     def __repr__(self) -> str:
         return f"RestNamespace({self.uri!r})"
+
+    def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
+        """As `DirectoryNamespace.spelling`, from the server's listings.
+
+        Raises:
+            InvalidInputError: several names differ from the given one in case only.
+        """
+        if not is_findable(identifier):
+            return None
+
+        def children(namespace: Identifier, is_last: bool) -> list[str]:
+            return self.list_tables(namespace) if is_table and is_last else self.list_namespaces(namespace)
+
+        try:
+            return spelling(identifier, children)
+        except NotFoundError:
+            return None  # Removed since the listing.
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
         """Names of the namespaces right in `parent`, sorted.

@@ -317,10 +317,10 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
     for index, field in enumerate(target):
         try:
             arrays.append(convert(batch.column(index), field.type, leaf))
-        except _WrongLength as error:
+        except _WrongLengthError as error:
             raise InvalidInputError(
-                f"column {field.name} takes lists of {error.size} items, and a row has one of {error.length}; write lists "
-                f"of {error.size}, or NULL"
+                f"column {field.name} takes lists of {error.size} items, and a row has one of {error.length}; write "
+                f"lists of {error.size}, or NULL"
             ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             given = batch.column(index).type
@@ -393,7 +393,7 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     return leaf(array, target)
 
 
-class _WrongLength(Exception):
+class _WrongLengthError(Exception):
     """A list of `length` items for a type whose lists have `size`."""
 
     def __init__(self, size: int, length: int) -> None:
@@ -405,14 +405,14 @@ def _with_fixed_size(array: pa.Array, target: pa.DataType) -> pa.Array:
     """A list array as fixed-size lists; Arrow's own cast crashes on arrays whose lists are all null.
 
     Raises:
-        _WrongLength: a list that is not null has another length.
+        _WrongLengthError: a list that is not null has another length.
     """
     size, offsets = target.list_size, array.offsets.to_numpy().astype(np.int64)
     is_valid = array.is_valid().to_numpy(zero_copy_only=False)
     lengths = np.diff(offsets)
     wrong = np.flatnonzero(is_valid & (lengths != size))
     if len(wrong):
-        raise _WrongLength(size, int(lengths[wrong[0]]))
+        raise _WrongLengthError(size, int(lengths[wrong[0]]))
     items = array.values
     if array.null_count:
         # Every list has a place for its items, the null ones too.

@@ -1,4 +1,4 @@
-"""Intervals: the units of a column are those that it was made with, at every level; what has no counterpart is refused."""
+"""Intervals: a column keeps the units that it was made with, at every level; what has no counterpart is refused."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_unit_follows_the_last_definition(spark: SparkSession, rows: str) ->
 def test_a_unit_does_not_change_silently(spark: SparkSession, rows: str) -> None:
     table = "lance.intervals.changed"
     spark.sql(f"CREATE TABLE {table} AS SELECT hour_to_minute AS a FROM {rows}")
-    with pytest.raises(AnalysisException, match="CANNOT_UPDATE_FIELD.INTERVAL_TYPE"):
+    with pytest.raises(AnalysisException, match=r"CANNOT_UPDATE_FIELD\.INTERVAL_TYPE"):
         spark.sql(f"ALTER TABLE {table} ALTER COLUMN a TYPE INTERVAL DAY TO MINUTE")
     assert types(spark, table) == ["interval hour to minute"]
 
@@ -98,7 +98,7 @@ def test_a_unit_does_not_change_silently(spark: SparkSession, rows: str) -> None
 @pytest.mark.parametrize("form", ["{}", "ARRAY<{}>", "STRUCT<x: {}>", "MAP<STRING, {}>"])
 def test_intervals_without_a_counterpart_are_refused(spark: SparkSession, rows: str, unit: str, form: str) -> None:
     kind = form.format(f"INTERVAL {unit}".strip())
-    with pytest.raises(AnalysisException, match="(?i)interval"):
+    with pytest.raises(AnalysisException, match=r"(?i)interval"):
         spark.sql(f"CREATE TABLE lance.intervals.refused (a {kind})")
     assert not spark.catalog.tableExists("lance.intervals.refused")
 

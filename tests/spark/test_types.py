@@ -130,7 +130,7 @@ def _given(values: list[Any], dtype: pa.DataType) -> pa.RecordBatch:
     ids=str,
 )  # fmt: skip
 def test_values_that_the_table_cannot_hold(given: pa.RecordBatch, dtype: pa.DataType) -> None:
-    with pytest.raises(InvalidInputError, match="column price (has a value|takes lists)"):
+    with pytest.raises(InvalidInputError, match=r"column price (has a value|takes lists)"):
         from_spark_batch(given, pa.schema([("price", dtype)]))
 
 

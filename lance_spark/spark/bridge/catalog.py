@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.spark.bridge.handles import CatalogSettings
-from lance_spark.spark.bridge.places import TableName, find, names_of
+from lance_spark.spark.bridge.places import (
+    TableName,
+    actual_namespace,
+    actual_table,
+    find,
+    names_of,
+    new_identifier,
+)
 from lance_spark.spark.bridge.registry import Call, Done, operation
 
 _OK, _NO_NAMESPACE, _EXISTS, _NOT_EMPTY, _NO_TABLE = "ok", "no_namespace", "exists", "not_empty", "no_table"
@@ -64,40 +71,44 @@ class Outcome:
 @operation("catalog.list_tables")
 def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """The tables right below a namespace."""
-    if not _exists(request):
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_tables(request.namespace)))
+    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_tables(namespace)))
 
 
 @operation("catalog.list_namespaces")
 def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """The namespaces right below another."""
-    if not _exists(request):
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_namespaces(request.namespace)))
+    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_namespaces(namespace)))
 
 
 @operation("catalog.namespace")
 def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """The properties of a namespace."""
-    if not _exists(request):
+    path = actual_namespace(request.catalog, request.namespace)
+    if path is None:
         return NamespaceReply(_NO_NAMESPACE)
-    if not request.namespace:
+    if not path:
         return NamespaceReply(_OK)
-    return NamespaceReply(_OK, properties=dict(names_of(request.catalog).namespace_properties(request.namespace)))
+    return NamespaceReply(_OK, properties=dict(names_of(request.catalog).namespace_properties(path)))
 
 
 @operation("catalog.create_namespace")
 def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Makes a namespace."""
-    if _exists(request):
+    if actual_namespace(request.catalog, request.namespace) is not None:
         return NamespaceReply(_EXISTS)
     _check_properties(request.properties)
+    path = new_identifier(request.catalog, request.namespace) or request.namespace
     try:
-        names_of(request.catalog).create_namespace(request.namespace, dict(request.properties))
+        names_of(request.catalog).create_namespace(path, dict(request.properties))
     except AlreadyExistsError:
         # Another writer was as quick. What has this name may also be a table.
-        if not _exists(request):
+        if actual_namespace(request.catalog, request.namespace) is None:
             raise
         return NamespaceReply(_EXISTS)
     return NamespaceReply(_OK)
@@ -106,10 +117,11 @@ def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 @operation("catalog.alter_namespace")
 def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Sets properties of a namespace; null removes one."""
-    if not _exists(request):
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
     _check_properties(request.updates)
-    names_of(request.catalog).set_namespace_properties(request.namespace, dict(request.updates))
+    names_of(request.catalog).set_namespace_properties(namespace, dict(request.updates))
     return NamespaceReply(_OK)
 
 
@@ -119,25 +131,25 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
     Files outside of the catalog's root stay, as those of a table do that is dropped without PURGE.
     """
-    if not _exists(request):
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
     names = names_of(request.catalog)
-    if not request.cascade and (names.list_tables(request.namespace) or names.list_namespaces(request.namespace)):
+    if not request.cascade and (names.list_tables(namespace) or names.list_namespaces(namespace)):
         return NamespaceReply(_NOT_EMPTY)
-    names.drop_namespace(request.namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
+    names.drop_namespace(namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
     return NamespaceReply(_OK)
 
 
 @operation("catalog.drop_table")
 def drop_table(request: DropRequest, _call: Call) -> Done:
     """Removes a table; false if there was none."""
-    names = names_of(request.catalog)
-    identifier = (*request.namespace, request.name)
-    if not names.table_exists(identifier):
+    identifier = actual_table(request.catalog, (*request.namespace, request.name))
+    if identifier is None:
         _check_droppable(request)
         return Done(False)
     try:
-        names.drop_table(identifier, purge=request.purge)
+        names_of(request.catalog).drop_table(identifier, purge=request.purge)
     except NotFoundError:
         return Done(False)  # Another writer was as quick.
     return Done()
@@ -164,12 +176,16 @@ def rename_table(request: RenameRequest, _call: Call) -> Outcome:
     """Gives a table another name."""
     names = names_of(request.catalog)
     namespace = request.new_namespace
-    if namespace[:1] == (request.catalog.name,) and not names.namespace_exists(namespace):
+    if namespace[:1] == (request.catalog.name,) and actual_namespace(request.catalog, namespace) is None:
         namespace = namespace[1:]  # Spark hands over the new name as it was written, with the catalog.
-    old, new = (*request.namespace, request.name), (*namespace, request.new_name)
-    if not names.table_exists(old):
+    old = actual_table(request.catalog, (*request.namespace, request.name))
+    if old is None:
         return Outcome(_NO_TABLE)
-    if names.table_exists(new):
+    given = (*namespace, request.new_name)
+    new = new_identifier(request.catalog, given) or given
+    known = actual_table(request.catalog, new)
+    # A table may get its own name in another case.
+    if known is not None and (known != old or new == old):
         return Outcome(_EXISTS)
     names.rename_table(old, new)
     return Outcome(_OK)
@@ -181,7 +197,3 @@ def _check_properties(properties: Mapping[str, str | None]) -> None:
             "namespaces have no LOCATION, their tables are below the catalog's root; give the tables a LOCATION",
             feature="LOCATION of a namespace",
         )
-
-
-def _exists(request: NamespaceRequest) -> bool:
-    return not request.namespace or names_of(request.catalog).namespace_exists(request.namespace)

@@ -75,7 +75,10 @@ def _set_primary_key(call: Invocation) -> LocalRows:
         with_primary_key(table, columns)
     else:
         table.update_field_metadata(
-            {name: {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)} for place, name in enumerate(columns, start=1)}
+            {
+                name: {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)}
+                for place, name in enumerate(columns, start=1)
+            }
         )
     return LocalRows.of(_KEY, [("OK", ", ".join(columns))])
 

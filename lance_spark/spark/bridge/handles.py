@@ -17,20 +17,33 @@ from lance_spark.namespace.partitioned_table import PartitionedTable, open_parti
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.bridge.expressions import SparkExpression
+from lance_spark.spark.bridge.table_names import remember
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 
 _CACHED = 32
+
+
+def shown_place(uri: str, branch: str | None) -> str:
+    """A table at a path as plans and messages call it."""
+    return uri if branch is None else f"{uri} (branch {branch})"
+
 
 Version = TypeVar("Version")
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    """A catalog as the session has it: its name and what follows ``spark.sql.catalog.<name>.``"""
+    """A catalog as the session has it.
+
+    Attributes:
+        settings: what follows ``spark.sql.catalog.<name>.``
+        case_sensitive: whether names that differ in case only are different ones.
+    """
 
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    case_sensitive: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,7 @@ class TableHandle:
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
         partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
         of_session_catalog: whether its name is one of Spark's own catalog.
+        name: what statements call it; empty for a path.
         evolved: all columns that the table gets with the rows of the statement that this is for, as `lance.file.Schema`
             in base64; None if it keeps its own.
     """
@@ -83,6 +97,16 @@ class TableHandle:
     partitioned: bool = False
     of_session_catalog: bool = False
     evolved: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name:
+            remember(self.uri, self.name)
+
+    @property
+    def shown(self) -> str:
+        """The table as plans and messages call it."""
+        return self.name or shown_place(self.uri, self.branch)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -100,7 +124,7 @@ class TableHandle:
             table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
             found = table.catalog_version.dataset
             if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
-                raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
+                raise NotFoundError(f"{self.shown} was dropped and made anew while the query was planned; run it again")
             _partitioned.put(self.key, table)
         evolved = self.evolved_schema()
         return table if evolved is None else planned_with(table, evolved)
@@ -117,12 +141,12 @@ class TableHandle:
         """
         location = self.location()
         if self.version is None:
-            raise NotFoundError(f"there is no Lance table at {self.uri}")
+            raise NotFoundError(f"there is no Lance table {self.shown}")
         manifest = _manifests.get(self.key)
         if manifest is None:
             manifest = location.at(self.version).manifest
             if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
-                raise NotFoundError(f"{self.uri} was dropped and made anew while the query was planned; run it again")
+                raise NotFoundError(f"{self.shown} was dropped and made anew while the query was planned; run it again")
             _manifests.put(self.key, manifest)
         evolved = self.evolved_schema()
         return location, manifest if evolved is None else replace(manifest, schema=evolved)

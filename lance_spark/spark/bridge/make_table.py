@@ -29,7 +29,17 @@ from lance_spark.spark.bridge.partitioned_writes import (
     give_up_partitioned,
     truncate_partitioned,
 )
-from lance_spark.spark.bridge.places import Place, TableName, check_free, directory, find, given_place, names_of
+from lance_spark.spark.bridge.places import (
+    Place,
+    TableName,
+    check_free,
+    directory,
+    find,
+    given_place,
+    names_of,
+    new_identifier,
+    shown_name,
+)
 from lance_spark.spark.bridge.registry import Call, Done, operation
 from lance_spark.spark.bridge.table import (
     EVOLVES,
@@ -119,7 +129,7 @@ def _made(request: MakeRequest) -> MakeReply:
     if isinstance(staged, MakeReply):
         return staged
     like = None if request.like is None or request.like.partitioned else to_arrow_schema(request.like.open()[1].schema)
-    place = Place(staged.uri, staged.storage_options)
+    place = Place(staged.uri, staged.storage_options, name=staged.name)
     if staged.partitioned:
         try:
             whole = commit_staged_partitioned(staged, ())
@@ -162,7 +172,7 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
         "staged",
         TableDescription(
             handle=handle,
-            name=handle.uri,
+            name=handle.shown,
             schema=request.schema,
             version=None,
             properties=request.properties,
@@ -264,23 +274,26 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         )
     if request.partitioning or whole is not None:
         return _stage_partitioned(request, place, base, whole)
-    declared = False
+    declared, identifier = False, table.identifier
     if place is None:
-        names = names_of(request.catalog)
-        if request.namespace and not names.namespace_exists(request.namespace):
+        new = new_identifier(request.catalog, identifier)
+        if new is None:
             return MakeReply("no_namespace")
-        entry = names.declare_table(table.identifier, location=request.properties.get("location"), properties={})
-        place, declared = Place(entry.uri, {**entry.storage_options, **table.storage_options()}), True
+        names, identifier = names_of(request.catalog), new
+        entry = names.declare_table(identifier, location=request.properties.get("location"), properties={})
+        options = {**entry.storage_options, **table.storage_options()}
+        place, declared = Place(entry.uri, options, name=shown_name(request.catalog, identifier)), True
     staged = Staged(
         columns=request.schema,
         properties=request.properties,
         catalog=request.catalog,
-        identifier=None if table.path is not None else table.identifier,
+        identifier=None if table.path is not None else identifier,
         declared=declared,
     )
     version = None if base is None else base.version
     nanos = None if base is None else base.timestamp_nanos
-    return TableHandle(place.uri, place.branch, version, nanos, place.storage_options, staged)
+    name = place.shown(place.branch) if place.name else ""
+    return TableHandle(place.uri, place.branch, version, nanos, place.storage_options, staged, name=name)
 
 
 def _stage_partitioned(
@@ -292,9 +305,12 @@ def _stage_partitioned(
             feature="REPLACE TABLE of other partitions",
         )
     table = request.table_name()
-    if place is None and request.namespace and not directory(request.catalog).namespace_exists(request.namespace):
-        return MakeReply("no_namespace")
-    identifier = None if table.path is not None else table.identifier
+    identifier: tuple[str, ...] | None = None if table.path is not None else table.identifier
+    if place is None:
+        directory(request.catalog)  # Says that a server's catalog has no such tables.
+        identifier = new_identifier(request.catalog, table.identifier)
+        if identifier is None:
+            return MakeReply("no_namespace")
     staged = Staged(request.schema, request.properties, request.catalog, identifier, partitioning=request.partitioning)
     made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options())
     return made.stage(place) if place is None or whole is None else made.stage_over(place, whole)

@@ -177,7 +177,7 @@ class MetadataRequest:
 @operation("metadata.load")
 def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     """The metadata table that a name means which is no table: its last part is the kind, the rest a table."""
-    kind = request.name.lower()
+    kind = request.name if request.catalog.case_sensitive else request.name.lower()
     if not request.namespace or request.privileges or _schema(kind, partitioned=True) is None:
         return MetadataReply(False)
     of = load(replace(request, namespace=request.namespace[:-1], name=request.namespace[-1]), call)

@@ -129,6 +129,7 @@ class PartitionedPlanner:
         attachments: of the request with those filters.
         aggregates, group_by: what every task returns instead of its rows, if it can.
         first: the order in which so many first rows are enough.
+        name: what the description calls the table.
 
     Attributes:
         aggregation: how tasks aggregate; None if they do not, or cannot.
@@ -147,9 +148,11 @@ class PartitionedPlanner:
         aggregates: Sequence[Aggregate] = (),
         group_by: tuple[str, ...] = (),
         first: tuple[tuple[SortKey, ...], int] | None = None,
+        name: str | None = None,
     ) -> None:
         time_zone = session.time_zone
         self._table = table
+        self._name = table.root if name is None else name
         self._options = options
         self._parallelism = session.parallelism
         self._returned = columns
@@ -364,7 +367,7 @@ class PartitionedPlanner:
         keys = ", ".join(f"{key.transform.name}({'.'.join(key.transform.columns[0])})" for key in self._keys)
         partitioning = f"partitioning=[{keys}]" if self._keys else f"partitioning=none ({self._reason})"
         parts = [
-            f"lance {self._table.root}@v{self._table.version}",
+            f"lance {self._name}@v{self._table.version}",
             f"columns=[{', '.join(self._columns.fieldNames())}]",
             f"filters=[{'' if self._filter is None else self._filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),

@@ -33,7 +33,7 @@ from lance_spark.namespace.partitioned_table import (
 from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.bridge.handles import Staged, TableHandle
 from lance_spark.spark.bridge.partition_by import partition_fields
-from lance_spark.spark.bridge.places import Place, directory
+from lance_spark.spark.bridge.places import Place, directory, shown_name
 from lance_spark.spark.options import TableProperties, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, PartitionFiles
 from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
@@ -93,7 +93,9 @@ class NewPartitionedTable:
             names, identifier = _name(staged)
             location = _new_location(names, identifier, staged.properties)
             staged = replace(staged, location=location)
-            place = Place(location_uri(names.root, location), self.storage_options)
+            assert staged.catalog is not None, "a name is one of a catalog"
+            name = shown_name(staged.catalog, identifier)
+            place = Place(location_uri(names.root, location), self.storage_options, name=name)
         whole = self._create(place)
         return TableHandle(
             uri=place.uri,
@@ -102,6 +104,7 @@ class NewPartitionedTable:
             storage_options=place.storage_options,
             staged=replace(staged, declared=True),
             partitioned=True,
+            name=place.name,
         )
 
     def _create(self, place: Place) -> PartitionedTable:
@@ -135,6 +138,7 @@ class NewPartitionedTable:
             storage_options=place.storage_options,
             staged=self.staged,
             partitioned=True,
+            name=place.name,
         )
         staged_partitioned_job(handle, self.staged.columns, {})
         return handle

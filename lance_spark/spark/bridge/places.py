@@ -7,14 +7,17 @@ A name is a path if it has a slash. Otherwise it is looked up below the catalog'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import given_location, location_uri
+from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.partitioned_table import is_partitioned_table
 from lance_spark.namespace.rest import RestNamespace
-from lance_spark.spark.bridge.handles import CatalogSettings
+from lance_spark.spark.bridge.handles import CatalogSettings, shown_place
+from lance_spark.spark.bridge.table_names import remember
 from lance_spark.spark.options import CatalogOptions, StateOptions
 from lance_spark.table.location import TableLocation
 
@@ -58,15 +61,57 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is, or would be."""
+    """Where a table is, or would be.
+
+    Attributes:
+        name: the table without its branch as statements call it; empty for a path.
+    """
 
     uri: str
     storage_options: Mapping[str, str]
     branch: str | None = None
+    name: str = ""
+
+    def shown(self, branch: str | None = None) -> str:
+        """The table, or a branch of it, as plans and messages call it."""
+        if not self.name:
+            return shown_place(self.uri, branch)
+        return self.name if branch is None else f"{self.name}.{quote_name(_BRANCH + branch)}"
 
     def location(self) -> TableLocation:
         """The branch there."""
         return TableLocation(self.uri, self.storage_options, branch=self.branch)
+
+
+def shown_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:
+    """A table of a catalog as plans and messages call it."""
+    return ".".join(quote_name(part) for part in (catalog.name, *identifier))
+
+
+def actual_table(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
+    """A table as the catalog writes its name; None if there is none. What is written in the same way needs no listing.
+
+    Raises:
+        InvalidInputError: several names differ from the given one in case only.
+    """
+    names = names_of(catalog)
+    if names.table_exists(identifier):
+        return identifier
+    return None if catalog.case_sensitive else names.spelling(identifier, is_table=True)
+
+
+def new_identifier(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What is to be made, in the namespace as the catalog writes it; None if there is no such namespace."""
+    namespace = actual_namespace(catalog, identifier[:-1])
+    return None if namespace is None else (*namespace, identifier[-1])
+
+
+def actual_namespace(catalog: CatalogSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """As `actual_table`, of a namespace; the root is one."""
+    names = names_of(catalog)
+    if not path or names.namespace_exists(path):
+        return path
+    return None if catalog.case_sensitive else names.spelling(path, is_table=False)
 
 
 def names_of(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
@@ -95,7 +140,7 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
         raise InvalidInputError(
             f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
         )
-    return DirectoryNamespace(options.root, options.storage_options)
+    return DirectoryNamespace(options.root, options.storage_options, distinct_when_folded=not catalog.case_sensitive)
 
 
 def given_place(table: TableName, location: str | None) -> Place | None:
@@ -134,9 +179,28 @@ def find(table: TableName) -> Place | None:
         return Place(table.path, storage, branch)
     is_below_path = any("/" in part for part in table.namespace)
     found = None if is_below_path else _look_up(table, table.identifier, storage, branch)
-    if found is None and table.namespace and table.name.startswith(_BRANCH):
-        found = _look_up(table, table.namespace, storage, table.name[len(_BRANCH) :])
+    asked = None if found is not None or not table.namespace else _branch_of(table)
+    if asked is not None:
+        found = _look_up(table, table.namespace, storage, None)
+        found = None if found is None else replace(found, branch=_actual_branch(table, found, asked))
     return found
+
+
+def _branch_of(table: TableName) -> str | None:
+    """The branch that the last part of a name means, if it may mean one."""
+    name = (
+        table.name if table.catalog.case_sensitive else table.name[: len(_BRANCH)].lower() + table.name[len(_BRANCH) :]
+    )
+    return name[len(_BRANCH) :] if name.startswith(_BRANCH) else None
+
+
+def _actual_branch(table: TableName, place: Place, branch: str) -> str:
+    """A branch as the table writes its name; `branch` if it has no such one."""
+    refs = place.location().refs
+    if table.catalog.case_sensitive or branch in (names := list(refs.branches())):
+        return branch
+    found = spelling((branch,), lambda _namespace, _is_last: names)
+    return branch if found is None else found[0]
 
 
 def _look_up(
@@ -144,8 +208,10 @@ def _look_up(
 ) -> Place | None:
     if len(identifier) == 1 and "/" in identifier[0]:
         return Place(identifier[0], storage, branch)
-    names = names_of(table.catalog)
-    if not names.table_exists(identifier):
+    actual = actual_table(table.catalog, identifier)
+    if actual is None:
         return None
-    entry = names.table_location(identifier)
-    return Place(entry.uri, {**entry.storage_options, **storage}, branch)
+    entry = names_of(table.catalog).table_location(actual)
+    name = shown_name(table.catalog, actual)
+    remember(entry.uri, name)
+    return Place(entry.uri, {**entry.storage_options, **storage}, branch, name)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, TypeVar, get_type_hints
 
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.spark.bridge.codec import decode, encode
 from lance_spark.spark.bridge.conditions import ErrorReply, describe
+from lance_spark.spark.bridge.table_names import remembering, with_names
 from lance_spark.storage.patience import one_statement
 
 PROTOCOL = 1
@@ -113,10 +114,12 @@ def operation(name: str) -> Callable[[HandlerT], HandlerT]:
 
 def answer(request: bytes, attachments: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...]]:
     """The reply to a request, both JSON in UTF-8, with attachments; an error of ours is a reply too."""
-    try:
-        reply = _answered(json.loads(request), tuple(attachments))
-    except LanceError as error:
-        reply = Reply(ErrorReply(describe(error)))
+    with remembering():
+        try:
+            reply = _answered(json.loads(request), tuple(attachments))
+        except LanceError as error:
+            described = describe(error)
+            reply = Reply(ErrorReply(replace(described, message=with_names(described.message))))
     body = json.dumps(encode(reply.body)).encode()
     return body, reply.attachments
 

@@ -168,7 +168,7 @@ def delete(request: DeleteRequest, _call: Call) -> Done:
 @operation("row_level.begin")
 def begin(request: BeginRequest, _call: Call) -> BeginReply:
     """What Spark needs to plan the statement."""
-    description = f"lance {request.command} {request.handle.uri}@v{request.handle.version}"
+    description = f"lance {request.command} {request.handle.shown}@v{request.handle.version}"
     if request.handle.partitioned:
         check_partitioned_changeable(request.handle.open_partitioned())
         return BeginReply(PARTITION_ROW_ID, description)
@@ -181,7 +181,7 @@ def plan(request: PlanRequest, _call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     changes = _changes(request)
     job = _Statement(request.command, changes)
-    summary = PlanReply(f"lance {request.command} {request.handle.uri}@v{request.handle.version}")
+    summary = PlanReply(f"lance {request.command} {request.handle.shown}@v{request.handle.version}")
     return Reply(summary, (command(ChangeTask(changes), MESSAGE_TYPE), pickle.dumps(job)))
 
 

@@ -196,6 +196,7 @@ def _partitioned_planner(request: ScanRequest, call: Call) -> partitioned.Partit
         request.aggregates,
         request.group_by,
         None if request.top_n is None else (sort_keys_of(request.top_n, request.handle) or (), request.top_n.limit),
+        request.handle.shown,
     )
 
 

@@ -321,7 +321,7 @@ class ScanPlanner:
     def _description(self, size: int | None) -> str:
         files = sum(len(fragment.files) for fragment in self._fragments)
         parts = [
-            f"lance {self._location.uri}@v{self._manifest.version}",
+            f"lance {self._handle.shown}@v{self._manifest.version}",
             f"columns=[{', '.join(_column_names(self._columns))}]",
             f"filters=[{'' if self._scan.filter is None else self._scan.filter}]",
             *([] if self._limit is None else [f"limit={self._limit}"]),

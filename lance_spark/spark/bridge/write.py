@@ -122,7 +122,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     request.write_options().check_without_partitions()
     job = _job(request)
     attachments = (command(WriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
-    summary = WriteSummary(f"lance {job.mode} {request.handle.uri}", replaces=job.replaced is not None)
+    summary = WriteSummary(f"lance {job.mode} {request.handle.shown}", replaces=job.replaced is not None)
     return Reply(summary, attachments)
 
 
@@ -137,7 +137,7 @@ def _partitioned_plan(request: WriteRequest) -> Reply:
     transforms = write_transforms(whole.specs.current, whole.lance_schema)
     attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
     distribution = request.write_options().distribution or "hash"
-    description = f"lance {job.mode.value} {handle.uri}"
+    description = f"lance {job.mode.value} {handle.shown}"
     summary = WriteSummary(description, distribution, tuple(transforms), replaces=job.replaced is not None)
     return Reply(summary, attachments)
 

@@ -33,7 +33,7 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 
-# Rows without lineage: no stable row ids, or a writer that did not keep row versions. The reference library says the same.
+# Rows without lineage: no stable row ids, or a writer that did not keep row versions. The reference says the same.
 _UNKNOWN_VERSION = 1
 
 

@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
 /** Requests about tables: how a catalog names them to Python. */
@@ -45,6 +46,7 @@ final class LanceTables {
     ObjectNode request = Json.object();
     ObjectNode described = request.putObject("catalog");
     described.put("name", catalog);
+    described.put("case_sensitive", SQLConf.get().caseSensitiveAnalysis());
     described.set("settings", Json.map(settings));
     return request;
   }

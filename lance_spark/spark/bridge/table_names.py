@@ -1,0 +1,37 @@
+"""Messages call tables as statements do: what an operation has looked up by name is remembered while it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from lance_spark.namespace.locations import CATALOG_DIRECTORY
+
+_names: ContextVar[dict[str, str] | None] = ContextVar("names of tables by place", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """As long as it lasts, `remember` has an effect."""
+    token = _names.set({})
+    try:
+        yield
+    finally:
+        _names.reset(token)
+
+
+def remember(uri: str, name: str) -> None:
+    """The table at `uri` is called `name` by this operation's statement."""
+    known = _names.get()
+    if known is not None:
+        known.setdefault(uri, name)
+
+
+def with_names(text: str) -> str:
+    """`text` with the names of tables where it has their places; paths of single files stay."""
+    for uri, name in (_names.get() or {}).items():
+        place = rf"(?<![\w/]){re.escape(uri)}(?:/{CATALOG_DIRECTORY})?(?![\w/$-]|\.\w)"
+        text = re.sub(place, lambda _found, name=name: name, text)  # type: ignore[misc]
+    return text
