@@ -11,6 +11,8 @@ from lance_spark.namespace import directory_places
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.spark.bridge.handles import CatalogSettings
+from lance_spark.spark.bridge.places import TableName, find
 from lance_spark.storage import open_store
 from lance_spark.table import location
 from tests.support.counting_store import CountingStore, Counts
@@ -88,3 +90,17 @@ def test_one_more_table(root: str, requests: Requests) -> None:
     assert counts.requests["put"] == 1, "the transaction"
     assert counts.total_requests <= 14
     assert counts.num_bytes["open_output"] < 60 * NUM_TABLES
+
+
+def test_a_name_in_another_case_is_one_scan_more(root: str, requests: Requests) -> None:
+    catalog = CatalogSettings("lance", {"root": root}, case_sensitive=False)
+    exact = CatalogSettings("lance", {"root": root}, case_sensitive=True)
+    requests.reset()
+    costs = []
+    for settings, name in ((exact, "table_00501"), (catalog, "table_00501"), (catalog, "TABLE_00501")):
+        assert find(TableName(settings, ("n1",), name)) is not None
+        costs.append(requests.reset())
+    assert costs[1].total_requests <= costs[0].total_requests
+    assert costs[2].requests["list"] <= costs[1].requests["list"] + 1
+    assert costs[2].total_requests <= costs[1].total_requests + 6, "as a listing of the catalog"
+    assert sum(costs[2].num_bytes.values()) < 2 * 10**6

@@ -35,7 +35,7 @@ def test_spelling_of_tables_and_namespaces(root: str) -> None:
     assert names.spelling(("OTHER", "X"), is_table=True) == ("OTHER", "x")
     assert names.spelling(("nowhere", "x"), is_table=True) is None
     assert names.spelling(("a$b",), is_table=True) is None
-    with pytest.raises(InvalidInputError, match="Other.X may be OTHER and other"):
+    with pytest.raises(InvalidInputError, match=r"Other\.X may be OTHER and other"):
         names.spelling(("Other", "X"), is_table=True)
 
 
