@@ -45,6 +45,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    # What is public, `configure` and `install` included; submodules that happen to be loaded are not.
+    return sorted(__all__)
+
+
 try:
     __version__ = _distribution_version("lance-spark")
 except PackageNotFoundError:

@@ -66,7 +66,7 @@ from lance_spark.namespace.object_id import (
     prefix_of,
     shown,
 )
-from lance_spark.storage.paths import parse_root
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ class DirectoryNamespace:
 
     def __init__(
         self,
-        root: str,
+        root: UriOrPath,
         storage_options: Mapping[str, str] | None = None,
         *,
         manifest: bool = True,
         distinct_when_folded: bool = False,
     ) -> None:
         self._distinct_when_folded = distinct_when_folded
-        self.root = root.rstrip("/") if "://" in root or root.startswith("file:") else parse_root(root).location
+        self.root = absolute_uri(uri_text(root))
         self._directories = TableDirectories(self.root, storage_options)
         self._catalog = CatalogTable(self.root, storage_options) if manifest else None
 

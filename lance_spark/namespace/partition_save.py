@@ -33,6 +33,7 @@ from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionV
 from lance_spark.namespace.transforms.base import Transform
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array
@@ -79,7 +80,7 @@ class PartitionBy:
 
 
 def create_partitioned(
-    root: str,
+    root: UriOrPath,
     schema: pa.Schema,
     partition_by: Sequence[PartitionBy],
     *,
@@ -95,6 +96,7 @@ def create_partitioned(
         AlreadyExistsError: there is a table, or a catalog with tables.
         InvalidInputError: a column or a field makes no sense.
     """
+    root = absolute_uri(uri_text(root))
     lance_schema = from_arrow_schema(schema)
     fields = [item.field(lance_schema) for item in partition_by]
     specs = PartitionSpecs(lance_schema, (PartitionSpec(1, tuple(fields)),))

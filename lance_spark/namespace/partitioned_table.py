@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,9 +33,10 @@ from lance_spark.namespace.prune import full_partition_filter, manifest_filter
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.manifest_summary import ManifestSummary
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_summary import ManifestSummary
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
@@ -87,6 +89,12 @@ class PartitionedTable:
         self.catalog = catalog
         self.catalog_version = catalog_version
         self.specs: PartitionSpecs = specs_from_metadata(catalog_version.properties)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled is where the version is; storage options, credentials among them, travel as they were given.
+        dataset = self.catalog_version.dataset
+        committed = None if dataset is None else dataset.manifest.timestamp_nanos
+        return _reopened, (absolute_uri(self.root), self.storage_options, self.version, committed)
 
     def __repr__(self) -> str:
         return f"PartitionedTable({self.root!r}, version={self.version})"
@@ -308,7 +316,7 @@ class PlannedTable(PartitionedTable):
 
 
 def open_partitioned(
-    root: str,
+    root: UriOrPath,
     *,
     version: int | None = None,
     tag: str | None = None,
@@ -326,6 +334,7 @@ def open_partitioned(
     """
     if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
         raise InvalidInputError("give one of version, tag and timestamp")
+    root = absolute_uri(uri_text(root))
     catalog = CatalogTable(root, storage_options)
     table = catalog.table
     if tag is not None:
@@ -341,9 +350,24 @@ def open_partitioned(
     return PartitionedTable(root, storage_options, catalog, found)
 
 
-def is_partitioned_table(root: str, storage_options: Mapping[str, str] | None = None) -> bool:
+def _reopened(
+    root: str, storage_options: Mapping[str, str] | None, version: int, committed: int | None
+) -> PartitionedTable:
+    """What a pickled `PartitionedTable` becomes where it is unpickled.
+
+    Raises:
+        NotFoundError: the version was cleaned up since, or replaced by one of another table at the same place.
+    """
+    table = open_partitioned(root, version=version, storage_options=storage_options)
+    dataset = table.catalog_version.dataset
+    if dataset is None or dataset.manifest.timestamp_nanos != committed:
+        raise NotFoundError(f"version {version} of {root} is another one than was pickled; open the table again")
+    return table
+
+
+def is_partitioned_table(root: UriOrPath, storage_options: Mapping[str, str] | None = None) -> bool:
     """Whether there is a partitioned namespace at `root`."""
-    return is_partitioned(CatalogTable(root, storage_options).load().properties)
+    return is_partitioned(CatalogTable(uri_text(root), storage_options).load().properties)
 
 
 def _check_field_ids(schema: LanceSchema, partition: Partition) -> None:

@@ -15,12 +15,20 @@ line is for speed. `JOIN_SETTINGS` let Spark join tables that are partitioned al
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.spark.jvm.build import JAR, SPARK
+from lance_spark.spark.jvm.build import SPARK
+from lance_spark.spark.jvm.jar import jar_bytes, jar_path
+from lance_spark.storage.paths import UriOrPath, uri_text
 
 CATALOG_CLASS = "io.lancespark.LanceCatalog"
 EXTENSIONS_CLASS = "io.lancespark.LanceExtensions"
@@ -43,7 +51,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 BuilderT = TypeVar("BuilderT")
 
 
-def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = None, **options: str) -> BuilderT:
+def configure(
+    builder: BuilderT, catalog: str = "lance", *, root: UriOrPath | None = None, **options: UriOrPath
+) -> BuilderT:
     """`builder` (a ``SparkSession.builder``) with the connector's jar, a catalog and the settings for joins.
 
     Call it once for each catalog, before the first session of the process starts: Spark reads ``spark.jars`` when its
@@ -51,12 +61,13 @@ def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = N
 
     Args:
         catalog: name of the catalog in SQL.
-        root: folder of the catalog's tables; without it only tables named by their path can be reached.
+        root: folder of the catalog's tables, a URI or a local path as text or as a `pathlib.Path`; without it only
+            tables named by their path can be reached.
         options: more settings of the catalog, such as ``**{"storage.aws_region": "eu-west-1"}``.
 
     Raises:
         InvalidInputError: a name that no catalog can have.
-        NotFoundError: the package has no jar.
+        NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
         UnsupportedFeatureError: pyspark is of another version than the connector is for.
     """
     _check_spark(str(import_module("pyspark").__version__))
@@ -72,7 +83,7 @@ def configure(builder: BuilderT, catalog: str = "lance", *, root: str | None = N
     return builder
 
 
-def install(spark: Any, catalog: str = "lance", *, root: str | None = None, **options: str) -> None:
+def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None, **options: UriOrPath) -> None:
     """Adds the connector to `spark`, a session that runs, under Spark Connect too; arguments and errors as `configure`.
 
     Spark takes no new statements into a session that runs: instead of OPTIMIZE there is ``CALL lance.system.optimize``.
@@ -80,14 +91,37 @@ def install(spark: Any, catalog: str = "lance", *, root: str | None = None, **op
     The Python package must be installed where the driver and the executors run.
     """
     _check_spark(str(spark.version))
-    jar = jar_path()
     settings = {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}
     if _is_connect(spark):
-        spark.addArtifacts(jar)
+        _add_to_server(spark)
     else:
-        spark.sql(f"ADD JAR '{jar}'")
+        spark.sql(f"ADD JAR '{jar_path()}'")
     for name, value in settings.items():
         spark.conf.set(name, value)
+
+
+def _add_to_server(spark: Any) -> None:
+    """Uploads the jar to a Connect server: that of this machine, or of the server where a client has no JDK."""
+    try:
+        spark.addArtifacts(jar_path())
+        return
+    except (NotFoundError, UnsupportedFeatureError) as error:
+        here = error
+    try:
+        (row,) = spark.range(0, 1, 1, 1).mapInArrow(_jar_rows, "jar binary").collect()
+    except import_module("pyspark.errors").PySparkException as error:
+        raise NotFoundError(f"{here}; the Connect server has none to give: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="lance-spark-") as folder:
+        jar = Path(folder) / "lance-spark.jar"
+        jar.write_bytes(row.jar)
+        spark.addArtifacts(str(jar))
+
+
+def _jar_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row with the content of the jar, for a task of the Connect server's Spark."""
+    for batch in batches:
+        if batch.num_rows:
+            yield pa.RecordBatch.from_pydict({"jar": [jar_bytes()]})
 
 
 def _check_spark(version: str) -> None:
@@ -99,26 +133,16 @@ def _check_spark(version: str) -> None:
         )
 
 
-def jar_path() -> str:
-    """Where the connector's jar is.
-
-    Raises:
-        NotFoundError: it was not built.
-    """
-    if not JAR.is_file():
-        raise NotFoundError(
-            f"the connector's jar {JAR} is not there: this package was built without a JDK. Run `make jar` in its "
-            'source tree, or go on without catalog and SQL statements: spark.read.format("lance") works without it'
-        )
-    return str(JAR)
-
-
-def _catalog_settings(catalog: str, root: str | None, options: dict[str, str]) -> dict[str, str]:
+def _catalog_settings(catalog: str, root: UriOrPath | None, options: dict[str, UriOrPath]) -> dict[str, str]:
     if not _NAME.match(catalog):
         raise InvalidInputError(f"{catalog!r} is no name of a catalog; letters, digits and _")
     prefix = f"spark.sql.catalog.{catalog}"
-    settings = {prefix: CATALOG_CLASS, **{f"{prefix}.{name}": value for name, value in options.items()}}
-    return settings if root is None else {**settings, f"{prefix}.root": root}
+    settings = {prefix: CATALOG_CLASS, **{f"{prefix}.{name}": _text(value) for name, value in options.items()}}
+    return settings if root is None else {**settings, f"{prefix}.root": uri_text(root)}
+
+
+def _text(value: Any) -> Any:
+    return uri_text(value) if isinstance(value, os.PathLike) else value
 
 
 def _builder_options(builder: Any) -> dict[str, str]:

@@ -38,6 +38,9 @@ _LITERAL_IN_URIS = "/$&+,:;=@!~*'()"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
+UriOrPath = str | os.PathLike[str]
+"""What users name a table or a folder by: a URI, or a local path as text or as a `pathlib.Path`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -110,6 +113,34 @@ def parse_root(uri: str) -> Root:
         if part in ("", ".", ".."):
             raise InvalidInputError(f"{uri!r} has an empty, '.' or '..' part")
     return Root(scheme, location)
+
+
+def uri_text(uri: UriOrPath) -> str:
+    """`uri` as text; a `pathlib.Path` stands for the local path that it is.
+
+    >>> from pathlib import PurePosixPath
+    >>> uri_text(PurePosixPath("/tmp/table")), uri_text("s3://bucket/table")
+    ('/tmp/table', 's3://bucket/table')
+
+    Raises:
+        InvalidInputError: neither text nor a path of text, or a path that was made of a URI.
+    """
+    if isinstance(uri, str):
+        return uri
+    text = os.fspath(uri) if isinstance(uri, os.PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{uri!r} is not the URI or path of a table: give a str or a pathlib.Path")
+    match = _SCHEME.match(text)
+    if match is not None and text[match.end() :].startswith("/"):
+        # Path("s3://bucket/t") is "s3:/bucket/t": a folder "s3:" of the working directory.
+        raise InvalidInputError(f"{uri!r} was made of a URI, which a pathlib.Path cannot hold; give the URI as a str")
+    return text
+
+
+def absolute_uri(uri: str) -> str:
+    """The URI or path, without slashes at its end, by which any working directory leads to the same place."""
+    is_uri = "://" in uri or uri.lower().startswith("file:")
+    return uri.rstrip("/") if is_uri else parse_root(uri).location
 
 
 def split_query(uri: str) -> tuple[str, str]:

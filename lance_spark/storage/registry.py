@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.manifest_table import ManifestTable
-from lance_spark.storage.paths import WITH_DYNAMODB, Root, parse_root, split_query
+from lance_spark.storage.paths import WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
 
 Options = Mapping[str, str]
 
@@ -34,13 +34,13 @@ _TABLE_OPTION = "ddb_table_name"
 _TABLE_QUERY = "ddbTableName"
 
 
-def open_store(uri: str, storage_options: Options | None = None) -> ObjectStore:
+def open_store(uri: UriOrPath, storage_options: Options | None = None) -> ObjectStore:
     """A store rooted at `uri`.
 
     Args:
-        uri: a local path, ``file:///path``, ``memory://name`` (shared in this process, for tests), ``s3://``,
-            ``gs://``, ``az://``, ``abfs://``, or any other scheme that fsspec knows. ``s3+ddb://`` gives the store in
-            S3; see `open_manifest_table` for the other half.
+        uri: a local path (as text or as a `pathlib.Path`), ``file:///path``, ``memory://name`` (shared in this
+            process, for tests), ``s3://``, ``gs://``, ``az://``, ``abfs://``, or any other scheme that fsspec knows.
+            ``s3+ddb://`` gives the store in S3; see `open_manifest_table` for the other half.
         storage_options: credentials and endpoints, under the names of the Lance libraries (``aws_access_key_id``,
             ``aws_endpoint``, ``account_name``, ...; case does not matter) or those of the fsspec client.
 
@@ -48,6 +48,7 @@ def open_store(uri: str, storage_options: Options | None = None) -> ObjectStore:
         InvalidInputError: the URI or an option makes no sense.
         StorageError: the client package for the scheme is not installed; the message names it.
     """
+    uri = uri_text(uri)
     if _scheme(uri) == WITH_DYNAMODB:
         _table_of(uri, {})
         uri = "s3" + split_query(uri)[0][len(WITH_DYNAMODB) :]

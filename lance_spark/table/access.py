@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
@@ -19,7 +20,9 @@ from lance_spark.table.writing.save import CREATE, CommitOptions, save
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 
-def located(uri: str, storage_options: Mapping[str, str] | None = None, branch: str | None = None) -> TableLocation:
+def located(
+    uri: UriOrPath, storage_options: Mapping[str, str] | None = None, branch: str | None = None
+) -> TableLocation:
     """The branch of the table at `uri`; the root of a branch (``<table>/tree/<branch>``) stands for the branch.
 
     Raises:
@@ -40,7 +43,7 @@ def located(uri: str, storage_options: Mapping[str, str] | None = None, branch: 
 
 
 def open_dataset(
-    uri: str,
+    uri: UriOrPath,
     *,
     version: int | None = None,
     tag: str | None = None,
@@ -51,6 +54,7 @@ def open_dataset(
     """A version of the table at `uri`, the newest one if none is named.
 
     Args:
+        uri: a URI, or a local path as text or as a `pathlib.Path`.
         version: its number.
         tag: a tag; it knows its branch.
         branch: the branch that has the version; None is the main one.
@@ -80,7 +84,7 @@ def open_dataset(
 
 def write_dataset(
     data: Any,
-    uri: str,
+    uri: UriOrPath,
     *,
     mode: str = CREATE,
     schema: pa.Schema | None = None,
@@ -101,6 +105,7 @@ def write_dataset(
     Args:
         data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an Arrow
             stream, or an iterable of RecordBatches.
+        uri: a URI, or a local path as text or as a `pathlib.Path`.
         mode: "create" (the table must not exist), "append" or "overwrite" (both create it if need be).
         schema: for an iterable that may be empty.
         file_format_version: "2.1" or "2.2"; None keeps that of the table, and is 2.2 for a new one.

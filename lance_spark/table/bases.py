@@ -17,7 +17,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.paths import parse_root
+from lance_spark.storage.paths import UriOrPath, parse_root, uri_text
 from lance_spark.table.fragment import BaseId, DataFile, DeletionFile, FragmentId
 from lance_spark.table.paths import DATA
 
@@ -42,9 +42,9 @@ class BasePath:
     name: str | None = None
 
     @classmethod
-    def at(cls, path: str, name: str | None = None, *, is_dataset_root: bool = False) -> BasePath:
+    def at(cls, path: UriOrPath, name: str | None = None, *, is_dataset_root: bool = False) -> BasePath:
         """A new base at an absolute path or a URI; the table gives it an id."""
-        return cls(BaseId(0), path, is_dataset_root, name)
+        return cls(BaseId(0), uri_text(path), is_dataset_root, name)
 
     @classmethod
     def from_proto(cls, message: table_pb2.BasePath) -> BasePath:

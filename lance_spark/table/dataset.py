@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_spark.errors import NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.fragment import FragmentList
 from lance_spark.table.location import TableLocation
@@ -33,6 +35,8 @@ from lance_spark.table.writing.save import CommitOptions
 class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
+    It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.
+
     Attributes:
         location: where the table is.
         manifest: the version.
@@ -41,6 +45,12 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
     def __init__(self, location: TableLocation, manifest: Manifest) -> None:
         super().__init__(location, manifest)
         self._shown = shown(manifest.schema, data_format(manifest))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled is where the version is; storage options, credentials among them, travel as they were given.
+        where = self.location
+        arguments = (where.storage_options, where.branch, self.version, self.manifest.timestamp_nanos)
+        return _reopened, (absolute_uri(where.uri), *arguments)
 
     def __repr__(self) -> str:
         return f"Dataset({self.uri!r}, version={self.version})"
@@ -320,3 +330,18 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
         options = CommitOptions(commit_message, transaction_properties)
         rows = RowSource.of(source, schema)
         return Dataset(self.location, merge_rows(self.location, self.manifest, rows, on, actions, options))
+
+
+def _reopened(
+    uri: str, storage_options: Mapping[str, str] | None, branch: str | None, version: int, committed: int
+) -> Dataset:
+    """What a pickled `Dataset` becomes where it is unpickled.
+
+    Raises:
+        NotFoundError: the version was cleaned up since, or replaced by one of another table at the same place.
+    """
+    location = TableLocation(uri, storage_options, branch=branch)
+    manifest = location.at(version).manifest
+    if manifest.timestamp_nanos != committed:
+        raise NotFoundError(f"version {version} of {uri} is another one than was pickled; open the table again")
+    return Dataset(location, manifest)

@@ -15,8 +15,8 @@ from lance_spark.storage.cache import has_free_stamps, kept_by_stamp
 from lance_spark.table.features import check_readable
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.manifest_file import ManifestFile
-from lance_spark.table.manifest_summary import ManifestSummary
 from lance_spark.table.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
+from lance_spark.table.manifest_summary import ManifestSummary
 from lance_spark.table.paths import (
     TRANSACTIONS,
     checked_relative,

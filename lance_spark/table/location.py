@@ -10,7 +10,7 @@ from functools import partial
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.paths import below
+from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.external_manifests import ExternalManifests
@@ -26,7 +26,7 @@ class TableLocation:
     """A branch of a table.
 
     Args:
-        uri: the root of the main branch.
+        uri: the root of the main branch, as text or as a `pathlib.Path`.
         branch: None or "main" is the main branch.
         must_exist: False for a branch that is about to be made or whose rests are to be removed.
 
@@ -37,12 +37,13 @@ class TableLocation:
 
     def __init__(
         self,
-        uri: str,
+        uri: UriOrPath,
         storage_options: Mapping[str, str] | None = None,
         *,
         branch: str | None = None,
         must_exist: bool = True,
     ) -> None:
+        uri = uri_text(uri)
         self._storage_options = dict(storage_options) if storage_options else None
         options = options_of(self._storage_options)
         main_root = open_store(uri, options)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark import session
 from lance_spark.spark.jvm import build
 
@@ -42,12 +42,6 @@ def test_a_name_that_no_catalog_can_have(jar: Path) -> None:
         lance_spark.configure(SparkSession.builder, "a.b")
 
 
-def test_without_a_jar_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(session, "JAR", tmp_path / "none.jar")
-    with pytest.raises(NotFoundError, match="make jar"):
-        lance_spark.configure(SparkSession.builder)
-
-
 def test_the_same_sources_give_the_same_jar(jar: Path, tmp_path: Path) -> None:
     again = build.build(tmp_path / "again.jar")
     assert again.read_bytes() == jar.read_bytes()
@@ -57,19 +51,7 @@ def test_the_same_sources_give_the_same_jar(jar: Path, tmp_path: Path) -> None:
         assert archive.read(services) == b"io.lancespark.LanceSource\n"
 
 
-def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(build.JarBuildError, match="javac"):
-        build.build(tmp_path / "x.jar")
-
-
-def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "spark-core_2.13-4.2.1.jar").touch()
-    monkeypatch.setattr(build, "find_spec", lambda name: None)
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.raises(build.JarBuildError, match=r"for Spark 4\.3; .* is 4\.2\.1"):
-        build.build(tmp_path / "x.jar")
+def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.2.1")
     with pytest.raises(UnsupportedFeatureError, match=r"for Spark 4\.3, this is 4\.2\.1"):
         session.configure(SparkSession.Builder())

@@ -1,13 +1,16 @@
-"""Builds the connector's jar: ``python -m lance_spark.spark.jvm.build``, which is what `make jar` runs.
+"""Compiles the connector's jar: ``python -m lance_spark.spark.jvm.build`` builds it in the package and prints its path.
 
 The sources are compiled by plain `javac` against the jars that pyspark carries. The same sources give the same bytes:
-entries are sorted and have a fixed time.
+entries are sorted and have a fixed time. The jar's manifest has a digest of the sources, by which a jar that was made
+of other sources is recognised.
 
-This file imports nothing of the package, so that a wheel can be built where the package is not installed.
+This file imports nothing of the package, so that a wheel can be built where the package is not installed. Sessions that
+find no jar in the package use `lance_spark.spark.jvm.jar`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,6 +19,7 @@ import tempfile
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import BinaryIO
 
 HERE = Path(__file__).resolve().parent
 JAR = HERE / "lance-spark.jar"
@@ -24,6 +28,8 @@ SPARK = "4.3"
 """The one minor version of Spark that the connector is for; the plug-in asks for less."""
 
 _SERVICES = "META-INF/services"
+_MANIFEST = "META-INF/MANIFEST.MF"
+_DIGEST = "Lance-Sources"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -31,78 +37,153 @@ class JarBuildError(Exception):
     """The jar cannot be built here; the message says what is missing."""
 
 
+class WrongSparkError(JarBuildError):
+    """The Spark that is here is of another version than the connector is for."""
+
+
 class CompileError(Exception):
-    """The sources are wrong; unlike a missing compiler, nothing goes on without the jar then."""
+    """javac refused the sources.
+
+    Args:
+        message: its first error.
+        output: all that it said.
+    """
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
 
 
 def sources() -> list[Path]:
-    """The Java sources, sorted."""
+    """The Java sources, sorted; none if the package was installed without them."""
     return sorted((HERE / "io").rglob("*.java"))
 
 
-def is_current() -> bool:
-    """Whether there is a jar that is not older than its sources."""
-    if not JAR.is_file():
+def digest() -> str:
+    """40 hexadecimal digits that change with the sources, and with the versions of Java and Spark they are for."""
+    content = hashlib.sha256(f"{JAVA_RELEASE} {SPARK}".encode())
+    for path in [*sources(), *_services()]:
+        data = path.read_bytes()
+        content.update(f"\n{path.relative_to(HERE).as_posix()} {len(data)}\n".encode())
+        content.update(data)
+    return content.hexdigest()[:40]
+
+
+def is_current(jar: Path | None = None) -> bool:
+    """Whether `jar` (that of the package if None) is there, complete, and made of these sources."""
+    try:
+        with zipfile.ZipFile(jar or JAR) as archive:
+            return _manifest() == archive.read(_MANIFEST)
+    except (OSError, zipfile.BadZipFile, KeyError):
         return False
-    inputs = [*sources(), *(HERE / _SERVICES).iterdir()]
-    return all(JAR.stat().st_mtime >= path.stat().st_mtime for path in inputs)
 
 
-def build(jar: Path = JAR) -> Path:
-    """Compiles the sources into `jar`.
+def build(jar: Path | None = None) -> Path:
+    """Compiles the sources into `jar` (that of the package if None), which others see complete or not at all.
 
     Raises:
-        JarBuildError: no JDK, no pyspark, or one of another version.
+        JarBuildError: no JDK, no pyspark, no sources, or a folder that cannot be written.
+        WrongSparkError: pyspark is of another version.
         CompileError: an error in the sources.
     """
-    javac = shutil.which("javac")
-    if javac is None:
+    jar = jar or JAR
+    files = sources()
+    if not files:
         raise JarBuildError(
-            "javac is not on the PATH; install a JDK 17 or later: apt-get install openjdk-17-jdk-headless"
+            f"the Java sources are missing from {HERE / 'io'}; install lance-spark again from its wheel, its sdist or "
+            "its source tree"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        classes = Path(folder)
+    classpath = str(spark_jars() / "*")
+    javac = _javac()
+    with tempfile.TemporaryDirectory(prefix="lance-spark-") as folder:
         command = [javac, "--release", str(JAVA_RELEASE), "-proc:none", "-nowarn", "-encoding", "UTF-8"]
-        command += ["-g:source,lines"]
-        command += ["-cp", str(_spark_jars() / "*"), "-d", folder, *map(str, sources())]
+        command += ["-g:source,lines", "-cp", classpath, "-d", folder, *map(str, files)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise CompileError(f"javac failed:\n{result.stderr}")
-        for service in (HERE / _SERVICES).iterdir():
-            target = classes / _SERVICES / service.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(service, target)
-        _pack(classes, jar)
+            raise _failure(javac, result.stderr)
+        _pack(Path(folder), jar)
     return jar
 
 
-def _spark_jars() -> Path:
+def spark_jars() -> Path:
+    """The folder with the jars of the Spark that sessions start: that of SPARK_HOME, or else that of pyspark.
+
+    Raises:
+        JarBuildError: there is none.
+        WrongSparkError: it is of another version than the connector is for.
+    """
+    homes = [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
     found = find_spec("pyspark")
-    homes = [Path(place) for place in (found.submodule_search_locations or ())] if found else []
-    if "SPARK_HOME" in os.environ:
-        homes.append(Path(os.environ["SPARK_HOME"]))
+    homes += [Path(place) for place in (found.submodule_search_locations or ())] if found else []
     for home in homes:
         if (home / "jars").is_dir():
-            return _of_our_spark(home / "jars")
-    raise JarBuildError("there is no Spark to compile against; install pyspark, or set SPARK_HOME")
+            version = spark_version(home / "jars")
+            if not version.startswith(f"{SPARK}."):
+                raise WrongSparkError(f"the connector is for Spark {SPARK}; in {home / 'jars'} is {version}")
+            return home / "jars"
+    raise JarBuildError(
+        f"there is no Spark to compile against: {sys.executable} has no pyspark with jars and SPARK_HOME names none; "
+        f"pip install 'pyspark=={SPARK}.*', or set SPARK_HOME"
+    )
 
 
-def _of_our_spark(jars: Path) -> Path:
-    versions = [path.stem.rpartition("-")[2] for path in jars.glob("spark-core_*.jar")]
-    if not any(version.startswith(f"{SPARK}.") for version in versions):
-        raise JarBuildError(f"the connector is for Spark {SPARK}; in {jars} is {', '.join(versions) or 'none'}")
-    return jars
+def spark_version(jars: Path) -> str:
+    """The version of the Spark whose jars these are, "none" if there is none."""
+    versions = sorted(path.stem.rpartition("-")[2] for path in jars.glob("spark-core_*.jar"))
+    return ", ".join(versions) or "none"
+
+
+def _javac() -> str:
+    home = os.environ.get("JAVA_HOME")
+    javac = (home and shutil.which(str(Path(home) / "bin" / "javac"))) or shutil.which("javac")
+    if javac is None:
+        raise JarBuildError(
+            f"there is no Java compiler: javac is neither in JAVA_HOME nor on the PATH, and a runtime (JRE) has none; "
+            f"install a JDK {JAVA_RELEASE} or later, such as openjdk-17-jdk-headless"
+        )
+    return javac
+
+
+def _failure(javac: str, output: str) -> Exception:
+    lines = [line for line in output.splitlines() if "error:" in line] or output.splitlines() or ["no message"]
+    if "release version" in lines[0] or "invalid flag: --release" in output:
+        return JarBuildError(f"{javac} is too old; install a JDK {JAVA_RELEASE} or later, or let JAVA_HOME name one")
+    return CompileError(f"javac failed: {lines[0].strip()}", output)
+
+
+def _services() -> list[Path]:
+    folder = HERE / _SERVICES
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _manifest() -> bytes:
+    return f"Manifest-Version: 1.0\r\n{_DIGEST}: {digest()}\r\n\r\n".encode()
 
 
 def _pack(classes: Path, jar: Path) -> None:
-    # Written aside and renamed: a Spark that starts meanwhile sees the old jar or the new one.
-    draft = jar.with_suffix(".tmp")
-    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-        _add(archive, "META-INF/MANIFEST.MF", b"Manifest-Version: 1.0\r\n\r\n")
-        for path in sorted(classes.rglob("*")):
-            if path.is_file():
-                _add(archive, path.relative_to(classes).as_posix(), path.read_bytes())
-    draft.replace(jar)
+    # Written to a file of its own and renamed: a Spark that starts meanwhile sees the old jar or the new one, and two
+    # processes that build at once do not write into each other's file.
+    try:
+        handle, draft = tempfile.mkstemp(dir=jar.parent, prefix=f"{jar.stem}-", suffix=".tmp")
+    except OSError as error:
+        raise JarBuildError(f"the jar cannot be written to {jar.parent}: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _write(classes, file)
+        Path(draft).chmod(0o644)
+        Path(draft).replace(jar)
+    except OSError as error:
+        Path(draft).unlink(missing_ok=True)
+        raise JarBuildError(f"the jar cannot be written to {jar.parent}: {error.strerror}") from error
+
+
+def _write(classes: Path, file: BinaryIO) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, _MANIFEST, _manifest())
+        entries = {path.relative_to(classes).as_posix(): path for path in classes.rglob("*") if path.is_file()}
+        entries |= {path.relative_to(HERE).as_posix(): path for path in _services()}
+        for name in sorted(entries):
+            _add(archive, name, entries[name].read_bytes())
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -113,11 +194,12 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def main() -> int:
-    """Builds the jar unless it is current; 1 if it cannot be built."""
-    if is_current():
-        return 0
+    """Builds the package's jar unless it is current, and prints its path; 1 if it cannot be built."""
     try:
-        sys.stdout.write(f"{build()}\n")
+        sys.stdout.write(f"{JAR if is_current() else build()}\n")
+    except CompileError as error:
+        sys.stderr.write(f"{error.output}\nthe connector's jar is not built: {error}\n")
+        return 1
     except JarBuildError as error:
         sys.stderr.write(f"the connector's jar is not built: {error}\nThe plug-in works without it.\n")
         return 1

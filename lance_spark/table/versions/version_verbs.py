@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
@@ -168,7 +169,7 @@ class VersionVerbs:
         delete_branch(self.location, name, force=force)
 
     def shallow_clone(
-        self, uri: str, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
+        self, uri: UriOrPath, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
     ) -> Self:
         """The first version of a new table at `uri`, which shares the files of `version` of this branch.
 
