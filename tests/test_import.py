@@ -18,6 +18,23 @@ def test_importing_the_package_loads_neither_spark_nor_numba_nor_a_store_client(
     assert loaded_after("import lance_spark") == set()
 
 
+def test_dir_shows_the_public_names_and_no_others() -> None:
+    import lance_spark
+
+    assert dir(lance_spark) == sorted(lance_spark.__all__)
+    assert all(getattr(lance_spark, name) is not None for name in lance_spark.__all__)
+
+
+def test_star_import_gives_the_public_names_without_loading_spark() -> None:
+    assert "pyspark" not in loaded_after("from lance_spark import *; configure; install")
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    import lance_spark
+
+    assert not hasattr(lance_spark, "no_such_name")
+
+
 def test_the_public_names() -> None:
     import lance_spark
 

@@ -281,7 +281,7 @@ class DirectoryNamespace:
         return self._directories.entry(found.location, found.properties)
 
     def declare_table(
-        self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
+        self, identifier: Identifier, *, location: UriOrPath | None = None, properties: Mapping[str, str] | None = None
     ) -> TableEntry:
         """Reserves a name and a directory for a table; its first commit makes it real.
 
@@ -316,7 +316,7 @@ class DirectoryNamespace:
         return TableEntry(location_uri(self.root, place.required()), dict(properties), is_declared=True)
 
     def register_table(
-        self, identifier: Identifier, location: str, properties: Mapping[str, str] | None = None
+        self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
     ) -> TableEntry:
         """Gives a name to a table that exists.
 

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.storage.paths import below, object_path, parse_root
+from lance_spark.storage.paths import UriOrPath, below, object_path, parse_root, uri_text
 
 CATALOG_DIRECTORY = "__manifest"
 LISTED_SUFFIX = ".lance"
@@ -77,13 +77,13 @@ def check_locations(locations: pa.Array | pa.ChunkedArray) -> None:
         checked_location(CATALOG_DIRECTORY)
 
 
-def given_location(root: str, location: str) -> str:
+def given_location(root: str, location: UriOrPath) -> str:
     """What to store for a location that the caller gives: a path relative to the root, or an absolute place.
 
     Raises:
         InvalidInputError: it makes no sense, or leaves the root with ``..``.
     """
-    location = location.rstrip("/")
+    location = uri_text(location).rstrip("/")
     if ".." in location.split("/"):
         raise InvalidInputError(f"location {location!r} has a '..'")
     if _LOCAL_URI.match(location):

@@ -41,6 +41,9 @@ class BasePath:
     is_dataset_root: bool
     name: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", uri_text(self.path))
+
     @classmethod
     def at(cls, path: UriOrPath, name: str | None = None, *, is_dataset_root: bool = False) -> BasePath:
         """A new base at an absolute path or a URI; the table gives it an id."""

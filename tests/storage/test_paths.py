@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.storage.paths import Root, folder_path, is_listed, object_path, parse_root
+from lance_spark.storage.paths import (
+    Root,
+    absolute_uri,
+    folder_path,
+    is_listed,
+    object_path,
+    parse_root,
+    uri_text,
+)
 
 
 @given(st.lists(st.sampled_from(["a", "b.c", "..", ".", "", "...", "%2e%2e", "\\", "x\0", " "]), max_size=5))
@@ -104,3 +113,28 @@ def test_a_relative_root_is_fixed_when_it_is_parsed(tmp_path, monkeypatch: pytes
     assert parse_root("a/../t.lance") == Root("file", str(tmp_path / "t.lance"))
     monkeypatch.setenv("HOME", "/home/someone")
     assert parse_root("~/t.lance") == Root("file", "/home/someone/t.lance")
+
+
+def test_uri_text_takes_text_and_paths(tmp_path: Path) -> None:
+    assert uri_text("s3://bucket/a") == "s3://bucket/a"
+    assert uri_text(tmp_path / "a b%20") == f"{tmp_path}/a b%20"
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"/tmp/t", ["/tmp/t"]])
+def test_uri_text_refuses_other_types(wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"give a str or a pathlib\.Path"):
+        uri_text(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/table", "file:///tmp/table", "memory://x/y"])
+def test_uri_text_refuses_a_path_that_was_made_of_a_uri(uri: str) -> None:
+    with pytest.raises(InvalidInputError, match="give the URI as a str"):
+        uri_text(Path(uri))
+
+
+def test_absolute_uri_keeps_uris_and_resolves_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_uri("t/") == f"{tmp_path}/t"
+    assert absolute_uri("/a/b") == "/a/b"
+    assert absolute_uri("s3://b/my%20t/") == "s3://b/my%20t"
+    assert absolute_uri("file:///a/b") == "file:///a/b"
