@@ -71,12 +71,13 @@ def configure(
         UnsupportedFeatureError: pyspark is of another version than the connector is for.
     """
     _check_spark(str(import_module("pyspark").__version__))
+    settings = {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}
     any_builder: Any = builder
     for name, value in (("spark.jars", jar_path()), ("spark.sql.extensions", EXTENSIONS_CLASS)):
         there = [item for item in _builder_options(any_builder).get(name, "").split(",") if item]
         if value not in there:
             any_builder.config(name, ",".join([*there, value]))
-    for name, value in {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}.items():
+    for name, value in settings.items():
         any_builder.config(name, value)
     if LOCAL_SOCKETS not in _builder_options(any_builder):
         any_builder.config(LOCAL_SOCKETS, "true")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 
+from lance_spark.spark import session
+from lance_spark.spark.jvm.build import JAR
 from lance_spark.spark.options import CatalogOptions
-from lance_spark.spark.session import CATALOG_CLASS
+from lance_spark.spark.session import CATALOG_CLASS, LOCAL_SOCKETS
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"
 
@@ -39,6 +43,47 @@ def test_settings_are_known(compose: dict[str, Any]) -> None:
     assert CatalogOptions.parse(catalog).root == "s3://tables/lance"
     (identity,) = json.loads(compose["configs"]["s3"]["content"])["identities"]
     assert identity["credentials"][0]["accessKey"] == catalog["storage.aws_access_key_id"]
+
+
+def settings_of(text: str) -> dict[str, str]:
+    return dict(line.split() for line in text.splitlines())
+
+
+def test_settings_are_those_of_the_readme(compose: dict[str, Any]) -> None:
+    """Every setting that the README lists: the same value, but for the ones that say where things are."""
+    blocks = re.findall(r"```ini\n(.*?)```", (FILE.parent / "README.md").read_text(), re.DOTALL)
+    listed = [settings_of(block) for block in blocks if "spark.jars" in block]
+    assert len(listed) == 1
+    settings = settings_of(compose["configs"]["spark-defaults"]["content"])
+    places = {"spark.jars", "spark.sql.catalog.lance.root", "spark.sql.catalog.lance.storage.aws_region"}
+    assert listed[0].keys() >= places | {"spark.sql.extensions", LOCAL_SOCKETS}
+    for name, value in listed[0].items():
+        assert name in settings, f"the README lists {name}, docker-compose.yml does not"
+        assert name in places or settings[name] == value
+    assert Path(settings["spark.jars"]).parts[-4:] == JAR.parts[-4:]
+
+
+def test_settings_are_those_of_configure(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of the notebook runs the same statements as one that `configure` has set up."""
+    monkeypatch.setattr(session, "jar_path", lambda: "/lance-spark.jar")
+    made = session.configure(SparkSession.Builder(), root="s3://tables/lance")._options
+    settings = settings_of(compose["configs"]["spark-defaults"]["content"])
+    for name in ("spark.sql.extensions", LOCAL_SOCKETS, "spark.sql.catalog.lance", "spark.sql.catalog.lance.root"):
+        assert settings[name] == made[name]
+
+
+def test_every_spark_has_the_settings(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for name in ("notebook", "master"):
+        assert "spark-defaults" in {use["source"] for use in services[name]["configs"]}
+
+
+def test_the_image_is_built_with_the_jar(compose: dict[str, Any]) -> None:
+    """The image has Spark before the package is installed, and its build fails if the jar is not at its place."""
+    (recipe,) = {s["build"]["dockerfile_inline"] for s in compose["services"].values() if "build" in s}
+    jar = settings_of(compose["configs"]["spark-defaults"]["content"])["spark.jars"]
+    assert recipe.index("openjdk-17-jdk") < recipe.index("pyspark[connect]") < recipe.index("--no-build-isolation")
+    assert f"test -f {jar}" in recipe
 
 
 def test_the_script_that_makes_the_bucket_is_python(compose: dict[str, Any]) -> None:
