@@ -72,7 +72,9 @@ ODD_TYPES = {
     "vectors of booleans": pa.array([[True, None, False], None, [True] * 3] * 5, pa.list_(pa.bool_(), 3)),
     "wide vectors with null items": pa.array([[1.0, None] * 100, None, [2.0] * 200] * 5, pa.list_(pa.float64(), 200)),
     "null lists of nulls": pa.array([[None, None], None, []] * 5, pa.list_(pa.null())),
-    "dictionary of large strings": pa.array(["a", None, "b"] * 5, pa.dictionary(pa.int64(), pa.large_string())),
+    "dictionary of large strings": pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1] * 5, pa.int64()), pa.array(["a", "b"], pa.large_string())
+    ),
     "dictionary of numbers": pa.array([1, None, 2] * 5, pa.dictionary(pa.int8(), pa.int64())),
     "list of dictionaries": pa.array([["a", None], None, ["b"]] * 5, pa.list_(pa.dictionary(pa.int8(), pa.string()))),
     "large lists": pa.array([[1, None], None, []] * 5, pa.large_list(pa.int32())),

@@ -30,7 +30,8 @@ def _combined(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return (
         pa.concat_arrays(array.chunks)
         if isinstance(array, pa.ChunkedArray) and array.num_chunks > 0
-        else (pa.array([], array.type) if isinstance(array, pa.ChunkedArray) else array)
+        # Not array([], type): before pyarrow 26 that changes the index type of some dictionaries, and refuses others.
+        else (pa.nulls(0, array.type) if isinstance(array, pa.ChunkedArray) else array)
     )
 
 

@@ -234,5 +234,6 @@ def list_array(
 def _one_array(values: pa.ChunkedArray) -> pa.Array:
     chunks = [chunk for chunk in values.chunks if len(chunk)]
     if not chunks:
-        return pa.array([], values.type)
+        # Not array([], type): before pyarrow 26 that changes the index type of some dictionaries, and refuses others.
+        return pa.nulls(0, values.type)
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
