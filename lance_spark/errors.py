@@ -52,6 +52,7 @@ class CorruptFileError(LanceError):
     Args:
         message: what is wrong.
         path: the file, if known where the error is raised; `at` adds it later.
+        root: URI of the table, or the partition, that `path` is relative to.
         start: offset of the first byte of the range in question.
         length: length of that range in bytes.
         column: index of the column in the file.
@@ -63,6 +64,7 @@ class CorruptFileError(LanceError):
         message: str,
         *,
         path: str | None = None,
+        root: str | None = None,
         start: int | None = None,
         length: int | None = None,
         column: int | None = None,
@@ -70,21 +72,31 @@ class CorruptFileError(LanceError):
     ) -> None:
         super().__init__(message)
         self.path = path
+        self.root = root
         self.start = start
         self.length = length
         self.column = column
         self.page = page
 
-    def at(self, *, path: str | None = None, column: int | None = None, page: int | None = None) -> CorruptFileError:
+    def at(
+        self,
+        *,
+        path: str | None = None,
+        root: str | None = None,
+        column: int | None = None,
+        page: int | None = None,
+    ) -> CorruptFileError:
         """This error, completed by the place where it happened (what is already known stays)."""
         self.path = self.path if self.path is not None else path
+        self.root = self.root if self.root is not None else root
         self.column = self.column if self.column is not None else column
         self.page = self.page if self.page is not None else page
         return self
 
     def __str__(self) -> str:
+        file = "" if self.path is None else f"file {self.path}"
         places = [
-            f"file {self.path}" if self.path is not None else "",
+            f"{file} in {self.root}" if file and self.root is not None else file,
             f"column {self.column}" if self.column is not None else "",
             f"page {self.page}" if self.page is not None else "",
             f"bytes {self.start}..{self.start + (self.length or 0)}" if self.start is not None else "",

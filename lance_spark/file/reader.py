@@ -65,7 +65,7 @@ class FileReader:
             CorruptFileError: it is no complete Lance file.
             UnsupportedFeatureError: a version of the format that is not read.
         """
-        with _located(path):
+        with _located(store, path):
             file_size = store.size(path) if size is None else size
             length = min(file_size, TAIL_BYTES)
 
@@ -133,7 +133,7 @@ class FileReader:
         wanted = merged_ranges(RowRanges.of(0, self.num_rows) if rows is None else rows)
         if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
             raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
-        with _located(self.path):
+        with _located(self._store, self.path):
             trees = [described_blobs(field, self.schema) for field in fields]
             columns = self._load(trees, column_indices)
             read_field = field_reader(self.version)
@@ -160,7 +160,7 @@ class FileReader:
 
     def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
         """Encoded bytes of the pages that a read of all rows of `fields` would fetch."""
-        with _located(self.path):
+        with _located(self._store, self.path):
             columns = self._load(fields, column_indices)
             return sum(size for column in columns.values() for page in column.pages for _, size in page.buffers)
 
@@ -215,10 +215,10 @@ class FileReader:
 
 
 @contextmanager
-def _located(path: str) -> Iterator[None]:
+def _located(store: ObjectStore, path: str) -> Iterator[None]:
     """Errors about a file learn which file it is."""
     try:
         yield
     except CorruptFileError as error:
-        error.at(path=path)
+        error.at(path=path, root=store.uri)
         raise

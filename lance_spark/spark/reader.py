@@ -20,7 +20,7 @@ from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, plan_partitions, sized
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
-from lance_spark.spark.warm_worker import keep_imports
+from lance_spark.spark.warm_worker import errors_without_traceback, keep_imports, silent_early_end
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
@@ -124,6 +124,11 @@ class LanceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, LanceInputPartition):
             return  # What Spark makes up for a table without fragments.
+        with errors_without_traceback(), silent_early_end():
+            yield from self._read(partition)
+        keep_imports()
+
+    def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
         left = self._limit
         for piece in partition.slices:
             fragment = DataFragment.from_bytes(piece.fragment)
@@ -134,7 +139,6 @@ class LanceReader(DataSourceReader):
                 yield to_spark_batch(batch, self._target)
                 if left == 0:
                     return
-        keep_imports()
 
 
 class PushdownReader(LanceReader):

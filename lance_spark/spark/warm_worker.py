@@ -1,9 +1,28 @@
-"""What makes a worker process of Spark cheap to use again."""
+"""Worker processes of Spark: what makes them cheap to use again, and how they end without noise."""
 
 from __future__ import annotations
 
 import gc
+import io
+import logging
+import os
+import select
+import socket
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+from lance_spark.errors import LanceError
+
+_DAEMONS = ("__main__", "pyspark.daemon")
+"""What the module of Spark's daemon is called in its worker processes."""
+
+Batch = TypeVar("Batch")
+Local = TypeVar("Local")
+
+_LOG = logging.getLogger(__name__)
 
 _frozen_modules = 0
 
@@ -21,3 +40,81 @@ def keep_imports() -> None:
     if len(sys.modules) != _frozen_modules:
         gc.freeze()
         _frozen_modules = len(sys.modules)
+
+
+@contextmanager
+def errors_without_traceback() -> Iterator[None]:
+    """Lets users of the Python data source see the sentence of a `LanceError` without the traceback of the worker.
+
+    Spark's setting ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` does that for all errors of a session; a
+    worker looks at the variable that carries it when it reports an error, and ends then.
+    """
+    try:
+        yield
+    except LanceError:
+        _LOG.debug("a task failed", exc_info=True)
+        if _daemon_frame_local("sock", socket.socket) is not None:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+@contextmanager
+def silent_early_end() -> Iterator[None]:
+    """Ends the process without a word if the JVM has closed its channel to this worker before the body was done.
+
+    A query that has its rows (LIMIT, `take`, EXISTS), fails elsewhere or is cancelled closes the channel. Spark's daemon
+    then prints the traceback of a BrokenPipeError to stderr for a worker that still has something to send, and ends it.
+    Nobody can hear of any other result either, so the same end comes without the traceback. The body is left first: its
+    own clean-up has run.
+    """
+    try:
+        yield
+    finally:
+        if jvm_is_gone():
+            os._exit(0)
+
+
+def whole_input(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The input of a task, which has come to its end only if the JVM says so.
+
+    The JVM closes the stream of batches of a task that is killed like any other, but only after whole input it sends
+    the end of the task too. Without this a killed task would finish its files.
+
+    Raises:
+        EOFError: the JVM has closed its channel; nobody waits for a result.
+    """
+    yield from batches
+    infile = _daemon_frame_local("infile", io.BufferedReader)
+    if infile is None:
+        return
+    try:
+        more = infile.peek(1)
+    except OSError:
+        more = b""
+    if not more:
+        raise EOFError("Spark has ended the task before its input")
+
+
+def jvm_is_gone() -> bool:
+    """Whether the JVM has closed its channel to this worker; False in processes that are no workers of Spark's daemon."""
+    channel = _daemon_frame_local("sock", socket.socket)
+    if channel is None:
+        return False
+    ended = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+    poller = select.poll()
+    poller.register(channel, ended)
+    return any(events & ended for _, events in poller.poll(0))
+
+
+def _daemon_frame_local(name: str, kind: type[Local]) -> Local | None:
+    """A variable of the daemon's function that serves this worker's channel; None outside of such workers.
+
+    Spark hands the channel to nothing that a task can reach, and a store has sockets of its own in this process.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "worker" and frame.f_globals.get("__name__") in _DAEMONS:
+            found = frame.f_locals.get(name)
+            return found if isinstance(found, kind) else None
+        frame = frame.f_back
+    return None

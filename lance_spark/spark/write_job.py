@@ -6,9 +6,11 @@ whose second attempt succeeded, carries the job's name and is removed when the j
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Thread
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -47,7 +49,11 @@ REPLACE_WHERE = "replace_where"
 """The new rows come instead of those for which a filter is true."""
 
 _ABORT_LOOKS = 6
+"""How often the files of a failed job are looked for again, for those of tasks that were still running."""
 _ABORT_WAIT = 0.5
+"""Seconds between two looks."""
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -227,8 +233,20 @@ class WriteJob:
 
 
 def abandon(store: ObjectStore, job: str) -> None:
-    """Removes the data files of a job some of whose tasks may still run; takes some seconds."""
-    for _ in range(_ABORT_LOOKS):
-        # Tasks that Spark is still killing can finish a file after the first look.
-        remove_job_files(store, job)
-        time.sleep(_ABORT_WAIT)
+    """Removes the data files of a job that failed, without waiting for tasks that may still run.
+
+    Spark may still be killing other tasks of the job, which can finish a file after this. So a thread looks again for
+    a few seconds. A process that ends before leaves such a file to VACUUM; no version ever names it.
+    """
+    remove_job_files(store, job)
+    Thread(target=_remove_late_files, args=(store, job), name=f"lance clean-up of job {job}", daemon=True).start()
+
+
+def _remove_late_files(store: ObjectStore, job: str) -> None:
+    try:
+        for _ in range(_ABORT_LOOKS):
+            time.sleep(_ABORT_WAIT)
+            remove_job_files(store, job)
+    except LanceError as error:
+        # The user has heard of the failed write already; VACUUM removes what is left.
+        _LOG.warning("files of the failed write job %s may be left for VACUUM: %s", job, error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 from lance_spark.errors import (
     CommitConflictError,
@@ -48,3 +49,14 @@ def describe(error: LanceError) -> ErrorDescription:
     """The condition of the nearest class of the tree, and the error's text in one line."""
     known = next(_CONDITIONS[kind] for kind in type(error).__mro__ if kind in _CONDITIONS)
     return ErrorDescription(type(error).__name__, *known, " ".join(str(error).splitlines()))
+
+
+class TaskError(Exception):
+    """A `LanceError` on its way from a task's Python worker to the JVM, which raises it with condition and SQLSTATE.
+
+    Spark carries only the text of an exception; this one's is a JSON object with the fields of `ErrorDescription`, on
+    one line.
+    """
+
+    def __init__(self, error: LanceError) -> None:
+        super().__init__(json.dumps(asdict(describe(error))))

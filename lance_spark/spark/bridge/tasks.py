@@ -13,10 +13,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructType
 
+from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.bridge.conditions import TaskError
 from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.spark.warm_worker import keep_imports
+from lance_spark.spark.warm_worker import keep_imports, silent_early_end, whole_input
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
@@ -122,7 +124,11 @@ class _InWarmWorker:
     function: TaskFunction
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from self.function(batches)
+        try:
+            with silent_early_end():
+                yield from self.function(whole_input(batches))
+        except LanceError as error:
+            raise TaskError(error) from error
         keep_imports()
 
 

@@ -85,6 +85,7 @@ class FragmentReader:
             raise CorruptFileError(
                 f"the file has {reader.num_rows} rows, fragment {self._fragment.id} has {self.num_rows}",
                 path=reader.path,
+                root=self._bases.data_file(file)[0].uri,
             )
         return reader
 
@@ -113,7 +114,7 @@ class FragmentReader:
         try:
             return kept_by_name(store, "deletions", path, (num_rows, described), load)
         except CorruptFileError as error:
-            raise error.at(path=path) from None
+            raise error.at(path=path, root=store.uri) from None
 
 
 def row_ranges(rows: Int64Array) -> RowRanges:

@@ -68,7 +68,12 @@ final class LanceBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new LanceReaderFactory(plan.attachments().get(0), columns, request.has("limit"));
+    return new LanceReaderFactory(plan.attachments().get(0), columns, request.has("limit"), toString());
+  }
+
+  @Override
+  public String toString() {
+    return plan.body().get("description").asText();
   }
 
   @Override

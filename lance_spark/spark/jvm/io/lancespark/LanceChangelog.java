@@ -152,7 +152,7 @@ final class LanceChangelog implements Changelog {
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-      return new LanceReaderFactory(plan().attachments().get(0), readSchema(), false);
+      return new LanceReaderFactory(plan().attachments().get(0), readSchema(), false, description());
     }
 
     @Override

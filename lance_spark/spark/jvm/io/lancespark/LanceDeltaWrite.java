@@ -39,6 +39,12 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
     return description;
   }
 
+  /** What Spark's log calls the write. */
+  @Override
+  public String toString() {
+    return description;
+  }
+
   @Override
   public DeltaBatchWrite toBatch() {
     return this;
@@ -46,7 +52,8 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
 
   @Override
   public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new LanceDeltaWriterFactory(new LanceRunner(function, LanceDeltaRow.schema(ids, rows)), ids, rows);
+    LanceRunner runner = new LanceRunner(function, LanceDeltaRow.schema(ids, rows));
+    return new LanceDeltaWriterFactory(runner, ids, rows, description);
   }
 
   @Override

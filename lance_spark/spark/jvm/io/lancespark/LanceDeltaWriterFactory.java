@@ -11,11 +11,18 @@ final class LanceDeltaWriterFactory implements DeltaWriterFactory {
   private final LanceRunner runner;
   private final StructType ids;
   private final StructType rows;
+  private final String description;
 
-  LanceDeltaWriterFactory(LanceRunner runner, StructType ids, StructType rows) {
+  LanceDeltaWriterFactory(LanceRunner runner, StructType ids, StructType rows, String description) {
     this.runner = runner;
     this.ids = ids;
     this.rows = rows;
+    this.description = description;
+  }
+
+  @Override
+  public String toString() {
+    return description;
   }
 
   @Override

@@ -13,7 +13,7 @@ final class LanceException extends AnalysisException {
 
   private LanceException(String kind, String condition, String sqlState, String text) {
     super(
-        "[" + condition + "] " + text + " SQLSTATE: " + sqlState,
+        message(condition, sqlState, text),
         Option.empty(),
         Option.empty(),
         Option.empty(),
@@ -25,12 +25,40 @@ final class LanceException extends AnalysisException {
     this.kind = kind;
   }
 
+  private static String message(String condition, String sqlState, String text) {
+    return "[" + condition + "] " + text + " SQLSTATE: " + sqlState;
+  }
+
   static LanceException of(JsonNode error) {
     return new LanceException(
         error.get("kind").asText(),
         error.get("condition").asText(),
         error.get("sql_state").asText(),
         error.get("message").asText());
+  }
+
+  /**
+   * The same error raised in a task, of a class that every executor and driver has: the thread that reads it on the driver
+   * does not see jars that a session has added. Spark's scheduler raises it as it is, because it has a condition. It has
+   * no stack trace, which Spark would log for every attempt of the task.
+   */
+  static AnalysisException inTask(JsonNode error) {
+    String condition = error.get("condition").asText();
+    String sqlState = error.get("sql_state").asText();
+    String text = error.get("message").asText();
+    AnalysisException exception =
+        new AnalysisException(
+            message(condition, sqlState, text),
+            Option.empty(),
+            Option.empty(),
+            Option.empty(),
+            Option.apply(condition),
+            Map$.MODULE$.empty(),
+            new QueryContext[0],
+            Option.apply(sqlState),
+            Option.apply(text));
+    exception.setStackTrace(new StackTraceElement[0]);
+    return exception;
   }
 
   /** Name of the class in Python. */

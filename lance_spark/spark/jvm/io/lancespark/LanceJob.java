@@ -4,8 +4,12 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.sql.Row;
@@ -21,13 +25,35 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** A Spark job of a procedure: a Python function over pieces of work or the rows of a query, messages out. */
 final class LanceJob {
+  private static final String CALL_SITE = "callSite.short";
+  private static final String DESCRIPTION = "spark.job.description";
+
   private LanceJob() {}
 
-  /** The messages of a task for each piece of work. */
-  static List<byte[]> run(byte[] command, List<byte[]> work) {
+  /** The messages of a task for each piece of work; Spark's UI shows the job as {@code name}. */
+  static List<byte[]> run(String name, byte[] command, List<byte[]> work) {
     LanceRunner runner = new LanceRunner(command, LanceInputPartition.SCHEMA);
     JavaSparkContext context = JavaSparkContext.fromSparkContext(SparkSession.active().sparkContext());
-    return context.parallelize(work, work.size()).mapPartitions(new OverWork(runner)).collect();
+    return named(
+        name, () -> context.parallelize(work, work.size()).mapPartitions(new OverWork(runner)).collect());
+  }
+
+  /** Runs a job that is called {@code name} in Spark's log and UI; a description that the user has set stays. */
+  private static List<byte[]> named(String name, Supplier<List<byte[]>> job) {
+    SparkContext context = SparkSession.active().sparkContext();
+    Map<String, String> before = new HashMap<>();
+    for (String property : List.of(CALL_SITE, DESCRIPTION)) {
+      before.put(property, context.getLocalProperty(property));
+    }
+    context.setLocalProperty(CALL_SITE, name);
+    if (before.get(DESCRIPTION) == null) {
+      context.setLocalProperty(DESCRIPTION, name);
+    }
+    try {
+      return job.get();
+    } finally {
+      before.forEach(context::setLocalProperty);
+    }
   }
 
   /** A query whose rows a function is to get, a partition at a time. */
@@ -54,10 +80,11 @@ final class LanceJob {
       return handles;
     }
 
-    /** The messages of the tasks that got rows. */
-    List<byte[]> run(byte[] command) {
+    /** The messages of the tasks that got rows; Spark's UI shows the job as {@code name}. */
+    List<byte[]> run(String name, byte[] command) {
       LanceRunner runner = new LanceRunner(command, schema());
-      return rows.queryExecution().toRdd().toJavaRDD().mapPartitions(new OverRows(runner)).collect();
+      return named(
+          name, () -> rows.queryExecution().toRdd().toJavaRDD().mapPartitions(new OverRows(runner)).collect());
     }
   }
 

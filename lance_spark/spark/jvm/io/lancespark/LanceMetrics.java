@@ -2,9 +2,11 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.LongFunction;
 import java.util.stream.LongStream;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
@@ -67,7 +69,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Milliseconds, shown as seconds. */
+  /** Milliseconds. */
   private abstract static class Time extends Sum {
     Time(String name, String description) {
       super(name, description);
@@ -75,8 +77,59 @@ public final class LanceMetrics {
 
     @Override
     public String aggregateTaskMetrics(long[] values) {
-      return String.format(Locale.ROOT, "%.1f s", LongStream.of(values).sum() / 1000.0);
+      return distribution(values, LanceMetrics::duration);
     }
+  }
+
+  /** Bytes. */
+  private abstract static class Size extends Sum {
+    Size(String name, String description) {
+      super(name, description);
+    }
+
+    @Override
+    public String aggregateTaskMetrics(long[] values) {
+      return distribution(values, LanceMetrics::size);
+    }
+  }
+
+  /** The sum, and the least, middle and greatest value of several tasks, in the form of Spark's own metrics. */
+  private static String distribution(long[] values, LongFunction<String> text) {
+    String total = text.apply(LongStream.of(values).sum());
+    if (values.length <= 1) {
+      return total;
+    }
+    long[] sorted = values.clone();
+    Arrays.sort(sorted);
+    String least = text.apply(sorted[0]);
+    String middle = text.apply(sorted[sorted.length / 2]);
+    String greatest = text.apply(sorted[sorted.length - 1]);
+    return "total (min, med, max)\n" + total + " (" + least + ", " + middle + ", " + greatest + ")";
+  }
+
+  private static String size(long bytes) {
+    String[] units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double number = bytes;
+    int unit = 0;
+    while (number >= 1024 && unit < units.length - 1) {
+      number /= 1024;
+      unit++;
+    }
+    return String.format(Locale.ROOT, unit == 0 ? "%.0f %s" : "%.1f %s", number, units[unit]);
+  }
+
+  private static String duration(long milliseconds) {
+    if (milliseconds < 1000) {
+      return milliseconds + " ms";
+    }
+    double seconds = milliseconds / 1000.0;
+    if (seconds < 60) {
+      return String.format(Locale.ROOT, "%.1f s", seconds);
+    }
+    double minutes = seconds / 60;
+    return minutes < 60
+        ? String.format(Locale.ROOT, "%.1f m", minutes)
+        : String.format(Locale.ROOT, "%.2f h", minutes / 60);
   }
 
   /** Partitions of a partitioned table that tasks read. */
@@ -115,7 +168,7 @@ public final class LanceMetrics {
   }
 
   /** Bytes of the columns that tasks read, as the files' sizes tell. */
-  public static final class BytesPlanned extends Sum {
+  public static final class BytesPlanned extends Size {
     public BytesPlanned() {
       super("bytes_planned", "bytes to read");
     }
@@ -143,7 +196,7 @@ public final class LanceMetrics {
   }
 
   /** Bytes that stores were asked for. */
-  public static final class BytesRead extends Sum {
+  public static final class BytesRead extends Size {
     public BytesRead() {
       super("bytes_read", "bytes read");
     }
@@ -185,7 +238,7 @@ public final class LanceMetrics {
   }
 
   /** Bytes of new data files. */
-  public static final class BytesWritten extends Sum {
+  public static final class BytesWritten extends Size {
     public BytesWritten() {
       super("bytes_written", "bytes written");
     }

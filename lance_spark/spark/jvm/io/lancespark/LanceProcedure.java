@@ -135,9 +135,26 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return texts;
   }
 
+  /** The call as a statement, for Spark's log and UI. */
+  private String statement(ObjectNode request) {
+    List<String> arguments = new ArrayList<>();
+    request
+        .get("arguments")
+        .properties()
+        .forEach(
+            entry -> {
+              if (!entry.getValue().isNull()) {
+                List<String> texts = new ArrayList<>();
+                entry.getValue().forEach(text -> texts.add("'" + text.asText() + "'"));
+                arguments.add(entry.getKey() + " => " + String.join(", ", texts));
+              }
+            });
+    return "CALL " + tables.catalog() + "." + NAMESPACE + "." + name + "(" + String.join(", ", arguments) + ")";
+  }
+
   private JsonNode afterTasks(ObjectNode request, List<byte[]> job) {
     byte[] state = job.get(1);
-    return finish(request, state, () -> LanceJob.run(job.get(0), job.subList(2, job.size())));
+    return finish(request, state, () -> LanceJob.run(statement(request), job.get(0), job.subList(2, job.size())));
   }
 
   private JsonNode afterQuery(ObjectNode request, String text) {
@@ -145,7 +162,7 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     request.set("columns", Json.type(query.schema()));
     request.set("tables", query.tables());
     List<byte[]> planned = LancePy.call("procedure.plan", request).attachments();
-    return finish(request, planned.get(1), () -> query.run(planned.get(0)));
+    return finish(request, planned.get(1), () -> query.run(statement(request), planned.get(0)));
   }
 
   private interface Job {

@@ -26,16 +26,24 @@ final class LanceReaderFactory implements PartitionReaderFactory {
   private final LanceRunner runner;
   private final StructType columns;
   private final boolean isLimited;
+  private final String description;
 
   /**
    * @param function of the tasks
    * @param columns those of the rows
    * @param isLimited whether tasks stop by themselves after a number of rows
+   * @param description of the scan
    */
-  LanceReaderFactory(byte[] function, StructType columns, boolean isLimited) {
+  LanceReaderFactory(byte[] function, StructType columns, boolean isLimited, String description) {
     this.runner = new LanceRunner(function, LanceInputPartition.SCHEMA, columns);
     this.columns = columns;
     this.isLimited = isLimited;
+    this.description = description;
+  }
+
+  @Override
+  public String toString() {
+    return description;
   }
 
   @Override

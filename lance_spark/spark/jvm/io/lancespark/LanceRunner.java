@@ -1,7 +1,9 @@
 package io.lancespark;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -15,7 +17,6 @@ import net.razorvine.pickle.Unpickler;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
-import org.apache.spark.SparkException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContext$;
 import org.apache.spark.api.python.ChainedPythonFunctions;
@@ -39,6 +40,8 @@ import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.CollectionAccumulator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -59,8 +62,11 @@ final class LanceRunner implements Serializable {
 
   private static final StructType MESSAGES = new StructType().add("message", DataTypes.BinaryType);
 
-  private static final Pattern LANCE_ERROR =
-      Pattern.compile("^lance_spark\\.errors\\.(\\w+): (.*)", Pattern.MULTILINE | Pattern.DOTALL);
+  /** How a Python worker reports one of our own errors, as the last line of a traceback. */
+  private static final Pattern TASK_ERROR =
+      Pattern.compile("^lance_spark\\.spark\\.bridge\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
+
+  private static final Logger LOG = LoggerFactory.getLogger(LanceRunner.class);
 
   private final SimplePythonFunction function;
   private final StructType input;
@@ -151,16 +157,24 @@ final class LanceRunner implements Serializable {
     return ((PythonWriterCommitMessage) message).pickledMessage();
   }
 
-  /** One of Python's own errors without its traceback; any other error as it is. */
+  /** One of our own errors with its condition and without Python's traceback; any other error as it is. */
   private static RuntimeException explained(RuntimeException error) {
     if (error instanceof PythonException && error.getMessage() != null) {
-      Matcher found = LANCE_ERROR.matcher(error.getMessage());
+      Matcher found = TASK_ERROR.matcher(error.getMessage());
       if (found.find()) {
-        // Only classes that every executor and driver has may travel between them.
-        return LanceException.sneaky(new SparkException(found.group(1) + ": " + found.group(2).strip()));
+        LOG.debug("a Python worker failed", error);
+        throw LanceException.sneaky(LanceException.inTask(parsed(found.group(1))));
       }
     }
     return error;
+  }
+
+  private static JsonNode parsed(String json) {
+    try {
+      return Json.parse(json.getBytes(StandardCharsets.UTF_8));
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
   }
 
   /** A thread that runs {@code work} as a part of the task of this one, which has to wait for its end. */

@@ -112,6 +112,15 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     return plan().body().get("description").asText();
   }
 
+  /** For logs, without a request to Python: of a scan that is not planned yet, only the table is known. */
+  @Override
+  public String toString() {
+    LancePy.Reply known = newest;
+    return known == null
+        ? "lance scan of " + request.path("handle").path("uri").asText()
+        : known.body().get("description").asText();
+  }
+
   @Override
   public Batch toBatch() {
     LancePy.Reply chosen = filtered.get();

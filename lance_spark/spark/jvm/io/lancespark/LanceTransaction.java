@@ -26,6 +26,11 @@ final class LanceTransaction implements Transaction {
   @Override
   public void abort() {}
 
+  @Override
+  public String toString() {
+    return "transaction of catalog " + catalog.name();
+  }
+
   /** Cached rows may be used: a statement reads versions, and its commit looks at what it changes only. */
   @Override
   public boolean registerScans(Scan[] scans) {

@@ -48,6 +48,12 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
     return description;
   }
 
+  /** What Spark's log calls the write. */
+  @Override
+  public String toString() {
+    return description;
+  }
+
   /** The rows of one partition go to one task, as far as Spark likes. */
   @Override
   public Distribution requiredDistribution() {
@@ -82,7 +88,7 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new LanceWriterFactory(new LanceRunner(function, columns));
+    return new LanceWriterFactory(new LanceRunner(function, columns), description);
   }
 
   @Override
@@ -107,7 +113,7 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   /** What tasks have found of the rows that go; null if the commit is to look for them. */
   private List<byte[]> replacedRows() {
     List<byte[]> search = LancePy.call("write.search", Json.object(), List.of(job)).attachments();
-    return search.isEmpty() ? null : LanceJob.run(search.get(0), search.subList(1, search.size()));
+    return search.isEmpty() ? null : LanceJob.run(description + ": search for replaced rows", search.get(0), search.subList(1, search.size()));
   }
 
   @Override

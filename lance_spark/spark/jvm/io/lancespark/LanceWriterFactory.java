@@ -11,9 +11,16 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class LanceWriterFactory implements DataWriterFactory {
   private static final long serialVersionUID = 1L;
   private final LanceRunner runner;
+  private final String description;
 
-  LanceWriterFactory(LanceRunner runner) {
+  LanceWriterFactory(LanceRunner runner, String description) {
     this.runner = runner;
+    this.description = description;
+  }
+
+  @Override
+  public String toString() {
+    return description;
   }
 
   @Override
