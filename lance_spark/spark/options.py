@@ -31,6 +31,9 @@ BATCH_BYTES = 8 << 20
 """About how large a batch gets, so that wide rows do not fill the memory of a task."""
 _STORAGE = "storage."
 
+STATIC, DYNAMIC = "static", "dynamic"
+"""Values of partitionOverwriteMode: an overwrite replaces all rows, or only partitions that get new rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
@@ -79,6 +82,7 @@ class WriteOptions:
     commit_message: str | None = None
     merge_schema: bool = False
     distribution: str | None = None
+    partition_overwrite_mode: str | None = None
     column_properties: Properties = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -303,6 +307,13 @@ def _distribution(value: str) -> str:
     return folded
 
 
+def _overwrite_mode(value: str) -> str:
+    folded = value.strip().lower()
+    if folded not in {STATIC, DYNAMIC}:
+        raise ValueError(f"{STATIC} or {DYNAMIC}")
+    return folded
+
+
 def _implementation(value: str) -> str:
     if value.strip().lower() not in (DIRECTORY, REST):
         raise ValueError(f"one of {DIRECTORY} and {REST}")
@@ -352,7 +363,7 @@ _WRITE = _COMMON | {
     "commit_message": _Option("commit_message", _text),
     "mergeschema": _Option("merge_schema", _boolean),
     "distribution": _Option("distribution", _distribution),
-    "partitionoverwritemode": _Option(None, _text),
+    "partitionoverwritemode": _Option("partition_overwrite_mode", _overwrite_mode),
 }
 _CATALOG = {
     "root": _Option("root", _text),

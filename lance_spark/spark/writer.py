@@ -9,7 +9,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.namespace.partitioned_table import is_partitioned_table
 from lance_spark.schema.field import Field
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.messages import LanceCommitMessage
@@ -28,6 +29,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     Raises:
         InvalidInputError: `schema` does not fit the table.
+        UnsupportedFeatureError: the table is partitioned.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -37,6 +39,11 @@ class LanceWriter(DataSourceArrowWriter):
         # Spark does not tell us how it compares names; names that the table has are taken as they are.
         known = set() if base is None else set(base.schema.names())
         check_distinct(schema, case_sensitive=known.issuperset(schema.fieldNames()))
+        if base is None and is_partitioned_table(options.path, options.storage_options):
+            raise UnsupportedFeatureError(
+                f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
+                feature="partitioned tables in the plug-in",
+            )
         self._job = WriteJob.of(location, base, schema, mode, options)
         if self._job.plan.evolved is not None:
             _check_cases(self._job.plan.evolved.fields)

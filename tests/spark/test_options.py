@@ -66,7 +66,7 @@ def test_read_options(options: dict[str, str], attribute: str, expected: Any) ->
         ({"commit_message": "hello"}, "commit_message", "hello"),
         ({"distribution": "Range"}, "distribution", "range"),
         ({"max_rows_per_group": "5"}, "max_rows_per_file", write().max_rows_per_file),
-        ({"partitionOverwriteMode": "static"}, "path", "/t"),
+        ({"partitionOverwriteMode": "Static"}, "partition_overwrite_mode", "static"),
     ],
 )
 def test_write_options(options: dict[str, str], attribute: str, expected: Any) -> None:

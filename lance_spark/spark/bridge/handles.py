@@ -81,6 +81,7 @@ class TableHandle:
         staged: for a table that a statement is about to make.
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
         partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
+        by_path: whether `save(path)` loaded it to overwrite it.
         of_session_catalog: whether its name is one of Spark's own catalog.
         name: what statements call it; empty for a path.
         evolved: all columns that the table gets with the rows of the statement that this is for, as `lance.file.Schema`
@@ -95,6 +96,7 @@ class TableHandle:
     staged: Staged | None = None
     replaces_schema: bool = False
     partitioned: bool = False
+    by_path: bool = False
     of_session_catalog: bool = False
     evolved: str | None = None
     name: str = ""

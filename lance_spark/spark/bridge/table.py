@@ -153,6 +153,8 @@ def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
         whole = open_whole(place, StateOptions())
         if whole is not None:
             found = describe_whole(place, whole, writable=True)
+            if request.by_path and "DELETE" in request.privileges:
+                found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
                 found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
             return LoadReply(True, found)

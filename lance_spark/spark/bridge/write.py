@@ -13,6 +13,12 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.make_table import commit_job, staged_job
+from lance_spark.spark.bridge.overwrite_mode import (
+    OVERWRITE_DYNAMIC,
+    OVERWRITE_ROWS,
+    is_everything,
+    overwrite_mode,
+)
 from lance_spark.spark.bridge.partition_keys import SparkTransform, write_transforms
 from lance_spark.spark.bridge.partitioned_writes import (
     PartitionedTaskOutput,
@@ -28,12 +34,10 @@ from lance_spark.spark.bridge.scan import Taken, filterable_of
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.column_names import check_distinct
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options import STATIC, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.table.writing.save import APPEND, OVERWRITE
-
-_ALWAYS_TRUE = "ALWAYS_TRUE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class WriteRequest:
     Attributes:
         columns: of the rows.
         mode: "append", "overwrite" (of the rows for which `predicates` are true) or "overwrite_dynamic".
+        session_overwrite_mode: the setting spark.sql.sources.partitionOverwriteMode, in lower case.
     """
 
     handle: TableHandle
@@ -50,6 +55,7 @@ class WriteRequest:
     mode: str
     options: Mapping[str, str] = field(default_factory=dict)
     predicates: tuple[SparkExpression, ...] = ()
+    session_overwrite_mode: str = STATIC
 
     def write_options(self) -> WriteOptions:
         """The options of the write; where the table is, is in the handle."""
@@ -107,7 +113,7 @@ def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
         UnsupportedFeatureError: the condition has no exact counterpart; after a mere no Spark's error would
             name neither the condition's fault nor a way out.
     """
-    if _is_everything(request):
+    if is_everything(request.predicates):
         return Taken(True)
     _required_filter(request)
     return Taken(request.handle.version is not None)
@@ -131,8 +137,10 @@ def _partitioned_plan(request: WriteRequest) -> Reply:
     if handle.staged is not None:
         job = staged_partitioned_job(handle, request.columns, request.options)
     else:
-        replaced = None if request.mode != "overwrite" or _is_everything(request) else _required_filter(request)
-        job = partitioned_job(handle, request.columns, request.mode, request.write_options(), replaced)
+        mode = _partitioned_mode(request)
+        is_conditional = mode == OVERWRITE_ROWS and not is_everything(request.predicates)
+        replaced = _required_filter(request) if is_conditional else None
+        job = partitioned_job(handle, request.columns, mode, request.write_options(), replaced)
     whole = job.plan.table()
     transforms = write_transforms(whole.specs.current, whole.lance_schema)
     attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
@@ -205,13 +213,24 @@ def _job(request: WriteRequest) -> WriteJob:
     )
 
 
+def _partitioned_mode(request: WriteRequest) -> str:
+    return overwrite_mode(
+        request.handle.open_partitioned(),
+        request.mode,
+        request.predicates,
+        option=request.write_options().partition_overwrite_mode,
+        session=request.session_overwrite_mode,
+        by_path=request.handle.by_path,
+    )
+
+
 def _mode(request: WriteRequest) -> str:
     if request.mode == "append":
         return APPEND
     # A table without partitions is one partition.
-    if request.mode == "overwrite_dynamic" or _is_everything(request):
+    if request.mode == OVERWRITE_DYNAMIC or is_everything(request.predicates):
         return OVERWRITE if request.handle.replaces_schema or request.handle.version is None else TRUNCATE
-    if request.mode != "overwrite":
+    if request.mode != OVERWRITE_ROWS:
         raise InvalidInputError(f"unknown mode {request.mode!r} of a write")
     return REPLACE_WHERE
 
@@ -228,7 +247,3 @@ def _required_filter(request: WriteRequest) -> Expr:
             feature="overwrite by filter",
         )
     return replaced
-
-
-def _is_everything(request: WriteRequest) -> bool:
-    return all(predicate.name == _ALWAYS_TRUE for predicate in request.predicates)

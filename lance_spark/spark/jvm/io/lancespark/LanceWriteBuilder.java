@@ -2,12 +2,14 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Locale;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
 /** Collects what one write is to do with the rows that are there. */
@@ -36,8 +38,14 @@ final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
     request.set("handle", handle);
     request.set("options", Json.map(info.options().asCaseSensitiveMap()));
     request.set("columns", Json.type(columns));
+    request.put("session_overwrite_mode", sessionMode());
     request.put("mode", APPEND);
     request.putArray("predicates");
+  }
+
+  /** {@code static} or {@code dynamic}: what the session says of overwrites that do not say it themselves. */
+  private static String sessionMode() {
+    return SQLConf.get().partitionOverwriteMode().toString().toLowerCase(Locale.ROOT);
   }
 
   @Override
