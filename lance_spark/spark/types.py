@@ -258,16 +258,23 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
     return convert_batch(batch.select(target.names), target, _to_table)
 
 
-def table_types(given: pa.Schema, table: pa.Schema | None, properties: Properties | None = None) -> pa.Schema:
+def table_types(
+    given: pa.Schema, table: pa.Schema | None, properties: Properties | None = None, *, replaces: bool = False
+) -> pa.Schema:
     """The types in which columns of Spark's schema `given` are written, new ones as `properties` ask for.
 
     A column that `table` has too, in a type that Spark reads as the given one, keeps the type of the table.
+
+    Args:
+        replaces: whether the columns replace those of `table`; then nested fields are as nullable as the given ones.
 
     Raises:
         InvalidInputError: a property that does not fit its column, or asks for another type than the table has.
     """
     plain = apply(properties or {}, pa.schema([_plain_field(field) for field in given]))
     kept = pa.schema([_table_field(field, table) for field in plain])
+    if replaces:
+        kept = pa.schema([field.with_type(_as_nullable_as(plain.field(i).type, field.type)) for i, field in enumerate(kept)])
     for name in given.names:
         asked, has = plain.field(name).type, kept.field(name).type
         if name.lower() in (properties or {}) and asked != has:
@@ -288,6 +295,25 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
     # Another interval: the unit of its counts stays.
     return field.with_type(kept.type) if pt.is_duration(kept.type) and pt.is_duration(field.type) else field
+
+
+def _as_nullable_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:
+    """`dtype`, its nested fields as nullable as those of `given`; both are one type for Spark."""
+
+    def nested(source: pa.Field, field: pa.Field) -> pa.Field:
+        return field.with_type(_as_nullable_as(source.type, field.type)).with_nullable(source.nullable)
+
+    if pt.is_struct(given) and pt.is_struct(dtype):
+        return pa.struct([nested(given.field(field.name), field) for field in dtype])
+    if pt.is_map(given) and pt.is_map(dtype):
+        return pa.map_(nested(given.key_field, dtype.key_field), nested(given.item_field, dtype.item_field))
+    if not pt.is_list(given):
+        return dtype
+    if pt.is_fixed_size_list(dtype):
+        return pa.list_(nested(given.value_field, dtype.value_field), dtype.list_size)
+    if pt.is_large_list(dtype):
+        return pa.large_list(nested(given.value_field, dtype.value_field))
+    return pa.list_(nested(given.value_field, dtype.value_field)) if pt.is_list(dtype) else dtype
 
 
 def _with_lance_names(dtype: pa.DataType) -> pa.DataType:

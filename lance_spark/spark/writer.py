@@ -44,7 +44,7 @@ class LanceWriter(DataSourceArrowWriter):
                 f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
                 feature="partitioned tables in the plug-in",
             )
-        self._job = WriteJob.of(location, base, schema, mode, options)
+        self._job = WriteJob.of(location, base, schema, mode, options, from_query=True)
         if self._job.plan.evolved is not None:
             _check_cases(self._job.plan.evolved.fields)
 

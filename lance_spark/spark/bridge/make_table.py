@@ -317,16 +317,34 @@ def _stage_partitioned(
 
 
 def staged_job(
-    handle: TableHandle, columns: StructType, options: Mapping[str, str], like: pa.Schema | None = None
+    handle: TableHandle,
+    columns: StructType,
+    options: Mapping[str, str],
+    like: pa.Schema | None = None,
+    *,
+    from_query: bool = False,
 ) -> WriteJob:
-    """The job that makes a staged table with rows in `columns`; they get the types that they have in `like`."""
+    """The job that makes a staged table with rows in `columns`; they get the types that they have in `like`.
+
+    Args:
+        from_query: as `WriteJob.of` takes it.
+    """
     staged = handle.staged
     assert staged is not None, "the table is staged"
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
     WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(handle.branch)
     base = None if handle.version is None else handle.open()[1]
     mode = CREATE if base is None else OVERWRITE
-    return WriteJob.of(handle.location(), base, columns, mode, parsed.options, config=parsed.config, like=like)
+    return WriteJob.of(
+        handle.location(),
+        base,
+        columns,
+        mode,
+        parsed.options,
+        config=parsed.config,
+        like=like,
+        from_query=from_query,
+    )
 
 
 def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:

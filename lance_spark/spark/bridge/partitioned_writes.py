@@ -155,7 +155,7 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
             "DROP it first",
             feature="REPLACE TABLE with another file format",
         )
-    types = table_types(written_schema(staged.columns), whole.schema, parsed.options.column_properties)
+    types = table_types(written_schema(staged.columns), whole.schema, parsed.options.column_properties, replaces=True)
     planned = replaced(whole, with_comments(types, staged.columns), partition_fields(staged.partitioning))
     known = user_properties(whole.properties)
     gone: dict[str, str | None] = {

@@ -198,7 +198,7 @@ def abort(request: AbortRequest, call: Call) -> Done:
 def _job(request: WriteRequest) -> WriteJob:
     handle = request.handle
     if handle.staged is not None:
-        return staged_job(handle, request.columns, request.options)
+        return staged_job(handle, request.columns, request.options, from_query=True)
     mode = _mode(request)
     base = None if handle.version is None else handle.open()[1]
     replaced = _required_filter(request) if mode == REPLACE_WHERE else None
@@ -210,6 +210,7 @@ def _job(request: WriteRequest) -> WriteJob:
         request.write_options(),
         replaced=replaced,
         evolved=handle.evolved_schema(),
+        from_query=True,
     )
 
 
