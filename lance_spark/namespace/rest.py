@@ -72,7 +72,7 @@ class RestNamespace:
         return f"RestNamespace({self.uri!r})"
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
-        """As `DirectoryNamespace.spelling`, from the server's listings.
+        """As `DirectoryNamespace.spelling`, from the server's listings; names are exact on a server that has none.
 
         Raises:
             InvalidInputError: several names differ from the given one in case only.
@@ -85,8 +85,8 @@ class RestNamespace:
 
         try:
             return spelling(identifier, children)
-        except NotFoundError:
-            return None  # Removed since the listing.
+        except (NotFoundError, UnsupportedFeatureError):
+            return None  # Removed since the listing; or there are no listings.
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
         """Names of the namespaces right in `parent`, sorted.

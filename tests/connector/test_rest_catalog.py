@@ -39,6 +39,11 @@ def test_tables_of_a_server(remote: SparkSession) -> None:
     assert lance.dataset(where).count_rows("name = 'c'") == 1
     with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
         spark.sql("CREATE TABLE remote.db.t (id INT)")
+    assert spark.table("remote.DB.T").count() == 11
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE remote.Db.T (id INT)")
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE NAMESPACE remote.DB")
     with pytest.raises(AnalysisException, match="no partitioned tables"):
         spark.sql("CREATE TABLE remote.db.p (id INT, k STRING) PARTITIONED BY (k)")
     with pytest.raises(AnalysisException, match="not implemented"):

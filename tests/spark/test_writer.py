@@ -107,6 +107,10 @@ def test_a_second_attempt_sweeps_after_the_first(uri: str) -> None:
 def test_new_columns_that_differ_in_case_only(uri: str) -> None:
     options = WriteOptions.parse({"path": uri, "mergeSchema": "true"})
     columns = StructType([StructField("id", LongType()), StructField("ID", LongType())])
-    with pytest.raises(InvalidInputError, match="column 'ID' would come beside 'id'"):
+    with pytest.raises(InvalidInputError, match="columns 'id' and 'ID', which differ in case only"):
         LanceWriter(options, columns, overwrite=False)
+    with pytest.raises(InvalidInputError, match="column 'ID' would come beside 'id'"):
+        LanceWriter(options, StructType([StructField("ID", LongType())]), overwrite=False)
+    with pytest.raises(InvalidInputError, match="several columns 'id'"):
+        LanceWriter(options, StructType([StructField("id", LongType())] * 2), overwrite=False)
     LanceWriter(options, StructType([*SCHEMA.fields, StructField("other", LongType())]), overwrite=False)
