@@ -1,4 +1,4 @@
-"""The lowest versions that pyproject.toml allows, as requirements for pip: ``python -m integration.lowest [EXTRA...]``."""
+"""The lowest versions that pyproject.toml allows, for pip: ``python -m integration.lowest [EXTRA...]``."""
 
 from __future__ import annotations
 

@@ -65,6 +65,18 @@ def test_a_client_brings_the_connector(jar: Path, tmp_path: Path) -> None:
     assert lance.dataset(str(tmp_path / "by_path")).version == 2
 
 
+def test_client_without_jar_and_jdk_takes_the_jar_of_the_server(jar: Path, tmp_path: Path) -> None:
+    install = """
+from lance_spark.spark import session
+def no_jar():
+    raise lance_spark.NotFoundError("no JDK here")
+session.jar_path = no_jar
+lance_spark.install(spark, root=folder + '/catalog')
+"""
+    with connect_server(tmp_path, {}) as url:
+        run_driver(SESSION + install + STATEMENTS, url, str(tmp_path), folder=tmp_path)
+
+
 def test_the_plugin_alone(tmp_path: Path) -> None:
     with connect_server(tmp_path, {}) as url:
         run_driver(SESSION + PATHS, url, str(tmp_path), folder=tmp_path)
