@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import lance
@@ -112,3 +113,13 @@ def test_live_rows(deleted: set[int], start: int, length: int) -> None:
     live = [i for i in range(50) if i not in deleted]
     assert vector.live_rows(start, stop).indices().tolist() == [i for i in live if start <= i < stop]
     assert vector.offsets_of_live(np.arange(len(live), dtype=np.int64)).tolist() == live
+
+
+@pytest.mark.parametrize(("claimed", "present"), [(5000, 65536), (60000, 10), (65536, 4097), (4097, 65536)])
+def test_bitset_container_with_wrong_count_is_refused(claimed: int, present: int) -> None:
+    """pyroaring 1.0.0 crashed the process on the first of them."""
+    bits = np.packbits(np.arange(65536) < present, bitorder="little").tobytes()
+    # Cookie without runs, one container: its key, its count less one, its offset.
+    header = struct.pack("<IIHHI", 12346, 1, 0, claimed - 1, 16)
+    with pytest.raises(CorruptFileError):
+        decode(BITMAP, header + bits, 1 << 17)
