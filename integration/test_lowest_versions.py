@@ -59,7 +59,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pip(python: Path, *arguments: str) -> None:
-    done = subprocess.run([python, "-m", "pip", "--quiet", *arguments], capture_output=True, text=True)
+    # What PYTHONPATH leads to would count as installed.
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([python, "-m", "pip", "--quiet", *arguments], capture_output=True, text=True, env=clean)
     assert done.returncode == 0, f"pip {' '.join(arguments)}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
