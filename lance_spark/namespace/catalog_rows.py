@@ -85,6 +85,10 @@ class CatalogRows:
         """With another id in the row that has this one."""
         return self._with_value(object_id, OBJECT_ID, new_id)
 
+    def with_location(self, object_id: str, location: str) -> CatalogRows:
+        """With another location in the row that has this id."""
+        return self._with_value(object_id, LOCATION, location)
+
     def with_properties(self, object_id: str, properties: Mapping[str, str]) -> CatalogRows:
         """With other properties in the row that has this id."""
         return self._with_value(object_id, METADATA, properties_to_json(properties))

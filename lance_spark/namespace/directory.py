@@ -458,6 +458,32 @@ class DirectoryNamespace:
         listed = self._directories.listed_alike(identifier[0], versions_only=True) if len(identifier) == 1 else []
         require_distinct(rows, identifier, listed, instead_of)
 
+    def replace_table(self, identifier: Identifier, old: str, new: str) -> None:
+        """Gives the name of a table to another one, in one commit; the files of both stay where they are.
+
+        Args:
+            old: URI of the table that has the name, as `table_location` gives it.
+            new: the directory of the other one, relative to the root.
+
+        Raises:
+            NotFoundError: the name is gone, or another table has it.
+            InvalidInputError: the directory belongs to a table with a name.
+        """
+        location = checked_location(new)
+        found = self._find(self._load(), identifier)
+        if found is None or location_uri(self.root, found.location) != old:
+            raise no_table(identifier)
+
+        def edit(rows: CatalogRows) -> CatalogRows:
+            require_unshared(rows, [location])
+            if found.in_catalog:
+                require_same(rows.find(object_id(identifier)), found.location, identifier)
+                return rows.with_location(object_id(identifier), location)
+            require_free(rows.find(object_id(identifier)), identifier)
+            return rows.added([CatalogEntry(object_id(identifier), TABLE, location)])
+
+        self._give_up([found.location], edit)
+
     def _load(self) -> CatalogVersion:
         return CatalogVersion() if self._catalog is None else self._catalog.load()
 

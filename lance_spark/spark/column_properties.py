@@ -95,9 +95,13 @@ _TYPES = {
 }
 
 
+SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB)
+"""What follows the name of a column in the name of its property."""
+
+
 def split_name(option: str) -> tuple[str, str] | None:
     """(column, property) of an option in lower case; None if it is not of this kind."""
-    for suffix in (*_TYPES, *_ENCODING_KEYS, _BLOB):
+    for suffix in SUFFIXES:
         if option.endswith(f".{suffix}") and len(option) > len(suffix) + 1:
             return option[: -len(suffix) - 1], suffix
     return None

@@ -13,7 +13,7 @@ from collections.abc import MutableMapping
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.options import ReadOptions, WriteOptions, refuse_time_travel_of_spark
 from lance_spark.spark.reader import LanceReader, PushdownReader, Snapshot
 from lance_spark.spark.writer import LanceWriter
 
@@ -46,7 +46,10 @@ class LanceDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = WriteOptions.parse(self.options)
         options.check_without_partitions()
+        options.log_without_effect()
         return LanceWriter(options, schema, overwrite)
 
     def _snapshot(self) -> Snapshot:
-        return Snapshot.open(ReadOptions.parse(self.options), self._version)
+        options = ReadOptions.parse(self.options)
+        refuse_time_travel_of_spark(self.options)
+        return Snapshot.open(options, self._version)

@@ -7,8 +7,9 @@ or writes something else than the user meant. Names that belong to the format bu
 from __future__ import annotations
 
 import difflib
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,9 +19,12 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
+from lance_spark.spark.property_names import OF_ONE_WRITE, check_properties
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.refs import MAIN
-from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_PARTITION_BYTES = 128 << 20
 
@@ -75,16 +79,18 @@ class WriteOptions:
 
     path: str
     branch: str | None = None
-    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE
-    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
     file_format_version: str | None = None
-    enable_stable_row_ids: bool = False
+    enable_stable_row_ids: bool | None = None
+    use_large_var_types: bool = False
     commit_message: str | None = None
     merge_schema: bool = False
     distribution: str | None = None
     partition_overwrite_mode: str | None = None
     column_properties: Properties = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    without_effect: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -95,7 +101,25 @@ class WriteOptions:
             UnsupportedFeatureError: an option that only the connector understands.
         """
         plain, properties = _split(options)
-        return cls(**_parse(plain, _WRITE), column_properties=properties)
+        ignored = tuple(name for name in plain if name.lower() in _WITHOUT_EFFECT)
+        return cls(**_parse(plain, _WRITE), column_properties=properties, without_effect=ignored)
+
+    def limits(self, config: Mapping[str, str]) -> FileLimits:
+        """How large data files get, by these options, then by the properties `config` of the table.
+
+        Raises:
+            InvalidInputError: a property has no such value.
+        """
+        table = TableDefaults.of(config)
+        return FileLimits(
+            self.max_rows_per_file or table.max_rows_per_file or DEFAULT_MAX_ROWS_PER_FILE,
+            self.max_bytes_per_file or table.max_bytes_per_file or DEFAULT_MAX_BYTES_PER_FILE,
+        )
+
+    def log_without_effect(self) -> None:
+        """Tells the user's log which options were taken and do nothing; see docs/options.md."""
+        for name in self.without_effect:
+            _log.warning("option %s has no effect: %s", name, _WITHOUT_EFFECT[name.lower()])
 
     def check_without_partitions(self) -> None:
         """Passes if the options make sense for a table without partitions.
@@ -119,6 +143,26 @@ class WriteOptions:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class TableDefaults:
+    """What a table's properties say of every write to it; None where they say nothing."""
+
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
+    distribution: str | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> TableDefaults:
+        """From the table's config; other entries are left aside.
+
+        Raises:
+            InvalidInputError: a value that makes no sense.
+        """
+        mine = {name: value for name, value in config.items() if name.lower() in _TABLE_DEFAULTS}
+        parsed = _parse(mine, _WRITE, needs_path=False)
+        return cls(**{name: value for name, value in parsed.items() if name != "storage_options"})
+
+
 DIRECTORY, REST = "dir", "rest"
 _HEADER = "header."
 
@@ -131,12 +175,14 @@ class CatalogOptions:
         impl: who keeps the names: "dir", a folder, or "rest", a server.
         root: the folder.
         uri, headers: the server, and what goes with every request to it.
+        enable_stable_row_ids: whether tables made in the catalog get stable row ids unless they say otherwise.
     """
 
     impl: str = DIRECTORY
     root: str | None = None
     uri: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    enable_stable_row_ids: bool = False
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -227,17 +273,53 @@ class TableProperties:
         """
         given = {name: value for name, value in properties.items() if name.lower() not in _RESERVED_PROPERTIES}
         # Spark repeats what stands in OPTIONS with a prefix.
+        of_statement = {
+            name[len(_OPTION_PREFIX) :].lower() for name in given if name.lower().startswith(_OPTION_PREFIX)
+        }
         kept = {name: value for name, value in given.items() if not name.lower().startswith(_OPTION_PREFIX)}
+        _check_statement_options(of_statement, given)
+        check_properties({name: value for name, value in kept.items() if name.lower() not in of_statement})
         known = {name: value for name, value in kept.items() if _shapes_a_write(name)}
         named = {name.lower(): name for name in options}
         merged = {name: value for name, value in known.items() if name.lower() not in named} | dict(options)
         comment = properties.get("comment")
-        config = {name: value for name, value in kept.items() if not name.lower().startswith(_STORAGE)}
+        once = _WITHOUT_EFFECT.keys() | OF_ONE_WRITE
+        config = {
+            name: value
+            for name, value in kept.items()
+            if not name.lower().startswith(_STORAGE) and name.lower() not in once
+        }
         return cls(
             location=properties.get("location"),
             config=config if comment is None else {**config, "comment": comment},
             options=WriteOptions.parse({**_without_path(merged), "path": uri}),
         )
+
+
+def _check_statement_options(names: Iterable[str], given: Mapping[str, str]) -> None:
+    """Refuses unknown names in OPTIONS (...), and what STORED AS and ROW FORMAT say.
+
+    Raises:
+        InvalidInputError: there is such a name.
+    """
+    hive = sorted(name for name in (*given, *names) if name.lower().startswith(_OF_HIVE))
+    if hive:
+        raise InvalidInputError(f"{hive[0]} is for tables of Hive; leave STORED AS and ROW FORMAT out")
+    for name in names:
+        if not name.startswith(_STORAGE) and split_name(name) is None:
+            _known(name, name, _WRITE)
+
+
+def refuse_time_travel_of_spark(options: Mapping[str, str]) -> None:
+    """Refuses options that Spark reads for sources with a catalog only; the plug-in would read the newest version.
+
+    Raises:
+        InvalidInputError: there is such an option.
+    """
+    for name in options:
+        if name.lower() in _OF_SPARK:
+            own = "timestamp" if name.lower().startswith("timestamp") else "version or tag"
+            raise InvalidInputError(f"option {name} is for the connector; use the option {own}")
 
 
 def _check_one_version(options: ReadOptions | StateOptions) -> None:
@@ -355,22 +437,37 @@ _WRITE = _COMMON | {
     "max_row_per_file": _Option("max_rows_per_file", _integer(1)),
     "max_rows_per_file": _Option("max_rows_per_file", _integer(1)),
     "max_bytes_per_file": _Option("max_bytes_per_file", _integer(1)),
-    # Row groups exist in legacy files only, which are not written.
-    "max_rows_per_group": _Option(None, _integer(1)),
     "file_format_version": _Option("file_format_version", _file_version),
     "data_storage_version": _Option("file_format_version", _file_version),
     "enable_stable_row_ids": _Option("enable_stable_row_ids", _boolean),
+    "use_large_var_types": _Option("use_large_var_types", _boolean),
     "commit_message": _Option("commit_message", _text),
     "mergeschema": _Option("merge_schema", _boolean),
     "distribution": _Option("distribution", _distribution),
     "partitionoverwritemode": _Option("partition_overwrite_mode", _overwrite_mode),
+    "max_rows_per_group": _Option(None, _integer(1)),
+    "use_queued_write_buffer": _Option(None, _boolean),
+    "queue_depth": _Option(None, _integer(1)),
+    "batch_size": _Option(None, _integer(1)),
 }
+_WHOLE_BATCHES = "writes take whole batches as Spark makes them"
+_WITHOUT_EFFECT = {
+    "max_rows_per_group": "only legacy files have row groups, and those are not written",
+    "use_queued_write_buffer": _WHOLE_BATCHES,
+    "queue_depth": _WHOLE_BATCHES,
+    "batch_size": _WHOLE_BATCHES,
+}
+"""Options of writes that are taken because users of the other connector set them, and why they do nothing."""
+
+_TABLE_DEFAULTS = frozenset({"max_row_per_file", "max_rows_per_file", "max_bytes_per_file", "distribution"})
 _CATALOG = {
     "root": _Option("root", _text),
     "impl": _Option("impl", _implementation),
     "uri": _Option("uri", _text),
+    "enable_stable_row_ids": _Option("enable_stable_row_ids", _boolean),
 }
 _OPTION_PREFIX = "option."
+_OF_HIVE = ("hive.", "serialization.", "field.delim", "line.delim", "collection.delim", "mapkey.delim", "escape.delim")
 _RESERVED_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "is_managed_location", "comment", "path", "collation", "table_type"}
 )
@@ -394,8 +491,6 @@ _OF_JVM_CONNECTOR = {
     "block_size": "what is read at a time follows from the file",
     "index_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
     "metadata_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
-    "use_queued_write_buffer": "writes always take whole batches",
-    "queue_depth": "writes always take whole batches",
     "write_mode": "the mode of the write says it: mode('append') or mode('overwrite')",
 }
 """Options of the other connector for Spark that have no meaning here, and why."""
@@ -427,6 +522,7 @@ def _parse(options: Mapping[str, str], known: Mapping[str, _Option], *, needs_pa
             continue
         option = _known(name, folded, known)
         if option.attribute is None:
+            _value(name, value, option)  # Refuses what makes no sense.
             continue
         if option.attribute in parsed:
             raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")

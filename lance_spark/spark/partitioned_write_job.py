@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import LanceError
+from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_commit import named
@@ -27,7 +27,27 @@ from lance_spark.table.fragment import DataFragment
 from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import FileLimits, remove_job_files
+from lance_spark.table.writing.write import remove_job_files
+
+
+def _check_as_made(whole: PartitionedTable, options: WriteOptions) -> None:
+    """Refuses options of tables that are made, where they contradict the table that is there.
+
+    Raises:
+        UnsupportedFeatureError: there is such an option.
+    """
+    hint = (
+        "it is decided when the table is made, before Spark hands over the options of the write; make the table with "
+        "this property, such as by writeTo(...).tableProperty(...)"
+    )
+    stable, version = options.enable_stable_row_ids, options.file_format_version
+    if stable is not None and stable != whole.has_stable_row_ids:
+        raise UnsupportedFeatureError(f"option enable_stable_row_ids is {stable}: {hint}", feature="stable row ids")
+    if version is not None and version != whole.file_version.value:
+        raise UnsupportedFeatureError(
+            f"option file_format_version is {version}, the partitioned table has {whole.file_version.value}: {hint}",
+            feature="file format version of a partitioned table",
+        )
 
 
 @dataclass(frozen=True)
@@ -78,10 +98,13 @@ class PartitionedWriteJob:
             InvalidInputError: the columns do not fit the table.
             UnsupportedFeatureError: this release cannot write such columns, or not with such options.
         """
-        types = table_types(written_schema(columns), whole.schema, options.column_properties)
+        _check_as_made(whole, options)
+        types = table_types(
+            written_schema(columns), whole.schema, options.column_properties, large=options.use_large_var_types
+        )
         if options.merge_schema and mode is SaveMode.APPEND:
             whole = with_columns_of(whole, types)
-        limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)
+        limits = options.limits(whole.properties)
         return cls(PartitionedWrite.of(whole, types, limits), mode, types, options.commit_message, replaced)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[PartitionFiles, ...]:

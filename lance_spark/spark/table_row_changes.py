@@ -115,7 +115,7 @@ class TableRowChanges(RowChangeJob):
             plan=plan,
             table_types=types,
             originals=OriginalValues.of(shown, types),
-            limits=FileLimits(options.max_rows_per_file, options.max_bytes_per_file),
+            limits=options.limits(base.config),
             job=new_job(),
             message=options.commit_message,
             evolved=evolved,

@@ -259,7 +259,12 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
 
 
 def table_types(
-    given: pa.Schema, table: pa.Schema | None, properties: Properties | None = None, *, replaces: bool = False
+    given: pa.Schema,
+    table: pa.Schema | None,
+    properties: Properties | None = None,
+    *,
+    replaces: bool = False,
+    large: bool = False,
 ) -> pa.Schema:
     """The types in which columns of Spark's schema `given` are written, new ones as `properties` ask for.
 
@@ -267,14 +272,19 @@ def table_types(
 
     Args:
         replaces: whether the columns replace those of `table`; then nested fields are as nullable as the given ones.
+        large: whether new strings and binaries get 64-bit offsets, nested ones too.
 
     Raises:
         InvalidInputError: a property that does not fit its column, or asks for another type than the table has.
     """
     plain = apply(properties or {}, pa.schema([_plain_field(field) for field in given]))
+    if large:
+        plain = pa.schema([field.with_type(_large(field.type)) for field in plain])
     kept = pa.schema([_table_field(field, table) for field in plain])
     if replaces:
-        kept = pa.schema([field.with_type(_as_nullable_as(plain.field(i).type, field.type)) for i, field in enumerate(kept)])
+        kept = pa.schema(
+            [field.with_type(_as_nullable_as(plain.field(i).type, field.type)) for i, field in enumerate(kept)]
+        )
     for name in given.names:
         asked, has = plain.field(name).type, kept.field(name).type
         if name.lower() in (properties or {}) and asked != has:
@@ -295,6 +305,21 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
     # Another interval: the unit of its counts stays.
     return field.with_type(kept.type) if pt.is_duration(kept.type) and pt.is_duration(field.type) else field
+
+
+def _large(dtype: pa.DataType) -> pa.DataType:
+    def nested(field: pa.Field) -> pa.Field:
+        return field.with_type(_large(field.type))
+
+    if pt.is_string(dtype):
+        return pa.large_string()
+    if pt.is_binary(dtype):
+        return pa.large_binary()
+    if pt.is_struct(dtype):
+        return pa.struct([nested(field) for field in dtype])
+    if pt.is_map(dtype):
+        return pa.map_(nested(dtype.key_field), nested(dtype.item_field))
+    return pa.list_(nested(dtype.value_field)) if pt.is_list(dtype) else dtype
 
 
 def _as_nullable_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:

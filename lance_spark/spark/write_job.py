@@ -15,7 +15,7 @@ from threading import Thread
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, LanceError
+from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, InvalidInputError, LanceError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
@@ -93,6 +93,7 @@ class WriteJob:
         replaced: Expr | None = None,
         like: pa.Schema | None = None,
         evolved: LanceSchema | None = None,
+        from_query: bool = False,
     ) -> WriteJob:
         """The job that writes rows with `columns` into the table whose version is `base`.
 
@@ -101,6 +102,7 @@ class WriteJob:
             replaced: which rows go, with REPLACE_WHERE.
             like: columns of another table, whose types those of a new table get.
             evolved: all columns from then on, if the rows bring new ones; `base` shows them already.
+            from_query: whether `columns` are those of a query; then columns that it makes are nullable, as in Spark.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
@@ -108,7 +110,17 @@ class WriteJob:
         """
         location.history.check_commits()
         known = like if base is None or mode == CREATE else to_arrow_schema(base.schema)
-        types = table_types(written_schema(columns), known, options.column_properties)
+        makes_columns = base is None or mode in (CREATE, OVERWRITE)
+        if from_query and makes_columns:
+            columns = columns.toNullable()
+        _check_row_ids(base, options)
+        types = table_types(
+            written_schema(columns),
+            known,
+            options.column_properties,
+            replaces=makes_columns,
+            large=options.use_large_var_types,
+        )
         source = RowSource(with_comments(types, columns) if mode in (CREATE, OVERWRITE) else types, iter(()))
         # What goes into the table's own columns is planned as an append.
         planned = APPEND if mode in (TRUNCATE, REPLACE_WHERE) else mode
@@ -126,9 +138,9 @@ class WriteJob:
             plan=replace(plan, base=None, evolved=evolved or plan.evolved),
             base_version=None if base is None else base.version,
             table_types=types,
-            limits=FileLimits(options.max_rows_per_file, options.max_bytes_per_file),
+            limits=options.limits(base.config if base is not None and config is None else {}),
             commit_options=CommitOptions(
-                message=options.commit_message, stable_row_ids=options.enable_stable_row_ids, config=config
+                message=options.commit_message, stable_row_ids=bool(options.enable_stable_row_ids), config=config
             ),
             job=new_job(),
             replaced=replaced,
@@ -230,6 +242,16 @@ class WriteJob:
         """
         if not all_tasks_told:
             abandon(self.location.store, self.job)
+
+
+def _check_row_ids(base: Manifest | None, options: WriteOptions) -> None:
+    if base is None or options.enable_stable_row_ids in (None, base.has_stable_row_ids):
+        return
+    has = "has them" if base.has_stable_row_ids else "has none"
+    raise InvalidInputError(
+        f"option enable_stable_row_ids: stable row ids are chosen when a table is created, and this one {has}; leave "
+        "the option out, or DROP the table first"
+    )
 
 
 def abandon(store: ObjectStore, job: str) -> None:

@@ -56,6 +56,9 @@ _IGNORED = frozenset(
     ]
 )
 
+KNOWN = frozenset({*_TARGETS, *_IGNORED})
+"""Names of all storage options, in lower case."""
+
 _MAY_HAVE_LANDED = frozenset({408, 409, 412, 429})
 
 

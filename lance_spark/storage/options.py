@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -88,6 +88,17 @@ def seconds(text: str) -> float:
     return float(match[1]) * factor
 
 
+def check_known(service: str, options: Mapping[str, str], known: Collection[str]) -> None:
+    """Passes if all names of `options` are among `known`, whatever their case.
+
+    Raises:
+        InvalidInputError: an unknown name; the message gives the nearest known one.
+    """
+    for name in options:
+        if name.lower() not in known:
+            raise _unknown(service, name, known)
+
+
 def _place(
     arguments: dict[str, Any], origin: dict[tuple[str, ...], str], keys: tuple[str, ...], value: Any, name: str
 ) -> None:
@@ -105,7 +116,7 @@ def _place(
     origin[keys] = name
 
 
-def _unknown(service: str, name: str, targets: Mapping[str, Target]) -> InvalidInputError:
-    near = get_close_matches(name.lower(), targets, n=1)
+def _unknown(service: str, name: str, targets: Iterable[str]) -> InvalidInputError:
+    near = get_close_matches(name.lower(), list(targets), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidInputError(f"unknown storage option {name!r} for {service}{hint}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from urllib.parse import parse_qs
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.manifest_table import ManifestTable
+from lance_spark.storage.options import check_known
 from lance_spark.storage.paths import WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
 
 Options = Mapping[str, str]
@@ -27,6 +29,9 @@ _STORES = {
     "adl": ("azure", "AzureStore"),
 }
 """Scheme -> (module of this package, class). Every other scheme is tried through fsspec."""
+
+_WITHOUT_OPTIONS = ("file", "memory")
+"""Stores that take no options. Those of the others may be there, for tables elsewhere; misspelt ones may not."""
 
 _OTHER = ("object_store", "FsspecStore")
 
@@ -53,6 +58,8 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
         _table_of(uri, {})
         uri = "s3" + split_query(uri)[0][len(WITH_DYNAMODB) :]
     root = parse_root(uri)
+    if root.scheme in _WITHOUT_OPTIONS and storage_options:
+        check_known(f"{root.scheme}://", _checked(storage_options), _known_names())
     module, name = _STORES.get(root.scheme, _OTHER)
     store: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
     return store(uri.rstrip("/") or "/", root, _checked(storage_options))
@@ -83,6 +90,12 @@ def open_manifest_table(uri: str, storage_options: Options | None = None) -> Man
     open_table: Callable[[str, str, Options], ManifestTable]
     open_table = import_module("lance_spark.storage.dynamodb").DynamoManifestTable
     return open_table(name, root.location, options)
+
+
+@cache
+def _known_names() -> frozenset[str]:
+    modules = (import_module(f"lance_spark.storage.{name}") for name in ("s3_options", "gcs", "azure"))
+    return frozenset().union(*(module.KNOWN for module in modules))
 
 
 def _table_of(uri: str, options: Options) -> str | None:

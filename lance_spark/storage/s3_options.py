@@ -99,6 +99,9 @@ _IGNORED = frozenset(
     ]
 )
 
+KNOWN = frozenset({*_TARGETS, *_IGNORED})
+"""Names of all storage options, in lower case."""
+
 
 def s3fs_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     """Arguments of `s3fs.S3FileSystem` for the storage options `options`.

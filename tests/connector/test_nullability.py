@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import lance_spark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-QUERY = "SELECT id, 'x' AS name, named_struct('a', 1, 'b', array(named_struct('c', 2))) AS s, map('k', 1) AS m FROM range(2)"
+import lance_spark
+
+STRUCT = "named_struct('a', 1, 'b', array(named_struct('c', 2)))"
+QUERY = f"SELECT id, 'x' AS name, {STRUCT} AS s, map('k', 1) AS m FROM range(2)"
 NULLS = "SELECT null, null, named_struct('a', null, 'b', array(null, named_struct('c', null))), map('k', null)"
 
 

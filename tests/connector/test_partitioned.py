@@ -145,8 +145,6 @@ def test_replace_keeps_partitions(spark: SparkSession, root: str, name: str) -> 
     spark.sql(f"CREATE OR REPLACE TABLE lance.{name} PARTITIONED BY (k) AS SELECT 2L AS id, 'b' AS k")
     assert listed(spark.table(f"lance.{name}")) == [(2, "b")]
     assert whole(root, name).version == before + 1
-    with pytest.raises(PySparkException, match="DROP it first"):
-        spark.sql(f"CREATE OR REPLACE TABLE lance.{name} AS SELECT 2L AS id, 'b' AS k")
 
 
 def test_overwrites(spark: SparkSession, root: str, name: str) -> None:

@@ -41,7 +41,7 @@ def read(spark: SparkSession, uri: str, **options: str) -> DataFrame:
         ({"columns": "p.y,id", "with_row_id": "true"}, "p id _rowid", range(20)),
         ({"filter": "id < 3 AND p.y <> -1", "with_row_address": "true"}, "id name p _rowaddr", [0, 2]),
         ({"limit": "7"}, "id name p", range(7)),
-        ({"batch_size": "1", "max_batch_bytes": "1", "storage.anything": "x"}, "id name p", range(20)),
+        ({"batch_size": "1", "max_batch_bytes": "1", "storage.allow_http": "true"}, "id name p", range(20)),
         ({"pushDownFilters": "true", "topN_push_down": "true"}, "id name p", range(20)),
     ],
 )

@@ -65,7 +65,10 @@ def test_read_options(options: dict[str, str], attribute: str, expected: Any) ->
         ({"branch": "dev"}, "branch", "dev"),
         ({"commit_message": "hello"}, "commit_message", "hello"),
         ({"distribution": "Range"}, "distribution", "range"),
-        ({"max_rows_per_group": "5"}, "max_rows_per_file", write().max_rows_per_file),
+        ({"max_rows_per_group": "5"}, "without_effect", ("max_rows_per_group",)),
+        ({"Queue_Depth": "5", "batch_size": "1"}, "without_effect", ("Queue_Depth", "batch_size")),
+        ({"use_queued_write_buffer": "true"}, "without_effect", ("use_queued_write_buffer",)),
+        ({"use_large_var_types": "true"}, "use_large_var_types", True),
         ({"partitionOverwriteMode": "Static"}, "partition_overwrite_mode", "static"),
     ],
 )
@@ -106,6 +109,9 @@ def test_write_options(options: dict[str, str], attribute: str, expected: Any) -
         (write, {"file_format_version": "2.1", "data_storage_version": "2.1"}, "are the same; keep one"),
         (write, {"file_format_version": "9"}, "unknown file format version '9'"),
         (write, {"max_bytes_per_file": "0"}, "an integer of at least 1"),
+        (write, {"queue_depth": "x"}, "an integer of at least 1"),
+        (write, {"use_queued_write_buffer": "x"}, "not true or false"),
+        (write, {"partitionOverwriteMode": "none"}, "not static or dynamic"),
     ],
 )  # fmt: skip
 def test_refused(parse_options: Any, options: dict[str, str], message: str) -> None:
@@ -121,7 +127,7 @@ def test_reads_not_supported_yet(name: str) -> None:
     assert caught.value.feature == name
 
 
-@pytest.mark.parametrize("name", ["block_size", "index_cache_size", "metadata_cache_size", "use_queued_write_buffer"])
+@pytest.mark.parametrize("name", ["block_size", "index_cache_size", "metadata_cache_size", "write_mode"])
 def test_options_of_the_jvm_connector_say_what_is_here_instead(name: str) -> None:
     for parse_options in (read, write):
         assert "bounds what" in _complaint(parse_options, name) or "leave it out" in _complaint(parse_options, name)

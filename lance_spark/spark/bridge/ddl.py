@@ -31,7 +31,8 @@ from lance_spark.spark.bridge.table import (
     open_whole,
 )
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
-from lance_spark.spark.options import StateOptions
+from lance_spark.spark.options import StateOptions, TableDefaults
+from lance_spark.spark.property_names import check_set_properties
 from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.columns.schema_edit import Edit, edit_schema
@@ -133,6 +134,7 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
                 "a table stays where it is; CALL system.register_table gives a name to one that is elsewhere",
                 feature="SET LOCATION",
             )
+    check_set_properties({change.name: change.value or "" for change in changes if change.kind == _SET})
     dropped = {change.path for change in changes if change.kind == "drop"}
     if dropped >= {(name,) for name in schema.names()} and any(change.kind == "add" for change in changes):
         raise UnsupportedFeatureError(
@@ -182,11 +184,17 @@ def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Ch
         InvalidInputError: a property does not fit its column.
     """
     wanted = _wanted(changes)
+    _check_defaults(base.config, wanted)
     config = {name: value for name, value in wanted.items() if base.config.get(name) != value}
     fields = _field_metadata(base.schema, wanted, base.config)
     if not config and not fields:
         return base
     return update_properties(table, base, config, fields)
+
+
+def _check_defaults(config: Mapping[str, str], wanted: Mapping[str, str | None]) -> None:
+    merged = {**config, **wanted}
+    TableDefaults.of({name: value for name, value in merged.items() if value is not None})
 
 
 def _wanted(changes: Sequence[Change]) -> dict[str, str | None]:
@@ -224,6 +232,7 @@ def change_whole_properties(table: PartitionedTable, changes: Sequence[Change]) 
         InvalidInputError: a property does not fit its column, or says what the table is.
     """
     wanted = _wanted(changes)
+    _check_defaults(table.properties, wanted)
 
     def edit(schema: LanceSchema) -> LanceSchema:
         fields = _field_metadata(schema, wanted, table.properties)

@@ -55,7 +55,8 @@ class Staged:
         properties: the statement's TBLPROPERTIES.
         identifier: its name in the catalog, None for a path.
         declared: whether the name was reserved for it, or the place of a partitioned table.
-        location: of a partitioned table that gets its name with the commit, relative to the catalog's root.
+        location: of a table that gets its name with the commit, relative to the catalog's root.
+        replaces: URI of the table that has the name until then, of one with partitions by one without, or the reverse.
         partitioning: what PARTITIONED BY says, of a partitioned table that is to be replaced.
     """
 
@@ -65,6 +66,7 @@ class Staged:
     identifier: tuple[str, ...] | None = None
     declared: bool = False
     location: str | None = None
+    replaces: str | None = None
     partitioning: tuple[SparkExpression, ...] = ()
 
 
@@ -158,6 +160,12 @@ class TableHandle:
         if self.evolved is None:
             return None
         return schema_from_bytes(b64decode(self.evolved))
+
+    def with_storage(self, storage_options: Mapping[str, str]) -> TableHandle:
+        """The same version, reached with `storage_options` too; these win."""
+        if not storage_options:
+            return self
+        return replace(self, storage_options={**self.storage_options, **storage_options})
 
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
         """The same version for a statement whose rows bring columns."""

@@ -18,6 +18,8 @@ from lance_spark.errors import (
     RetryableConflictError,
     UnsupportedFeatureError,
 )
+from lance_spark.namespace.locations import hashed_directory, location_uri
+from lance_spark.namespace.object_id import object_id
 from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.expressions import SparkExpression
@@ -26,12 +28,16 @@ from lance_spark.spark.bridge.partition_by import partition_fields
 from lance_spark.spark.bridge.partitioned_writes import (
     NewPartitionedTable,
     commit_staged_partitioned,
+    delete_staged,
+    give_name,
     give_up_partitioned,
+    stable_row_ids,
     truncate_partitioned,
 )
 from lance_spark.spark.bridge.places import (
     Place,
     TableName,
+    actual_table,
     check_free,
     directory,
     find,
@@ -60,6 +66,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.row_level.row_changes import GoneRows
 from lance_spark.table.writing.save import CREATE, OVERWRITE
 
+_PROVIDERS = ("lance", "io.lancespark.lancesource")
 _DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
 
 
@@ -70,6 +77,7 @@ class MakeRequest:
     Attributes:
         mode: "create", "replace" or "create_or_replace".
         like: the table whose columns these are.
+        default_source: what Spark sends as the provider where the user names none, `spark.sql.sources.default`.
     """
 
     catalog: CatalogSettings
@@ -82,6 +90,7 @@ class MakeRequest:
     partitioning: tuple[SparkExpression, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     like: TableHandle | None = None
+    default_source: str = "lance"
 
     def table_name(self) -> TableName:
         """The name alone."""
@@ -254,7 +263,19 @@ def _check_definitions(columns: StructType) -> None:
             )
 
 
+def _check_provider(request: MakeRequest) -> None:
+    provider = request.properties.get("provider")
+    # Spark names its default source for `saveAsTable` and `toTable` just as for an explicit USING.
+    known = (*_PROVIDERS, request.default_source.lower())
+    if provider is not None and provider.lower() not in known:
+        raise InvalidInputError(
+            f"USING {provider}: tables of catalog {request.catalog.name} are Lance tables; write USING lance, or leave "
+            "it out"
+        )
+
+
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
+    _check_provider(request)
     table = request.table_name()
     place = find(table)
     base = None if place is None else place.location().latest()
@@ -299,21 +320,48 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
 def _stage_partitioned(
     request: MakeRequest, place: Place | None, base: Manifest | None, whole: PartitionedTable | None
 ) -> TableHandle | MakeReply:
-    if base is not None or not request.partitioning:
+    table = request.table_name()
+    changes_kind = base is not None or not request.partitioning
+    has_place = table.path is not None or "location" in request.properties
+    if changes_kind and (place is None or place.branch is not None or has_place):
         raise UnsupportedFeatureError(
-            "REPLACE TABLE does not make a partitioned table of one without partitions, nor back; DROP it first",
+            "of a path, a branch, or with LOCATION, REPLACE TABLE does not make a partitioned table of one without "
+            "partitions, nor back; delete it first",
             feature="REPLACE TABLE of other partitions",
         )
-    table = request.table_name()
     identifier: tuple[str, ...] | None = None if table.path is not None else table.identifier
     if place is None:
         directory(request.catalog)  # Says that a server's catalog has no such tables.
         identifier = new_identifier(request.catalog, table.identifier)
         if identifier is None:
             return MakeReply("no_namespace")
-    staged = Staged(request.schema, request.properties, request.catalog, identifier, partitioning=request.partitioning)
-    made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options())
-    return made.stage(place) if place is None or whole is None else made.stage_over(place, whole)
+    elif changes_kind:
+        identifier = actual_table(request.catalog, table.identifier)
+    staged = Staged(
+        request.schema,
+        request.properties,
+        request.catalog,
+        identifier,
+        replaces=place.uri if changes_kind and place is not None else None,
+        partitioning=request.partitioning,
+    )
+    if changes_kind and not request.partitioning:
+        return _stage_elsewhere(staged, table)
+    made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options(), request.options)
+    if changes_kind or place is None or whole is None:
+        return made.stage(None if changes_kind else place)
+    return made.stage_over(place, whole)
+
+
+def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:
+    """A table without partitions in a new directory, which gets the name of a partitioned one with its commit."""
+    names = directory(table.catalog)
+    location = hashed_directory(object_id(table.identifier))
+    return TableHandle(
+        uri=location_uri(names.root, location),
+        storage_options=table.storage_options(),
+        staged=replace(staged, location=location),
+    )
 
 
 def staged_job(
@@ -332,15 +380,20 @@ def staged_job(
     staged = handle.staged
     assert staged is not None, "the table is staged"
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
-    WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(handle.branch)
+    handle = handle.with_storage(parsed.options.storage_options)
+    parsed.options.check_makes_table(handle.branch)
+    parsed.options.check_without_partitions()
     base = None if handle.version is None else handle.open()[1]
     mode = CREATE if base is None else OVERWRITE
+    write_options = parsed.options
+    if base is None:
+        write_options = replace(write_options, enable_stable_row_ids=stable_row_ids(write_options, staged.catalog))
     return WriteJob.of(
         handle.location(),
         base,
         columns,
         mode,
-        parsed.options,
+        write_options,
         config=parsed.config,
         like=like,
         from_query=from_query,
@@ -348,10 +401,16 @@ def staged_job(
 
 
 def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:
-    assert handle.staged is not None, "the table is staged"
-    if not attachments:
-        return staged_job(handle, handle.staged.columns, {}).commit([], repeated=False)
-    return commit_job(attachments)
+    staged = handle.staged
+    assert staged is not None, "the table is staged"
+    made = commit_job(attachments) if attachments else staged_job(handle, staged.columns, {}).commit([], repeated=False)
+    if staged.replaces is not None:
+        try:
+            give_name(staged)
+        except NotFoundError:
+            delete_staged(handle, staged)
+            raise
+    return made
 
 
 def commit_job(attachments: tuple[bytes, ...], gone: GoneRows | None = None) -> Manifest | None:

@@ -33,7 +33,7 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import FileLimits, remove_job_files
+from lance_spark.table.writing.write import remove_job_files
 
 PARTITION_ROW_ID = (PARTITION_COLUMN, ROW_ADDRESS)
 """The columns that rows are known by."""
@@ -112,7 +112,7 @@ class PartitionedRowChanges(RowChangeJob):
         whole.catalog.table.history.check_commits()
         shown = exchanged_schema(columns)
         types = table_types(shown, whole.schema)
-        limits = FileLimits(options.max_rows_per_file, options.max_bytes_per_file)
+        limits = options.limits(whole.properties)
         return cls(
             root=whole.root,
             storage_options=dict(whole.storage_options or {}),

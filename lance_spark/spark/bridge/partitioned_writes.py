@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY, given_location, hashed_directory, location_uri
@@ -31,10 +31,10 @@ from lance_spark.namespace.partitioned_table import (
     is_partitioned_table,
 )
 from lance_spark.namespace.table_files import delete_tables_in
-from lance_spark.spark.bridge.handles import Staged, TableHandle
+from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.bridge.partition_by import partition_fields
 from lance_spark.spark.bridge.places import Place, directory, shown_name
-from lance_spark.spark.options import TableProperties, WriteOptions
+from lance_spark.spark.options import CatalogOptions, TableProperties, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, PartitionFiles
 from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
 from lance_spark.storage import open_store
@@ -75,11 +75,13 @@ class NewPartitionedTable:
 
     Attributes:
         partition_by: the fields of its spec.
+        options: of the write that makes it by path; Spark tells those of a write by name later.
     """
 
     staged: Staged
     partition_by: Sequence[PartitionBy]
     storage_options: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def stage(self, place: Place | None) -> TableHandle:
         """Makes it, without rows and without a name, at `place` or in a new directory of the catalog.
@@ -108,19 +110,19 @@ class NewPartitionedTable:
         )
 
     def _create(self, place: Place) -> PartitionedTable:
-        parsed = TableProperties.parse(self.staged.properties, place.uri, {})
+        parsed = TableProperties.parse(self.staged.properties, place.uri, self.options)
         columns, options = self.staged.columns, parsed.options
-        types = table_types(written_schema(columns), None, options.column_properties)
+        types = table_types(written_schema(columns), None, options.column_properties, large=options.use_large_var_types)
         properties = dict(parsed.config)
         if options.file_format_version is not None:
             properties[FILE_VERSION] = options.file_format_version
-        if options.enable_stable_row_ids:
+        if stable_row_ids(options, self.staged.catalog):
             properties[STABLE_ROW_IDS] = "true"
         return create_partitioned(
             place.uri,
             with_comments(types, columns),
             self.partition_by,
-            storage_options=place.storage_options,
+            storage_options={**place.storage_options, **options.storage_options},
             properties=properties,
         )
 
@@ -155,7 +157,13 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
             "DROP it first",
             feature="REPLACE TABLE with another file format",
         )
-    types = table_types(written_schema(staged.columns), whole.schema, parsed.options.column_properties, replaces=True)
+    types = table_types(
+        written_schema(staged.columns),
+        whole.schema,
+        parsed.options.column_properties,
+        replaces=True,
+        large=parsed.options.use_large_var_types,
+    )
     planned = replaced(whole, with_comments(types, staged.columns), partition_fields(staged.partitioning))
     known = user_properties(whole.properties)
     gone: dict[str, str | None] = {
@@ -165,6 +173,13 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
     if properties and not isinstance(planned, PlannedTable):
         planned = PlannedTable(whole, whole.specs)
     return planned, properties
+
+
+def stable_row_ids(options: WriteOptions, catalog: CatalogSettings | None) -> bool:
+    """Whether a table that is made gets stable row ids: its options say so, or else its catalog does."""
+    if options.enable_stable_row_ids is not None or catalog is None:
+        return bool(options.enable_stable_row_ids)
+    return CatalogOptions.parse(catalog.settings).enable_stable_row_ids
 
 
 def _name(staged: Staged) -> tuple[DirectoryNamespace, tuple[str, ...]]:
@@ -191,11 +206,22 @@ def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Ma
     assert handle.staged is not None, "the table is staged"
     parsed = TableProperties.parse(handle.staged.properties, handle.uri, options)
     WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(None)
+    handle = handle.with_storage(parsed.options.storage_options)
     if handle.staged.declared:
+        _check_large(handle.open_partitioned(), parsed.options)
         return PartitionedWriteJob.of(handle.open_partitioned(), columns, SaveMode.OVERWRITE, parsed.options)
     whole, properties = _replacement(handle, handle.staged)
     job = PartitionedWriteJob.of(whole, columns, SaveMode.OVERWRITE, parsed.options)
     return replace(job, properties=properties)
+
+
+def _check_large(made: PartitionedTable, options: WriteOptions) -> None:
+    if options.use_large_var_types and table_types(made.schema, None, large=True) != table_types(made.schema, None):
+        raise UnsupportedFeatureError(
+            "option use_large_var_types: the columns of a partitioned table are made before Spark hands over the "
+            "options of the write; make the table with this property, such as by writeTo(...).tableProperty(...)",
+            feature="large types of a partitioned table",
+        )
 
 
 def partitioned_job(
@@ -247,13 +273,37 @@ def commit_staged_partitioned(handle: TableHandle, attachments: tuple[bytes, ...
     job = pickle.loads(attachments[0]) if attachments else staged_partitioned_job(handle, staged.columns, {})
     made = commit_partitioned(job, attachments[1:])
     if staged.location is not None:
-        names, identifier = _name(staged)
         try:
-            names.declare_table(identifier, location=staged.location)
-        except AlreadyExistsError:
+            give_name(staged)
+        except (AlreadyExistsError, NotFoundError):
             give_up_partitioned(handle, handle.version if made is None else made.version)
             raise
     return made or handle.open_partitioned()
+
+
+def give_name(staged: Staged) -> None:
+    """Gives a staged table its name, which another table may have until now.
+
+    Raises:
+        AlreadyExistsError: another statement was first with the name.
+        NotFoundError: the table that is to be replaced is gone.
+    """
+    names, identifier = _name(staged)
+    assert staged.location is not None, "the table has a directory of its own"
+    if staged.replaces is None:
+        names.declare_table(identifier, location=staged.location)
+    else:
+        names.replace_table(identifier, staged.replaces, staged.location)
+
+
+def delete_staged(handle: TableHandle, staged: Staged) -> None:
+    """Deletes the files of a table that never got its name."""
+    if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
+        # The directory is ours alone.
+        root, directory_name = directory(staged.catalog).root, staged.location
+    else:
+        root, directory_name = handle.uri, CATALOG_DIRECTORY
+    delete_tables_in(open_store(root, handle.storage_options), root, directory_name, handle.storage_options)
 
 
 def give_up_partitioned(handle: TableHandle, version: int | None = None) -> None:
@@ -263,12 +313,7 @@ def give_up_partitioned(handle: TableHandle, version: int | None = None) -> None
         return
     if handle.open_partitioned().newest().version != ours:
         return
-    if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
-        # The directory is ours alone.
-        root, directory_name = directory(staged.catalog).root, staged.location
-    else:
-        root, directory_name = handle.uri, CATALOG_DIRECTORY
-    delete_tables_in(open_store(root, handle.storage_options), root, directory_name, handle.storage_options)
+    delete_staged(handle, staged)
 
 
 def truncate_partitioned(handle: TableHandle) -> bool:

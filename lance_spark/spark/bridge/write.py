@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,10 +35,12 @@ from lance_spark.spark.bridge.scan import Taken, filterable_of
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.column_names import check_distinct
-from lance_spark.spark.options import STATIC, WriteOptions
+from lance_spark.spark.options import DYNAMIC, STATIC, StateOptions, TableDefaults, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.table.writing.save import APPEND, OVERWRITE
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class WriteRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     predicates: tuple[SparkExpression, ...] = ()
     session_overwrite_mode: str = STATIC
+
+    def __post_init__(self) -> None:
+        # Spark loads a table by its name without the storage options of the query.
+        handle = self.handle.with_storage(StateOptions.pick(self.options).storage_options)
+        object.__setattr__(self, "handle", handle)
 
     def write_options(self) -> WriteOptions:
         """The options of the write; where the table is, is in the handle."""
@@ -123,6 +131,8 @@ def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
 def plan(request: WriteRequest, call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
+    request.write_options().log_without_effect()
+    _log_replaced_table(request)
     if request.handle.partitioned:
         return _partitioned_plan(request)
     request.write_options().check_without_partitions()
@@ -144,7 +154,7 @@ def _partitioned_plan(request: WriteRequest) -> Reply:
     whole = job.plan.table()
     transforms = write_transforms(whole.specs.current, whole.lance_schema)
     attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
-    distribution = request.write_options().distribution or "hash"
+    distribution = request.write_options().distribution or TableDefaults.of(whole.properties).distribution or "hash"
     description = f"lance {job.mode.value} {handle.shown}"
     summary = WriteSummary(description, distribution, tuple(transforms), replaces=job.replaced is not None)
     return Reply(summary, attachments)
@@ -212,6 +222,11 @@ def _job(request: WriteRequest) -> WriteJob:
         evolved=handle.evolved_schema(),
         from_query=True,
     )
+
+
+def _log_replaced_table(request: WriteRequest) -> None:
+    if request.handle.staged is not None and request.write_options().partition_overwrite_mode == DYNAMIC:
+        _log.warning("option partitionOverwriteMode has no effect: the statement replaces the table itself")
 
 
 def _partitioned_mode(request: WriteRequest) -> str:

@@ -31,6 +31,7 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.catalog.transactions.Transaction;
 import org.apache.spark.sql.connector.catalog.transactions.TransactionInfo;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -191,6 +192,7 @@ public class LanceCatalog
     request.set("partitioning", Json.expressions(info.partitions()));
     request.set("properties", Json.map(info.properties()));
     request.put("mode", mode);
+    request.put("default_source", SQLConf.get().defaultDataSourceName());
     request.set("like", like);
     JsonNode reply = LancePy.call(op, request).body();
     switch (reply.get("outcome").asText()) {

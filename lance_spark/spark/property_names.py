@@ -1,0 +1,110 @@
+"""Names of table properties: which are known, and which are one letter away from a known one.
+
+Any other property is the user's own and is kept. A misspelt one that is kept in silence would do nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.spark.column_properties import SUFFIXES, split_name
+from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS
+
+ISOLATION_LEVEL = "isolation-level"
+ISOLATION_LEVELS = ("serializable", "snapshot")
+
+TABLE_OPTIONS = frozenset(
+    {
+        "max_row_per_file",
+        "max_rows_per_file",
+        "max_bytes_per_file",
+        "distribution",
+        "use_large_var_types",
+        "file_format_version",
+        "data_storage_version",
+        "enable_stable_row_ids",
+    }
+)
+"""Options of a write that are properties of a table too."""
+
+_AT_CREATION = frozenset(
+    {"file_format_version", "data_storage_version", "enable_stable_row_ids", "use_large_var_types"}
+)
+OF_ONE_WRITE = frozenset({"commit_message", "mergeschema", "partitionoverwritemode", "branch"})
+_OTHERS = frozenset({ISOLATION_LEVEL, INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
+_NEAR = 0.9
+"""How alike names are that are taken for one misspelt; free names such as `distributor` are below."""
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Passes if no property resembles a known one without being it, and known ones have values that mean something.
+
+    Raises:
+        InvalidInputError: a property is misspelt, has no such value, or is an option of a single write.
+    """
+    for name, value in properties.items():
+        folded = name.lower()
+        if folded in OF_ONE_WRITE:
+            raise InvalidInputError(f"property {name} is an option of one write, not of the table; leave it out")
+        if folded == ISOLATION_LEVEL and value.strip().lower() not in ISOLATION_LEVELS:
+            raise InvalidInputError(f"property {name} is {value!r}, which is none of {', '.join(ISOLATION_LEVELS)}")
+        known = nearest_property(name)
+        if known is not None:
+            raise InvalidInputError(f"unknown property {name}; did you mean {known}?")
+
+
+def check_set_properties(properties: Mapping[str, str]) -> None:
+    """Like `check_properties`, for a table that is there.
+
+    Raises:
+        InvalidInputError: also for a property that is decided when a table is made.
+    """
+    for name in properties:
+        if name.lower() in _AT_CREATION:
+            raise InvalidInputError(
+                f"property {name} is decided when a table is made; copy the rows into a new table to change it"
+            )
+    check_properties(properties)
+
+
+def nearest_property(name: str) -> str | None:
+    """The known property that `name` is a misspelling of; None if it is one itself, or resembles none.
+
+    >>> nearest_property("isolation-levl"), nearest_property("name.lance.compresion")
+    ('isolation-level', 'name.lance.compression')
+    >>> nearest_property("isolation-level"), nearest_property("owner.team")
+    (None, None)
+    """
+    folded = name.lower()
+    plain = TABLE_OPTIONS | OF_ONE_WRITE | _OTHERS
+    if folded in plain or split_name(folded) is not None:
+        return None
+    for suffix in SUFFIXES:
+        column = _column(folded, suffix)
+        if column is not None:
+            return f"{column}.{suffix}"
+    return _nearest(folded, plain)
+
+
+def _column(folded: str, suffix: str) -> str | None:
+    """The column before a misspelt `suffix`; a placeholder if the name has none."""
+    parts = folded.split(".")
+    size = suffix.count(".") + 1
+    if len(parts) < size or _nearest(".".join(parts[-size:]), SUFFIXES) != suffix:
+        return None
+    return ".".join(parts[:-size]) or "<column>"
+
+
+def _nearest(folded: str, known: Iterable[str]) -> str | None:
+    letters = {_letters(name): name for name in known}
+    if _letters(folded) in letters:
+        return letters[_letters(folded)]
+    near = difflib.get_close_matches(_letters(folded), letters, n=1, cutoff=_NEAR)
+    return letters[near[0]] if near else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[-_.]", "", name)

@@ -1,0 +1,71 @@
+"""Near misses of table properties; a user's own are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.spark.property_names import check_properties, check_set_properties, nearest_property
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("lance.compresion", "<column>.lance.compression"),
+        ("lance.compression", "<column>.lance.compression"),
+        ("id.lance.compresion", "id.lance.compression"),
+        ("a.b.lance.structural_encoding", "a.b.lance.structural-encoding"),
+        ("vec.arrow.fixed-size-list.sise", "vec.arrow.fixed-size-list.size"),
+        ("file_format_verson", "file_format_version"),
+        ("file-format-version", "file_format_version"),
+        ("fileFormatVersion", "file_format_version"),
+        ("enable_stable_row_id", "enable_stable_row_ids"),
+        ("isolation-levl", "isolation-level"),
+        ("ISOLATION_LEVEL", "isolation-level"),
+        ("lance.auto_cleanup.intervall", "lance.auto_cleanup.interval"),
+        ("lance.autocleanup.interval", "lance.auto_cleanup.interval"),
+        ("max_row_per_files", "max_rows_per_file"),
+        ("comit_message", "commit_message"),
+    ],
+)
+def test_near_misses_are_refused_with_the_nearest_name(name: str, known: str) -> None:
+    assert nearest_property(name) in {known, "max_row_per_file"}
+    for check in (check_properties, check_set_properties):
+        with pytest.raises(InvalidInputError, match=f"unknown property {name}; did you mean"):
+            check({name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["owner.team", "distributor", "branches", "comment", "team", "x", "version", "lance.mine", "level", "quality"],
+)
+def test_free_properties_are_kept(name: str) -> None:
+    check_properties({name: "1"})
+    check_set_properties({name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name", ["max_rows_per_file", "Distribution", "id.lance.compression", "lance.auto_cleanup.interval"]
+)
+def test_known_properties_are_kept(name: str) -> None:
+    check_properties({name: "1"})
+
+
+@pytest.mark.parametrize("name", ["commit_message", "mergeSchema", "partitionOverwriteMode", "branch"])
+def test_options_of_one_write_are_no_properties(name: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"property {name} is an option of one write"):
+        check_properties({name: "static"})
+
+
+@pytest.mark.parametrize("name", ["file_format_version", "data_storage_version", "enable_stable_row_ids"])
+def test_what_is_decided_at_creation_cannot_be_set(name: str) -> None:
+    check_properties({name: "2.1"})
+    with pytest.raises(InvalidInputError, match="is decided when a table is made"):
+        check_set_properties({name: "2.1"})
+
+
+def test_isolation_level_has_two_values() -> None:
+    check_properties({"isolation-level": "Serializable"})
+    check_properties({"isolation-level": "snapshot"})
+    with pytest.raises(InvalidInputError, match="'none', which is none of serializable, snapshot"):
+        check_properties({"isolation-level": "none"})
