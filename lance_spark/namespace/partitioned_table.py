@@ -253,7 +253,7 @@ class PartitionedTable:
         """A plan that reads the fragments of one partition; arguments and errors as `Dataset.plan`."""
         return Scan.of(
             shown(self.specs.schema, data_format(opened.manifest)),
-            opened.table.bases(opened.manifest),
+            opened.table.bases(opened.manifest, shown_as=self.shown_as(opened)),
             columns=columns,
             filter=filter,
             with_row_id=with_row_id,
@@ -262,6 +262,13 @@ class PartitionedTable:
             batch_rows=batch_rows,
             window_bytes=window_bytes,
             time_zone=time_zone,
+        )
+
+    def shown_as(self, opened: PartitionVersion) -> str:
+        """What errors call this version where it concerns a partition."""
+        return (
+            f"version {self.version} of {self.root} (version {opened.manifest.version} of its partition "
+            f"{opened.partition.object_id})"
         )
 
     def scan(

@@ -7,7 +7,8 @@ with a base id is found at the base's path, in `data/` below it if the base is t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -19,7 +20,8 @@ from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, parse_root, uri_text
 from lance_spark.table.fragment import BaseId, DataFile, DeletionFile, FragmentId
-from lance_spark.table.paths import DATA
+from lance_spark.table.manifest_store import ObjectManifests
+from lance_spark.table.paths import DATA, detached_manifest_path, is_detached
 
 _SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
 
@@ -84,7 +86,12 @@ class Bases:
         root: ObjectStore,
         base_paths: tuple[BasePath, ...] = (),
         storage_options: Mapping[str, str] | None = None,
+        *,
+        version: int | None = None,
+        shown_as: str | None = None,
     ) -> None:
+        self._version = version
+        self._shown_as = shown_as
         self._root = root
         self._base_paths = {base.id: base for base in base_paths}
         self._storage_options = dict(storage_options) if storage_options else None
@@ -93,12 +100,48 @@ class Bases:
 
     def __getstate__(self) -> dict[str, Any]:
         # The root travels as a store, not as the URI it was opened by: that may be a path relative to this process.
-        return {"_root": self._root, "_base_paths": self._base_paths, "_storage_options": self._storage_options}
+        return {
+            "_root": self._root,
+            "_base_paths": self._base_paths,
+            "_storage_options": self._storage_options,
+            "_version": self._version,
+            "_shown_as": self._shown_as,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._stores = {}
         self._lock = Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Explains why a file of the version is not there, for a reader of its files.
+
+        Raises:
+            NotFoundError: a clean-up has removed the version meanwhile, or the table has lost the file.
+        """
+        try:
+            yield
+        except NotFoundError as error:
+            if self._version is None:
+                raise
+            shown = self._shown_as or f"version {self._version} of {self._root.uri}"
+            if self._has_version(self._version):
+                raise NotFoundError(
+                    f"{error}; {shown} names this file and is still there, so the table has lost it. Bring the file "
+                    "back, or RESTORE a version that does not need it"
+                ) from error
+            raise removed_meanwhile(shown) from error
+
+    def _has_version(self, version: int) -> bool:
+        try:
+            if is_detached(version):
+                self._root.size(detached_manifest_path(version))
+            else:
+                ObjectManifests(self._root).locate(version)
+        except NotFoundError:
+            return False
+        return True
 
     @property
     def root(self) -> ObjectStore:
@@ -154,6 +197,14 @@ class Bases:
                 uri = resolved(self._base(base_id).path, self._root.uri)
                 store = self._stores[base_id] = open_store(uri, options_of(self._storage_options, base_id))
             return store
+
+
+def removed_meanwhile(shown: str) -> NotFoundError:
+    """The error of a reader whose version a clean-up has removed; `shown` is the version and its table."""
+    return NotFoundError(
+        f"{shown} was removed by VACUUM or an automatic clean-up while it was read. Run the query again; for queries "
+        "that take long, keep versions longer than they run, or give the version a tag, which VACUUM spares"
+    )
 
 
 def options_of(storage_options: Mapping[str, str] | None, base_id: BaseId | None = None) -> dict[str, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -106,3 +107,43 @@ def test_filters_and_offsets_see_all_versions(spark: SparkSession, partitioned: 
     assert versions(f"SELECT version FROM {table}.versions ORDER BY num_rows LIMIT 2") == [1, 2]
     assert versions(f"SELECT version FROM {table}.versions ORDER BY version LIMIT 1") == [1]
     assert spark.sql(f"SELECT count(*) AS n FROM {table}.versions").first().n == 5
+
+
+@pytest.mark.parametrize("partitioned", PARTITIONED)
+def test_reader_hears_which_version_vacuum_removed(spark: SparkSession, partitioned: str) -> None:
+    table = f"overtaken_{'parts' if partitioned else 'plain'}"
+    spark.sql(f"CREATE TABLE lance.{table} (id BIGINT, k STRING) USING lance {partitioned}")
+    spark.sql(f"INSERT INTO lance.{table} {select(0, 6)}")
+    frame = spark.sql(f"SELECT sum(id) AS n FROM lance.{table}")
+    frame._jdf.queryExecution().executedPlan()  # The version is chosen; its files are not open.
+    spark.sql(f"INSERT OVERWRITE lance.{table} {select(9, 10)}")
+    spark.sql(f"CALL lance.system.vacuum(table => '{table}', days => 0, delete_unverified => true)")
+    with pytest.raises(
+        (PySparkException, Py4JJavaError), match=r"version 2 of .* was removed by VACUUM .* while it was read"
+    ):
+        frame.collect()
+    assert spark.sql(f"SELECT sum(id) AS n FROM lance.{table}").first().n == 9
+
+
+def test_dropped_tables_are_listed_and_purged(spark: SparkSession) -> None:
+    spark.sql("CREATE NAMESPACE lance.bin")
+    for name in ("a", "b"):
+        spark.sql(f"CREATE TABLE lance.bin.{name} USING lance AS {select(0, 3)}")
+        spark.sql(f"DROP TABLE lance.bin.{name}")
+    listed = spark.sql("CALL lance.system.dropped_tables('bin')").collect()
+    assert [(row.name, row.versions) for row in listed] == [("bin.a", 1), ("bin.b", 1)]
+    assert all(row.files >= 2 and row.bytes > 0 and row.dropped_at is not None for row in listed)
+    where = Path(listed[0].location)
+    (row,) = spark.sql("CALL lance.system.purge(table => 'bin.a', dry_run => true)").collect()
+    assert (row.name, row.files, row.dry_run, where.exists()) == ("bin.a", listed[0].files, True, True)
+    (row,) = spark.sql("CALL lance.system.purge(table => 'bin.a')").collect()
+    assert (row.name, row.dry_run, where.exists()) == ("bin.a", False, False)
+    assert spark.sql("CALL lance.system.purge(days => 1)").collect() == [], "bin.b was dropped just now"
+    assert len(spark.sql("CALL lance.system.dropped_tables(namespace => 'lance.bin')").collect()) == 1
+    (row,) = spark.sql(f"CALL lance.system.purge(location => '{listed[1].location}')").collect()
+    assert row.name == "bin.b"
+    assert spark.sql("CALL lance.system.dropped_tables('bin')").collect() == []
+    with pytest.raises(PySparkException, match=r"has no dropped table bin\.a"):
+        spark.sql("CALL lance.system.purge(table => 'bin.a')")
+    with pytest.raises(PySparkException, match="give the table, its location, or days"):
+        spark.sql("CALL lance.system.purge()")

@@ -18,6 +18,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.table_names import remember
+from lance_spark.table.bases import removed_meanwhile
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
 
@@ -125,7 +126,10 @@ class TableHandle:
         """
         table = _partitioned.get(self.key)
         if table is None:
-            table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
+            try:
+                table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
+            except NotFoundError as error:
+                raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
             found = table.catalog_version.dataset
             if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
                 raise NotFoundError(f"{self.shown} was dropped and made anew while the query was planned; run it again")
@@ -148,7 +152,10 @@ class TableHandle:
             raise NotFoundError(f"there is no Lance table {self.shown}")
         manifest = _manifests.get(self.key)
         if manifest is None:
-            manifest = location.at(self.version).manifest
+            try:
+                manifest = location.at(self.version).manifest
+            except NotFoundError as error:
+                raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
             if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
                 raise NotFoundError(f"{self.shown} was dropped and made anew while the query was planned; run it again")
             _manifests.put(self.key, manifest)

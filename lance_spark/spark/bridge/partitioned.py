@@ -332,6 +332,8 @@ class PartitionedPlanner:
             opened.manifest.has_stable_row_ids,
             slices,
             affordable(self._runtime_filter, self._table.num_partitions),
+            version=opened.manifest.version,
+            shown_as=self._table.shown_as(opened),
         )
 
     def _task(self) -> PartitionedReadTask | PartitionedAggregateTask:

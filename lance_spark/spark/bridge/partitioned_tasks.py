@@ -35,6 +35,8 @@ class PartitionWork:
         stable_row_ids: whether that has them.
         slices: what to read.
         runtime_filter: what rows have to match besides the filter of all tasks.
+        version: of the partition's table.
+        shown_as: what errors call the version of the whole if a clean-up has removed it.
     """
 
     uri: str
@@ -43,6 +45,8 @@ class PartitionWork:
     stable_row_ids: bool
     slices: tuple[FragmentSlice, ...]
     runtime_filter: Expr | None = None
+    version: int | None = None
+    shown_as: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,8 @@ class PartitionedSearchTask:
 
 def _scan_of(scan: Scan, storage_options: dict[str, str], part: PartitionWork) -> Scan:
     """`scan`, whose bases are none, for one partition."""
-    bases = Bases(open_store(part.uri, storage_options), part.base_paths, storage_options)
+    store = open_store(part.uri, storage_options)
+    bases = Bases(store, part.base_paths, storage_options, version=part.version, shown_as=part.shown_as)
     return narrowed(replace(scan, bases=bases, stable_row_ids=part.stable_row_ids), part.runtime_filter)
 
 

@@ -111,7 +111,12 @@ def _partitioned_work(
 def _work_of(opened: PartitionVersion, slices: tuple[FragmentSlice, ...]) -> PartitionWork:
     manifest = opened.manifest
     return PartitionWork(
-        opened.table.store.uri, opened.partition.object_id, manifest.base_paths, manifest.has_stable_row_ids, slices
+        opened.table.store.uri,
+        opened.partition.object_id,
+        manifest.base_paths,
+        manifest.has_stable_row_ids,
+        slices,
+        version=manifest.version,
     )
 
 

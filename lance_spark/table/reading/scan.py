@@ -150,32 +150,35 @@ class Scan:
 
         Raises:
             CorruptFileError: a file contradicts the format.
+            NotFoundError: a file is gone, as a rule because a clean-up has removed the version.
             InvalidInputError: the filter fails on a value.
         """
-        reader = FragmentReader(fragment, self.bases)
-        end = reader.num_rows if stop is None else min(stop, reader.num_rows)
-        if start >= end:
-            return
-        source = _Source(
-            tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
-            reader.columns(self._later_fields, self.schema.fields),
-            RowLineage(fragment, reader, self.stable_row_ids),
-        )
-        window = Window(self.window_bytes, self.batch_rows, self._widths(source))
-        while start < end:
-            last = min(start + window.num_rows, end)
-            rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
-            start = last
-            if rows.num_rows:
-                decoded = self._decode(source, rows)
-                window.adapt(rows.num_rows, decoded.num_bytes)
-                yield from self._batches(decoded)
+        with self.bases.reading():
+            reader = FragmentReader(fragment, self.bases)
+            end = reader.num_rows if stop is None else min(stop, reader.num_rows)
+            if start >= end:
+                return
+            source = _Source(
+                tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
+                reader.columns(self._later_fields, self.schema.fields),
+                RowLineage(fragment, reader, self.stable_row_ids),
+            )
+            window = Window(self.window_bytes, self.batch_rows, self._widths(source))
+            while start < end:
+                last = min(start + window.num_rows, end)
+                rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
+                start = last
+                if rows.num_rows:
+                    decoded = self._decode(source, rows)
+                    window.adapt(rows.num_rows, decoded.num_bytes)
+                    yield from self._batches(decoded)
 
     def count(self, fragment: DataFragment) -> int:
         """The rows of a fragment that the scan returns; without a filter as the manifest says, if it does."""
         if self.filter is None:
             known = fragment.num_rows
-            return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
+            with self.bases.reading():
+                return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
         return sum(batch.num_rows for batch in self.read_fragment(fragment))
 
     def counts(self, fragments: FragmentList) -> list[int]:
@@ -193,11 +196,12 @@ class Scan:
         """
         if self.filter is None:
             return np.ones(len(offsets), np.bool_)
-        reader = FragmentReader(fragment, self.bases)
-        rows = row_ranges(offsets)
-        columns = _named(self._filter_fields, reader.columns(self._filter_fields, self.schema.fields).read(rows))
-        lineage = RowLineage(fragment, reader, self.stable_row_ids)
-        kept: npt.NDArray[np.bool_] = self._matches(self.filter, columns, lineage, rows).to_numpy()
+        with self.bases.reading():
+            reader = FragmentReader(fragment, self.bases)
+            rows = row_ranges(offsets)
+            columns = _named(self._filter_fields, reader.columns(self._filter_fields, self.schema.fields).read(rows))
+            lineage = RowLineage(fragment, reader, self.stable_row_ids)
+            kept: npt.NDArray[np.bool_] = self._matches(self.filter, columns, lineage, rows).to_numpy()
         return kept
 
     def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
@@ -205,12 +209,13 @@ class Scan:
 
         There must be an output column.
         """
-        reader = FragmentReader(fragment, self.bases)
-        lineage = RowLineage(fragment, reader, self.stable_row_ids)
-        rows = row_ranges(reader.deletions.offsets_of_live(positions))
-        fields = self.projection.fields
-        read = reader.columns(fields, self.schema.fields).read(rows)
-        columns = self._with_system(_named(fields, read), lineage, rows, self.output)
+        with self.bases.reading():
+            reader = FragmentReader(fragment, self.bases)
+            lineage = RowLineage(fragment, reader, self.stable_row_ids)
+            rows = row_ranges(reader.deletions.offsets_of_live(positions))
+            fields = self.projection.fields
+            read = reader.columns(fields, self.schema.fields).read(rows)
+            columns = self._with_system(_named(fields, read), lineage, rows, self.output)
         return self._table(columns)
 
     @cached_property
