@@ -44,15 +44,19 @@ public class LanceCatalog
     implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog, TransactionalCatalogPlugin {
   private String name;
   private LanceTables tables;
+  /** What all views of one catalog have in common: its own identity, or that of the catalog they show. */
+  private final Object identity;
   /** Tables that get columns with the rows of a statement; null outside of statements that write. */
   private final Map<Identifier, Table> evolving;
 
   public LanceCatalog() {
+    this.identity = new Object();
     this.evolving = null;
   }
 
   /** The catalog as one statement sees it that writes. */
   private LanceCatalog(LanceCatalog whole) {
+    this.identity = whole.identity;
     this.name = whole.name;
     this.tables = whole.tables;
     this.evolving = new HashMap<>();
@@ -61,6 +65,21 @@ public class LanceCatalog
   @Override
   public Transaction beginTransaction(TransactionInfo info) {
     return new LanceTransaction(new LanceCatalog(this));
+  }
+
+  /**
+   * A catalog and its view inside a transaction are equal. Spark resolves relations of a DataFrame or temporary view
+   * again for a statement that writes. Only if the catalog of the relation that it finds equals that of the old one does
+   * it keep the column ids that the rest of the plan refers to.
+   */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof LanceCatalog that && identity == that.identity;
+  }
+
+  @Override
+  public int hashCode() {
+    return System.identityHashCode(identity);
   }
 
   @Override
