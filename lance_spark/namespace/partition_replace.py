@@ -17,7 +17,7 @@ from lance_spark.errors import RetryableConflictError
 from lance_spark.file.writable import require_writable
 from lance_spark.namespace.partition_change import AppendRows, ChangeRows, PartitionChange, Step
 from lance_spark.namespace.partition_columns import follower, next_field_id, noted_ids
-from lance_spark.namespace.partition_commit import commit_specs, named
+from lance_spark.namespace.partition_commit import Check, commit_specs, named
 from lance_spark.namespace.partition_field import PartitionField
 from lance_spark.namespace.partition_save import (
     PartitionBy,
@@ -89,12 +89,14 @@ def commit_planned(
     options: CommitOptions | None = None,
     *,
     properties: Mapping[str, str | None] | None = None,
+    check: Check | None = None,
 ) -> PartitionedTable:
     """Commits what the tasks of `plan` have written, with the columns and specs of `table`.
 
     Args:
         mode: with OVERWRITE all other rows go; else all partitions get new columns.
         properties: of the namespace, which change too.
+        check: asked for each newer version that the commit has to follow, unless all other rows go.
 
     Raises:
         RetryableConflictError: another writer has changed columns, specs or the same partitions, or anything if rows
@@ -105,20 +107,28 @@ def commit_planned(
     told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
     changes = changes_of(table, written, mode)
     if mode is not SaveMode.OVERWRITE:
-        return _commit_evolved(table, plan, written, changes, told, properties)
+        return _commit_evolved(table, plan, written, changes, told, properties, check)
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
     with kept_if_committed(plan, written):
         return commit_specs(table.base, table.specs, told, properties=changed, changes=changes, check=_refuse)
 
 
 def commit_planned_delta(
-    table: PlannedTable, plan: PartitionedWrite | None, delta: RowDelta, options: CommitOptions | None = None
+    table: PlannedTable,
+    plan: PartitionedWrite | None,
+    delta: RowDelta,
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
 ) -> PartitionedTable:
     """Commits rows that go and rows that come, and the columns of `table`, which all partitions get.
 
+    Args:
+        check: asked for each newer version that the commit has to follow.
+
     Raises: as `commit_planned`.
     """
-    return _commit_evolved(table, plan, delta.written, changes_by(table, delta), named_by(delta, options))
+    return _commit_evolved(table, plan, delta.written, changes_by(table, delta), named_by(delta, options), check=check)
 
 
 def _commit_evolved(
@@ -128,6 +138,7 @@ def _commit_evolved(
     changes: Sequence[PartitionChange],
     options: CommitOptions,
     properties: Mapping[str, str | None] | None = None,
+    check: Check | None = None,
 ) -> PartitionedTable:
     step = follower(table.lance_schema, options)
     evolved = [
@@ -136,7 +147,9 @@ def _commit_evolved(
     ]
     properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
     with kept_if_committed(plan, written) if plan is not None else nullcontext():
-        return commit_specs(table.base, table.specs, options, step=step, properties=properties, changes=evolved)
+        return commit_specs(
+            table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
+        )
 
 
 def _refuse(current: PartitionedTable) -> None:

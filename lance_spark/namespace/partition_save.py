@@ -155,12 +155,19 @@ def commit_written(
     written: Iterable[WrittenPartition],
     mode: SaveMode = SaveMode.APPEND,
     options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
 ) -> PartitionedTable:
-    """Commits what the tasks of `plan` have written; after an error their files are removed. Raises as `save_rows`."""
+    """Commits what the tasks of `plan` have written; after an error their files are removed. Raises as `save_rows`.
+
+    Args:
+        check: asked for each newer version that the commit has to follow.
+    """
     written = list(written)
     changes = changes_of(table, written, mode)
     with kept_if_committed(plan, written):
-        return commit_changes(table, changes, named(options, "append" if mode is SaveMode.APPEND else "overwrite"))
+        told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
+        return commit_changes(table, changes, told, check=check)
 
 
 def changes_of(table: PartitionedTable, written: Sequence[WrittenPartition], mode: SaveMode) -> list[PartitionChange]:
@@ -275,15 +282,25 @@ def changes_by(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange
     return changes
 
 
-def delete_rows(table: PartitionedTable, filter: Expr | str, options: CommitOptions | None = None) -> PartitionedTable:
+def delete_rows(
+    table: PartitionedTable,
+    filter: Expr | str,
+    options: CommitOptions | None = None,
+    *,
+    check: Callable[[PartitionedTable], Check | None] | None = None,
+) -> PartitionedTable:
     """The version without the rows for which `filter` is true; `table` if there are none. Raises as `save_rows`.
 
     Partitions all of whose rows it takes for certain go without a look at their files.
+
+    Args:
+        check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
     """
     condition = parse(filter) if isinstance(filter, str) else filter
 
     def once(whole: PartitionedTable) -> PartitionedTable:
-        return commit_delta(whole, None, matching_rows(whole, condition), options)
+        delta = matching_rows(whole, condition)
+        return commit_delta(whole, None, delta, options, check=None if check is None else check(whole))
 
     return run_on_newest(table, options, once)
 

@@ -16,6 +16,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_commit import named
 from lance_spark.namespace.partition_index import Partition
+from lance_spark.namespace.partition_reads import partition_check_of
 from lance_spark.namespace.partition_replace import commit_planned, commit_planned_delta, with_columns_of
 from lance_spark.namespace.partition_save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
@@ -26,6 +27,7 @@ from lance_spark.storage import open_store
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 
@@ -124,6 +126,7 @@ class PartitionedWriteJob:
         repeated: bool,
         properties: Mapping[str, str] | None = None,
         gone: Mapping[str, UInt64Array] | None = None,
+        reads: Sequence[ReadRows] = (),
     ) -> PartitionedTable | None:
         """The version with the rows of all tasks; None if there is nothing to change.
 
@@ -132,6 +135,7 @@ class PartitionedWriteJob:
             repeated: whether a task ran more than once, and may have left files.
             gone: by object id of the partition, the addresses of the rows that go, of those that have to be looked for;
                 None if that is still to be done.
+            reads: of an append, rows of the table that nobody else may have changed since they were read.
 
         Raises:
             CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
@@ -147,9 +151,13 @@ class PartitionedWriteJob:
             else:
                 made = commit_delta(whole, self.plan, delta, told)
         elif isinstance(whole, PlannedTable):
-            made = commit_planned(whole, self.plan, written, self.mode, options, properties=self.properties)
+            check = partition_check_of(whole.base, reads)
+            made = commit_planned(
+                whole, self.plan, written, self.mode, options, properties=self.properties, check=check
+            )
         else:
-            made = commit_written(whole, self.plan, written, self.mode, options)
+            check = partition_check_of(whole, reads)
+            made = commit_written(whole, self.plan, written, self.mode, options, check=check)
         if repeated:
             kept = [new.fragment for item in written for new in item.new]
             self._remove_files({item.partition.location for item in files}, kept)

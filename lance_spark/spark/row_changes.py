@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.table.row_level.read_conflicts import ReadRows
+
 OPERATION = "spark.operation"
 """The transaction property that names the statement; what it counted is in properties beside it."""
 
@@ -80,7 +82,9 @@ class RowChangeJob(ABC):
         """
 
     @abstractmethod
-    def commit(self, outputs: Sequence[Any], properties: Mapping[str, str], *, repeated: bool) -> int:
+    def commit(
+        self, outputs: Sequence[Any], properties: Mapping[str, str], *, repeated: bool, reads: Sequence[ReadRows] = ()
+    ) -> int:
         """Makes the changes visible, in one version; how many versions of others came between that and the one that
         was read. If there are no changes there is no version.
 
@@ -88,8 +92,10 @@ class RowChangeJob(ABC):
             outputs: what `apply` has returned in each task that had changes.
             properties: of the transaction.
             repeated: whether a task ran more than once, and may have left files.
+            reads: rows of the table that nobody else may have changed since they were read.
 
         Raises:
+            RetryableConflictError: another writer has changed such rows. Nothing is visible, the files are gone.
             CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
             CommitStateUnknownError: the store never said; the version may be there, and the files stay.
         """

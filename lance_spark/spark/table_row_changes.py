@@ -31,6 +31,7 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_row_writer import MovedRowWriter
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import APPEND, CommitOptions, WritePlan, plan_write
@@ -162,7 +163,14 @@ class TableRowChanges(RowChangeJob):
     def new_fragments(self, output: TaskChanges) -> list[bytes]:
         return [fragment for fragment, _ in output.fragments]
 
-    def commit(self, outputs: Sequence[TaskChanges], properties: Mapping[str, str], *, repeated: bool) -> int:
+    def commit(
+        self,
+        outputs: Sequence[TaskChanges],
+        properties: Mapping[str, str],
+        *,
+        repeated: bool,
+        reads: Sequence[ReadRows] = (),
+    ) -> int:
         new = [
             NewFragment(DataFragment.from_bytes(fragment), origins.unpack())
             for output in outputs
@@ -173,7 +181,15 @@ class TableRowChanges(RowChangeJob):
         base = self.location.at(self.base_version).manifest
         options = CommitOptions(message=self.message, properties=properties)
         try:
-            made = commit_row_changes(self.location, base, rows_by_fragment(gone), new, options, evolved=self.evolved)
+            made = commit_row_changes(
+                self.location,
+                base,
+                rows_by_fragment(gone),
+                new,
+                options,
+                check=check_of(self.location, reads, base.schema),
+                evolved=self.evolved,
+            )
         except CommitStateUnknownError:
             raise  # The version may be there, and then it needs the files.
         except LanceError:

@@ -28,6 +28,7 @@ from lance_spark.table.manifest import Manifest
 from lance_spark.table.paths import new_job
 from lance_spark.table.row_level.delete import Search, matching_rows
 from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, run_on_newest
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import (
@@ -159,7 +160,12 @@ class WriteJob:
         )
 
     def commit(
-        self, fragments: Sequence[DataFragment], *, repeated: bool, gone: GoneRows | None = None
+        self,
+        fragments: Sequence[DataFragment],
+        *,
+        repeated: bool,
+        gone: GoneRows | None = None,
+        reads: Sequence[ReadRows] = (),
     ) -> Manifest | None:
         """The version with the rows of all tasks; None if there is nothing to change.
 
@@ -168,13 +174,14 @@ class WriteJob:
             repeated: whether a task ran more than once, and may have left files.
             gone: the rows that go, with REPLACE_WHERE, in the version that the job builds on; None if they are still
                 to be found.
+            reads: of an append, rows of the table that nobody else may have changed since they were read.
 
         Raises:
             CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
             CommitStateUnknownError: the store never said; the version may be there, and the files stay.
         """
         base = None if self.base_version is None else self.location.at(self.base_version).manifest
-        made = None if self._changes_nothing(base, fragments) else self._commit(base, fragments, gone)
+        made = None if self._changes_nothing(base, fragments) else self._commit(base, fragments, gone, reads)
         if made is not None and base is not None and made.version == base.version:
             made = None
         if repeated:
@@ -188,7 +195,13 @@ class WriteJob:
             self.mode == APPEND or (self.mode == TRUNCATE and not len(base.fragments))
         )
 
-    def _commit(self, base: Manifest | None, fragments: Sequence[DataFragment], gone: GoneRows | None) -> Manifest:
+    def _commit(
+        self,
+        base: Manifest | None,
+        fragments: Sequence[DataFragment],
+        gone: GoneRows | None,
+        reads: Sequence[ReadRows],
+    ) -> Manifest:
         plan = replace(self.plan, base=base)
         try:
             if self.mode == TRUNCATE and base is not None:
@@ -197,12 +210,22 @@ class WriteJob:
             if self.replaced is not None and base is not None:
                 known = None if gone is None else Search(self._shown(base), gone)
                 return self._replace_rows(base, self.replaced, fragments, known)
+            if reads and base is not None:
+                return self._insert(base, fragments, reads)
             return commit_planned(self.location, plan, fragments, self.mode, self.commit_options)
         except CommitStateUnknownError:
             raise  # The version may be there, and then it needs the files.
         except LanceError:
             remove_job_files(self.location.store, self.job)
             raise
+
+    def _insert(self, base: Manifest, fragments: Sequence[DataFragment], reads: Sequence[ReadRows]) -> Manifest:
+        """Commits rows that were chosen by what the table holds."""
+        new = [NewFragment(fragment) for fragment in fragments]
+        check = check_of(self.location, reads, base.schema)
+        return commit_row_changes(
+            self.location, base, {}, new, self.commit_options, check=check, evolved=self.plan.evolved
+        )
 
     def _replace_rows(
         self, base: Manifest, replaced: Expr, fragments: Sequence[DataFragment], known: Search | None

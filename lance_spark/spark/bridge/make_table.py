@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -63,6 +63,7 @@ from lance_spark.spark.types import to_spark_schema
 from lance_spark.spark.write_job import TRUNCATE, WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.manifest import Manifest
+from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.row_changes import GoneRows
 from lance_spark.table.writing.save import CREATE, OVERWRITE
 
@@ -413,16 +414,18 @@ def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manif
     return made
 
 
-def commit_job(attachments: tuple[bytes, ...], gone: GoneRows | None = None) -> Manifest | None:
+def commit_job(
+    attachments: tuple[bytes, ...], gone: GoneRows | None = None, reads: Sequence[ReadRows] = ()
+) -> Manifest | None:
     """Commits a pickled job with what its tasks told, all made by this package on this driver and its executors.
 
     Args:
-        gone: as `WriteJob.commit` takes it.
+        gone, reads: as `WriteJob.commit` takes them.
     """
     job: WriteJob = pickle.loads(attachments[0])
     outputs: list[TaskOutput] = [pickle.loads(message) for message in attachments[1:] if message]
     fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
-    return job.commit(fragments, repeated=any(output.attempt for output in outputs), gone=gone)
+    return job.commit(fragments, repeated=any(output.attempt for output in outputs), gone=gone, reads=reads)
 
 
 def _give_up(handle: TableHandle) -> None:

@@ -15,6 +15,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.partition_index import Partition
+from lance_spark.namespace.partition_reads import partition_check_of
 from lance_spark.namespace.partition_replace import commit_planned_delta, planned_with
 from lance_spark.namespace.partition_save import RowDelta, commit_delta
 from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
@@ -32,6 +33,7 @@ from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 
@@ -158,7 +160,12 @@ class PartitionedRowChanges(RowChangeJob):
         return [fragment for rows in output.written for fragment, _ in rows.fragments]
 
     def commit(
-        self, outputs: Sequence[PartitionedTaskChanges], properties: Mapping[str, str], *, repeated: bool
+        self,
+        outputs: Sequence[PartitionedTaskChanges],
+        properties: Mapping[str, str],
+        *,
+        repeated: bool,
+        reads: Sequence[ReadRows] = (),
     ) -> int:
         whole = self._whole()
         gone: dict[str, list[UInt64Array]] = {}
@@ -169,9 +176,9 @@ class PartitionedRowChanges(RowChangeJob):
         delta = RowDelta({object_id: np.concatenate(parts) for object_id, parts in gone.items()}, written)
         options = CommitOptions(message=self.message, properties=properties)
         if isinstance(whole, PlannedTable):
-            made = commit_planned_delta(whole, self.plan, delta, options)
+            made = commit_planned_delta(whole, self.plan, delta, options, check=partition_check_of(whole.base, reads))
         else:
-            made = commit_delta(whole, self.plan, delta, options)
+            made = commit_delta(whole, self.plan, delta, options, check=partition_check_of(whole, reads))
         if repeated:
             self._remove_files(written, keep=True)
         return max(0, made.version - whole.version - 1)

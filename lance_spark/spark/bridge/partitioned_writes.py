@@ -39,6 +39,7 @@ from lance_spark.spark.partitioned_write_job import PartitionedWriteJob, Partiti
 from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
 from lance_spark.storage import open_store
 from lance_spark.table.row_address import UInt64Array
+from lance_spark.table.row_level.read_conflicts import ReadRows
 
 _MODES = {"append": SaveMode.APPEND, "overwrite": SaveMode.OVERWRITE, "overwrite_dynamic": SaveMode.DYNAMIC_OVERWRITE}
 
@@ -239,16 +240,19 @@ def partitioned_job(
 
 
 def commit_partitioned(
-    job: PartitionedWriteJob, messages: Iterable[bytes], gone: Mapping[str, UInt64Array] | None = None
+    job: PartitionedWriteJob,
+    messages: Iterable[bytes],
+    gone: Mapping[str, UInt64Array] | None = None,
+    reads: Sequence[ReadRows] = (),
 ) -> PartitionedTable | None:
     """Commits what tasks have told; None if that changes nothing.
 
     Args:
-        gone: as `PartitionedWriteJob.commit` takes it.
+        gone, reads: as `PartitionedWriteJob.commit` takes them.
     """
     outputs = _told(messages)
     files = [item for output in outputs for item in output.files]
-    return job.commit(files, repeated=any(output.attempt for output in outputs), gone=gone)
+    return job.commit(files, repeated=any(output.attempt for output in outputs), gone=gone, reads=reads)
 
 
 def abort_partitioned(job: PartitionedWriteJob, messages: Iterable[bytes], *, all_tasks_told: bool) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import IncompatibleConflictError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.namespace.partition_commit import Check
+from lance_spark.namespace.partition_reads import partition_check_of
 from lance_spark.namespace.partition_save import delete_rows as delete_partitioned_rows
+from lance_spark.namespace.partitioned_table import PartitionedTable
 from lance_spark.spark.bridge.change_task import ChangeOutput, ChangeTask
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle
@@ -21,15 +24,22 @@ from lance_spark.spark.bridge.partitioned_changes import (
     check_partitioned_changeable,
     partitions_match_cheaply,
 )
+from lance_spark.spark.bridge.partitioned_writes import timestamp_of
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.scan import Taken
 from lance_spark.spark.bridge.scan_planner import filterable
+from lance_spark.spark.bridge.scan_requests import ScanRequest
+from lance_spark.spark.bridge.statement_reads import isolation_of, reads_of
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.row_changes import RowChangeJob, properties_of
 from lance_spark.spark.table_row_changes import CHEAP_BYTES, ROW_ID, TableRowChanges, bytes_to_match, check_changeable
+from lance_spark.table.manifest import Manifest
 from lance_spark.table.row_level.delete import delete_rows
+from lance_spark.table.row_level.isolation import IsolationLevel
+from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
+from lance_spark.table.row_level.row_changes import NewerVersionCheck
 from lance_spark.table.writing.save import CommitOptions
 
 _DELETE = "DELETE"
@@ -92,9 +102,11 @@ class CommitRequest:
 
     Attributes:
         counts: rows, by the names that Spark gives them; below 0 is not known.
+        reads: its scans of all tables.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
+    reads: tuple[ScanRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,21 @@ class AbortRequest:
     """A statement that failed; the job, and what those tasks told that came to their end, are attached."""
 
     all_tasks_told: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRequest:
+    """A version of a table that a statement was analysed with, which is to run again."""
+
+    handle: TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class NewestReply:
+    """The newest version."""
+
+    handle: TableHandle
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +148,42 @@ class EvolveRequest:
 
     handle: TableHandle
     changes: tuple[ColumnChange, ...]
+
+
+@operation("table.newest")
+def newest(request: NewestRequest, _call: Call) -> NewestReply:
+    """The newest version of a table, with the columns that the statement brings.
+
+    Raises:
+        IncompatibleConflictError: somebody has changed the columns that the statement was analysed with.
+        NotFoundError: the table is gone.
+    """
+    handle = request.handle
+    plain = replace(handle, evolved=None)
+    if handle.partitioned:
+        old = plain.open_partitioned()
+        found = old.newest()
+        if found.specs != old.specs:
+            raise _other_columns(handle, found.version)
+        return NewestReply(
+            replace(handle, version=found.version, timestamp_nanos=timestamp_of(found)), str(found.version)
+        )
+    location, base = plain.open()
+    manifest = location.latest()
+    if manifest is None:
+        raise NotFoundError(f"the table {location.uri} is gone")
+    if manifest.schema.fields != base.schema.fields:
+        raise _other_columns(handle, manifest.version)
+    return NewestReply(
+        replace(handle, version=manifest.version, timestamp_nanos=manifest.timestamp_nanos), str(manifest.version)
+    )
+
+
+def _other_columns(handle: TableHandle, version: int) -> IncompatibleConflictError:
+    return IncompatibleConflictError(
+        f"another writer has changed the columns of {handle.uri}, so it cannot go on. Run the statement again",
+        table_version=version,
+    )
 
 
 @operation("row_level.can_evolve")
@@ -157,12 +220,22 @@ def delete(request: DeleteRequest, _call: Call) -> Done:
     if condition is None:
         raise UnsupportedFeatureError("the condition of this DELETE has no exact counterpart", feature="DELETE")
     options = CommitOptions(properties=properties_of(_DELETE, {}))
+    is_serializable = isolation_of(request.handle) is IsolationLevel.SERIALIZABLE
     if request.handle.partitioned:
         whole = request.handle.open_partitioned()
-        return Done(delete_partitioned_rows(whole, condition, options) is not whole)
+
+        def check_partitions(version: PartitionedTable) -> Check | None:
+            return partition_check_of(version, [ReadRows(version.version, condition)])
+
+        checks = check_partitions if is_serializable else None
+        return Done(delete_partitioned_rows(whole, condition, options, check=checks) is not whole)
     location, base = request.handle.open()
     check_changeable(location, base)
-    return Done(delete_rows(location, base, condition, options) is not base)
+
+    def check(version: Manifest) -> NewerVersionCheck | None:
+        return check_of(location, [ReadRows(version.version, condition)], version.schema)
+
+    return Done(delete_rows(location, base, condition, options, check=check if is_serializable else None) is not base)
 
 
 @operation("row_level.begin")
@@ -180,7 +253,7 @@ def begin(request: BeginRequest, _call: Call) -> BeginReply:
 def plan(request: PlanRequest, _call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     changes = _changes(request)
-    job = _Statement(request.command, changes)
+    job = _Statement(request.command, changes, request.handle)
     summary = PlanReply(f"lance {request.command} {request.handle.shown}@v{request.handle.version}")
     return Reply(summary, (command(ChangeTask(changes), MESSAGE_TYPE), pickle.dumps(job)))
 
@@ -202,7 +275,8 @@ def commit(request: CommitRequest, call: Call) -> Written:
     # Counted first: nothing may fail after the commit.
     counted = counts_of(fragment for item in told for fragment in job.changes.new_fragments(item.output))
     repeated = any(item.attempt for item in told)
-    others = job.changes.commit([item.output for item in told], properties, repeated=repeated)
+    reads = reads_of(job.target, request.reads, call.session.time_zone)
+    others = job.changes.commit([item.output for item in told], properties, repeated=repeated, reads=reads)
     return Written({**counted, "commits_of_others": others})
 
 
@@ -218,6 +292,7 @@ def abort(request: AbortRequest, call: Call) -> Done:
 class _Statement:
     command: str
     changes: RowChangeJob
+    target: TableHandle
 
 
 def _job(call: Call) -> _Statement:

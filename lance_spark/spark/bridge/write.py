@@ -32,6 +32,8 @@ from lance_spark.spark.bridge.partitioned_writes import (
 from lance_spark.spark.bridge.registry import Call, Done, Reply, operation
 from lance_spark.spark.bridge.row_search import gone_from_partitions, gone_rows, search_job
 from lance_spark.spark.bridge.scan import Taken, filterable_of
+from lance_spark.spark.bridge.scan_requests import ScanRequest
+from lance_spark.spark.bridge.statement_reads import reads_of
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.column_names import check_distinct
@@ -97,9 +99,13 @@ class CommitRequest:
 
     Attributes:
         num_found: how many attachments are of tasks that looked for rows that go; None if there were no such tasks.
+        target: the table, if the rows were chosen by what it holds; and
+        reads: the scans of the statement then.
     """
 
     num_found: int | None = None
+    target: TableHandle | None = None
+    reads: tuple[ScanRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +184,11 @@ def commit(request: CommitRequest, call: Call) -> Written:
     # Counted first: nothing may fail after the commit.
     written = metrics(request, replace(call, attachments=attachments))
     job: WriteJob | PartitionedWriteJob = pickle.loads(attachments[0])
+    reads = () if request.target is None else reads_of(request.target, request.reads, call.session.time_zone)
     if isinstance(job, PartitionedWriteJob):
-        commit_partitioned(job, attachments[1:], None if found is None else gone_from_partitions(found))
+        commit_partitioned(job, attachments[1:], None if found is None else gone_from_partitions(found), reads)
         return written
-    made = commit_job(attachments, None if found is None else gone_rows(found))
+    made = commit_job(attachments, None if found is None else gone_rows(found), reads)
     others = 0 if made is None else made.version - (job.base_version or 0) - 1
     return Written({**written.metrics, "commits_of_others": others})
 

@@ -6,7 +6,7 @@ filter is asked again, on the newest version.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_address import split_addresses
-from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, run_on_newest
+from lance_spark.table.row_level.row_changes import GoneRows, NewerVersionCheck, commit_row_changes, run_on_newest
 from lance_spark.table.writing.save import CommitOptions
 
 # What bounds a batch is the window of the scan, in bytes: each batch costs, and nobody wants small ones here.
@@ -32,9 +32,17 @@ _BATCH_ROWS = 1 << 20
 
 
 def delete_rows(
-    table: TableLocation, base: Manifest, filter: Expr | str, options: CommitOptions | None = None
+    table: TableLocation,
+    base: Manifest,
+    filter: Expr | str,
+    options: CommitOptions | None = None,
+    *,
+    check: Callable[[Manifest], NewerVersionCheck | None] | None = None,
 ) -> Manifest:
     """The version without the rows of `base` for which `filter` is true; `base` itself if there are none.
+
+    Args:
+        check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
 
     Raises:
         InvalidInputError: the filter makes no sense, or fails on a value.
@@ -51,7 +59,8 @@ def delete_rows(
 
     def once(version: Manifest) -> Manifest:
         gone = matching_rows(table, version, condition)
-        return commit_row_changes(table, version, gone, options=options, predicate=str(filter))
+        asked = None if check is None else check(version)
+        return commit_row_changes(table, version, gone, options=options, predicate=str(filter), check=asked)
 
     return run_on_newest(table, base, options.policy, once)
 
@@ -100,7 +109,14 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Sea
     return found
 
 
-def address_scan(table: TableLocation, base: Manifest, filter: Expr | str | None, columns: Sequence[str] = ()) -> Scan:
+def address_scan(
+    table: TableLocation,
+    base: Manifest,
+    filter: Expr | str | None,
+    columns: Sequence[str] = (),
+    *,
+    time_zone: str = "UTC",
+) -> Scan:
     """A scan of `base` for `columns` and then, as the last column, the address of each row.
 
     Raises:
@@ -118,4 +134,5 @@ def address_scan(table: TableLocation, base: Manifest, filter: Expr | str | None
         with_row_address=True,
         stable_row_ids=base.has_stable_row_ids,
         batch_rows=_BATCH_ROWS,
+        time_zone=time_zone,
     )

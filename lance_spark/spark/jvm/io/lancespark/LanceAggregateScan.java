@@ -1,6 +1,7 @@
 package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.LocalScan;
@@ -16,6 +17,13 @@ final class LanceAggregateScan implements LocalScan {
     this.handle = handle;
     this.columns = columns;
     this.values = values;
+  }
+
+  /** What was read: all rows. */
+  ObjectNode request() {
+    ObjectNode request = Json.object();
+    request.set("handle", handle);
+    return request;
   }
 
   @Override

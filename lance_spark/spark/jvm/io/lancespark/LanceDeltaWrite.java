@@ -1,9 +1,13 @@
 package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DeleteSummary;
@@ -19,6 +23,8 @@ import org.apache.spark.sql.types.StructType;
 
 /** The rows of one statement that go and come: files by the tasks, one commit by the driver. */
 final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
+  private final JsonNode handle;
+  private final Collection<JsonNode> targetReads;
   private final String description;
   private final byte[] function;
   private final byte[] job;
@@ -26,7 +32,16 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
   private final StructType rows;
   private JsonNode written = Json.object();
 
-  LanceDeltaWrite(LancePy.Reply plan, StructType ids, StructType rows) {
+  /**
+   * A write.
+   *
+   * @param handle the target
+   * @param targetReads the requests of its scans, complete when the commit comes
+   */
+  LanceDeltaWrite(
+      JsonNode handle, Collection<JsonNode> targetReads, LancePy.Reply plan, StructType ids, StructType rows) {
+    this.handle = handle;
+    this.targetReads = targetReads;
     this.description = plan.body().get("description").asText();
     this.function = plan.attachments().get(0);
     this.job = plan.attachments().get(1);
@@ -65,7 +80,21 @@ final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
   public void commit(WriterCommitMessage[] messages, WriteSummary summary) {
     ObjectNode request = Json.object();
     request.set("counts", counts(summary));
-    written = LancePy.call("row_level.commit", request, attachments(messages)).body().get("metrics");
+    request.set("reads", reads());
+    List<byte[]> attachments = attachments(messages);
+    written =
+        LanceReruns.commit(
+            handle, () -> LancePy.call("row_level.commit", request, attachments).body().get("metrics"));
+  }
+
+  /** The scans of the target, and all others of the statement that may read the same table. */
+  private ArrayNode reads() {
+    Set<JsonNode> found = new LinkedHashSet<>(targetReads);
+    LanceStatement statement = LanceStatement.running();
+    if (statement != null) {
+      statement.reads().forEach(found::add);
+    }
+    return Json.array().addAll(found);
   }
 
   @Override

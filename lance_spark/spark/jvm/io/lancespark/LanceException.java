@@ -61,6 +61,26 @@ final class LanceException extends AnalysisException {
     return exception;
   }
 
+  private LanceException(LanceException error, String text) {
+    super(
+        text,
+        Option.empty(),
+        Option.empty(),
+        Option.empty(),
+        Option.apply(error.getCondition()),
+        Map$.MODULE$.empty(),
+        new QueryContext[0],
+        Option.apply(error.getSqlState()),
+        Option.apply(text));
+    this.kind = error.kind;
+    addSuppressed(error);
+  }
+
+  /** The same error, of a statement that has run {@code runs} times. */
+  LanceException after(int runs) {
+    return new LanceException(this, getMessage() + " (the statement was run " + runs + " times)");
+  }
+
   /** Name of the class in Python. */
   String kind() {
     return kind;

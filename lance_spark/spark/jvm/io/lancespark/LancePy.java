@@ -81,7 +81,7 @@ final class LancePy {
     }
     JsonNode error = reply.body().get("error");
     if (error != null) {
-      LanceStatement.storeFailed(error.get("condition").asText());
+      LanceStoreFailures.storeFailed(error.get("condition").asText());
       throw LanceException.sneaky(LanceException.of(error));
     }
     return reply;
@@ -97,7 +97,7 @@ final class LancePy {
     if (inline != null) {
       session.put("inline_bytes", inline);
     }
-    session.put("store_failed", LanceStatement.hasStoreFailed());
+    session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;
   }
 

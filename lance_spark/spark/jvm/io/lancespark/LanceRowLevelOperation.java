@@ -2,6 +2,8 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Collection;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -20,6 +22,8 @@ final class LanceRowLevelOperation implements RowLevelOperationBuilder, Supports
   private final StructType schema;
   private final RowLevelOperationInfo info;
   private final JsonNode plan;
+  /** Requests of the scans of the target. */
+  private final Collection<JsonNode> reads = new ConcurrentLinkedQueue<>();
 
   LanceRowLevelOperation(JsonNode handle, StructType schema, RowLevelOperationInfo info) {
     this.handle = handle;
@@ -58,16 +62,22 @@ final class LanceRowLevelOperation implements RowLevelOperationBuilder, Supports
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(handle, schema, options).forChanges();
+    return new LanceScanBuilder(handle, schema, options).forChanges(reads);
   }
 
   @Override
   public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo write) {
-    return new Builder(handle, info.command(), write);
+    return new Builder(handle, info.command(), write, reads);
+  }
+
+  /** The same operation on another version. */
+  RowLevelOperation on(LanceTable table) {
+    return table.newRowLevelOperationBuilder(info).build();
   }
 
   /** Spark wants a builder of its own between the operation and the write. */
-  private record Builder(JsonNode handle, Command command, LogicalWriteInfo info) implements DeltaWriteBuilder {
+  private record Builder(JsonNode handle, Command command, LogicalWriteInfo info, Collection<JsonNode> reads)
+      implements DeltaWriteBuilder {
     @Override
     public LanceDeltaWrite build() {
       StructType ids = info.rowIdSchema().orElse(new StructType());
@@ -79,7 +89,7 @@ final class LanceRowLevelOperation implements RowLevelOperationBuilder, Supports
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
       request.set("options", Json.map(info.options().asCaseSensitiveMap()));
-      return new LanceDeltaWrite(LancePy.call("row_level.plan", request), ids, rows);
+      return new LanceDeltaWrite(handle, reads, LancePy.call("row_level.plan", request), ids, rows);
     }
   }
 }

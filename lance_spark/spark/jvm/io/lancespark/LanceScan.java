@@ -102,6 +102,11 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     return share;
   }
 
+  /** What Python was asked for; not for changing. */
+  ObjectNode request() {
+    return request;
+  }
+
   @Override
   public StructType readSchema() {
     return columns;

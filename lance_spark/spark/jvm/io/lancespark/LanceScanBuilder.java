@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -54,6 +55,7 @@ final class LanceScanBuilder
   private ObjectNode inTasks;
   private StructType returned;
   private boolean aggregates;
+  private Collection<JsonNode> built = new ArrayList<>();
   private final Set<JsonNode> averaged = new HashSet<>();
 
   LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
@@ -63,9 +65,10 @@ final class LanceScanBuilder
     request.putArray("predicates");
   }
 
-  /** Says that the rows are read to be changed. */
-  LanceScanBuilder forChanges() {
+  /** Says that the rows are read to be changed; {@code built} gets the request of each scan that is made. */
+  LanceScanBuilder forChanges(Collection<JsonNode> built) {
     request.put("for_changes", true);
+    this.built = built;
     return this;
   }
 
@@ -232,6 +235,7 @@ final class LanceScanBuilder
 
   @Override
   public Scan build() {
+    built.add(request.deepCopy());
     if (aggregates && answer != null) {
       return answer;
     }

@@ -48,6 +48,29 @@ class LanceTable
     return description.get("handle");
   }
 
+  /**
+   * The newest version of this table, with the same columns.
+   *
+   * @throws LanceException (unchecked) if somebody has changed the columns
+   */
+  final LanceTable newest() {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    JsonNode reply = LancePy.call("table.newest", request).body();
+    ObjectNode described = description.deepCopy();
+    described.set("handle", reply.get("handle"));
+    if (version() != null) {
+      described.set("version", reply.get("version"));
+    }
+    return LancePartitionedTable.of(described);
+  }
+
+  /** Whether both are versions of one branch of one table. */
+  final boolean isVersionOf(LanceTable other) {
+    return handle().path("uri").equals(other.handle().path("uri"))
+        && handle().path("branch").equals(other.handle().path("branch"));
+  }
+
   @Override
   public String name() {
     return description.get("name").asText();

@@ -21,6 +21,7 @@ import org.apache.spark.sql.types.StructType;
 
 /** One write job: files by the tasks, one commit by the driver. */
 final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
+  private final JsonNode handle;
   private final String description;
   private final byte[] function;
   private final byte[] job;
@@ -32,7 +33,8 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
   private boolean commitAsked;
   private JsonNode written = Json.object();
 
-  LanceWrite(LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
+  LanceWrite(JsonNode handle, LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
+    this.handle = handle;
     this.description = plan.body().get("description").asText();
     this.clustering = Json.transforms(plan.body().path("clustering"));
     this.distribution = plan.body().get("distribution").asText();
@@ -106,8 +108,17 @@ final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
       }
     }
     commitAsked = true;
-    String op = staged == null ? "write.commit" : "write.metrics";
-    written = LancePy.call(op, request, attachments).body().get("metrics");
+    if (staged != null) {
+      written = LancePy.call("write.metrics", request, attachments).body().get("metrics");
+      return;
+    }
+    LanceStatement statement = LanceStatement.running();
+    if (statement != null && statement.isInsertingMerge()) {
+      request.set("target", handle);
+      request.set("reads", statement.reads());
+    }
+    written =
+        LanceReruns.commit(handle, () -> LancePy.call("write.commit", request, attachments).body().get("metrics"));
   }
 
   /** What tasks have found of the rows that go; null if the commit is to look for them. */

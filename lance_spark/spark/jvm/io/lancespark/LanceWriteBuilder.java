@@ -75,6 +75,6 @@ final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
       columns = LanceColumnNames.asIn(known, columns);
       request.set("columns", Json.type(columns));
     }
-    return new LanceWrite(LancePy.call("write.plan", request), columns, staged);
+    return new LanceWrite(request.get("handle"), LancePy.call("write.plan", request), columns, staged);
   }
 }

@@ -1,0 +1,35 @@
+"""The isolation of statements that change rows, a property of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from lance_spark.errors import InvalidInputError
+
+ISOLATION_LEVEL = "isolation-level"
+"""The property, in the config of a table and among the properties of a partitioned one."""
+
+
+class IsolationLevel(str, Enum):
+    """What a DELETE, UPDATE or MERGE may not have seen of other writers."""
+
+    SERIALIZABLE = "serializable"
+    """Nothing: it conflicts with whoever has changed rows that it has read."""
+    SNAPSHOT = "snapshot"
+    """It conflicts with whoever has changed the rows that it changes, and not those that it only reads."""
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> IsolationLevel:
+        """The level that a table's properties choose; SERIALIZABLE if they name none.
+
+        Raises:
+            InvalidInputError: there is no such level.
+        """
+        value = properties.get(ISOLATION_LEVEL, cls.SERIALIZABLE.value)
+        try:
+            return cls(value.strip().lower())
+        except ValueError:
+            raise InvalidInputError(
+                f"the table property {ISOLATION_LEVEL!r} is 'serializable' or 'snapshot', not {value!r}"
+            ) from None
