@@ -54,6 +54,7 @@ soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `
 		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py \
 		tests/table/test_mixed_histories.py tests/table/commits/test_conflict_chains.py tests/table/test_two_libraries.py \
 		tests/namespace/test_partition_histories.py tests/namespace/test_partition_faults.py tests/interop/test_corruption.py
+	LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} $(BIN)/python -m pytest --timeout=0 -s tests/connector/test_concurrent_merges.py
 
 lint: $(VENV)/.dev ## ruff, the layers' import contracts, mypy strict, generated code up to date
 	$(BIN)/ruff check .
