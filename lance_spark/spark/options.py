@@ -22,7 +22,6 @@ from lance_spark.spark.column_properties import Properties, split_name
 from lance_spark.spark.property_names import OF_ONE_WRITE, check_properties
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.refs import MAIN
-from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 _log = logging.getLogger(__name__)
@@ -290,7 +289,6 @@ class TableProperties:
             for name, value in kept.items()
             if not name.lower().startswith(_STORAGE) and name.lower() not in once
         }
-        IsolationLevel.of(config)
         return cls(
             location=properties.get("location"),
             config=config if comment is None else {**config, "comment": comment},

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.column_properties import SUFFIXES, split_name
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS
-
-ISOLATION_LEVEL = "isolation-level"
-ISOLATION_LEVELS = ("serializable", "snapshot")
+from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 
 TABLE_OPTIONS = frozenset(
     {
@@ -49,8 +47,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
         folded = name.lower()
         if folded in OF_ONE_WRITE:
             raise InvalidInputError(f"property {name} is an option of one write, not of the table; leave it out")
-        if folded == ISOLATION_LEVEL and value.strip().lower() not in ISOLATION_LEVELS:
-            raise InvalidInputError(f"property {name} is {value!r}, which is none of {', '.join(ISOLATION_LEVELS)}")
+        if folded == ISOLATION_LEVEL:
+            IsolationLevel.of({ISOLATION_LEVEL: value})
         known = nearest_property(name)
         if known is not None:
             raise InvalidInputError(f"unknown property {name}; did you mean {known}?")

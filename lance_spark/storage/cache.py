@@ -172,9 +172,7 @@ def peek_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable) -> 
     return shared.get((kind, store.identity, path, stamp)) if isinstance(store, Identified) else None
 
 
-def put_by_stamp(
-    store: ObjectStore, kind: str, path: str, stamp: Hashable, value: object, num_bytes: int
-) -> None:
+def put_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable, value: object, num_bytes: int) -> None:
     """Keeps `value`, which takes `num_bytes`, for the object that has this stamp now."""
     if isinstance(store, Identified):
         shared.put((kind, store.identity, path, stamp), value, num_bytes)

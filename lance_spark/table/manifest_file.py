@@ -106,9 +106,7 @@ def manifest_content(data: memoryview) -> tuple[int, memoryview]:
         raise CorruptFileError("not a manifest file: it does not end with LANC", start=body, length=_FOOTER.size)
     content = _section(data[:body], position)
     if position + _LENGTH.size + len(content) != body:
-        raise CorruptFileError(
-            "the manifest does not end where the footer begins", start=position, length=len(content)
-        )
+        raise CorruptFileError("the manifest does not end where the footer begins", start=position, length=len(content))
     return position, content
 
 

@@ -47,9 +47,7 @@ def table(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -
         f"CREATE TABLE {name} (id BIGINT, part BIGINT, word STRING, half FLOAT, vec ARRAY<FLOAT>) {by} "
         "TBLPROPERTIES ('half.arrow.float16' = 'true', 'vec.arrow.fixed-size-list.size' = '2')"
     )
-    spark.sql(
-        f"INSERT INTO {name} SELECT id, id % 2, concat('n', id), 1.0, array(1.0, 2.0) FROM range(0, 1000, 1, 1)"
-    )
+    spark.sql(f"INSERT INTO {name} SELECT id, id % 2, concat('n', id), 1.0, array(1.0, 2.0) FROM range(0, 1000, 1, 1)")
     yield Table(name, tmp_path)
     spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
 
@@ -170,9 +168,7 @@ def test_log_has_one_line_an_attempt(spark: SparkSession, table: Table, capfd: p
     assert "\tat " not in logged
 
 
-def test_log_names_the_failed_write(
-    spark: SparkSession, table: Table, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_log_names_the_failed_write(spark: SparkSession, table: Table, capfd: pytest.CaptureFixture[str]) -> None:
     caught(lambda: spark.sql(f"INSERT INTO {table.name} VALUES (1, 1, 'a', 1e6F, array(1.0, 2.0))"))
     caught(lambda: spark.sql(f"UPDATE {table.name} SET half = 1e6F"))
     logged = capfd.readouterr().err

@@ -79,6 +79,8 @@ def test_unaligned_page_buffers_are_refused(version: str, by: int, tmp_path: Pat
 def test_unaligned_page_buffers_of_2_0_are_read() -> None:
     # Releases before 0.19 did not align, and version 2.0 does not say that they must.
     content = (Path(__file__).parents[1] / "golden" / "v2_0" / "0.16.1.lance").read_bytes()
-    positions = [position for column in columns_of(content) for page in column.pages for position in page.buffer_offsets]
+    positions = [
+        position for column in columns_of(content) for page in column.pages for position in page.buffer_offsets
+    ]
     assert any(position % 8 for position in positions)
     assert open_bytes(content).read_table().num_rows > 0

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import fsspec
-import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pyspark.sql.types import StructType

@@ -8,8 +8,8 @@ from typing import Any
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from lance_spark._proto import encodings_v2_1_pb2, file2_pb2, file_pb2
 from lance_spark._proto import encodings_v2_0_pb2 as encodings_v2_0
+from lance_spark._proto import encodings_v2_1_pb2, file2_pb2, file_pb2
 
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _PLACE = struct.Struct("<QQ")

@@ -39,7 +39,6 @@ from lance_spark.table.columns.schema_edit import Edit, edit_schema
 from lance_spark.table.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 from lance_spark.table.versions.changes import update_properties
 
 _SET, _REMOVE = "set_property", "remove_property"
@@ -131,8 +130,6 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
         if change.has_default:
             text = f"column {change.path[-1]!r}: columns have no DEFAULT; name the value in each INSERT"
             raise UnsupportedFeatureError(text, feature="DEFAULT of a column")
-        if change.kind == _SET and change.name == ISOLATION_LEVEL:
-            IsolationLevel.of({ISOLATION_LEVEL: change.value or ""})
         if change.kind == _SET and change.name == "location":
             raise UnsupportedFeatureError(
                 "a table stays where it is; CALL system.register_table gives a name to one that is elsewhere",

@@ -204,14 +204,15 @@ def timestamp_of(whole: PartitionedTable) -> int:
 
 def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Mapping[str, str]) -> PartitionedWriteJob:
     """The job that fills a staged table with rows in `columns`."""
-    assert handle.staged is not None, "the table is staged"
-    parsed = TableProperties.parse(handle.staged.properties, handle.uri, options)
+    staged = handle.staged
+    assert staged is not None, "the table is staged"
+    parsed = TableProperties.parse(staged.properties, handle.uri, options)
     WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(None)
     handle = handle.with_storage(parsed.options.storage_options)
-    if handle.staged.declared:
+    if staged.declared:
         _check_large(handle.open_partitioned(), parsed.options)
         return PartitionedWriteJob.of(handle.open_partitioned(), columns, SaveMode.OVERWRITE, parsed.options)
-    whole, properties = _replacement(handle, handle.staged)
+    whole, properties = _replacement(handle, staged)
     job = PartitionedWriteJob.of(whole, columns, SaveMode.OVERWRITE, parsed.options)
     return replace(job, properties=properties)
 

@@ -39,7 +39,10 @@ class UpdateMap:
 
     def applied_to_bytes(self, before: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """As `applied`, for metadata of schemas and fields, whose values are bytes."""
-        changed = {key: None if value is None else check_text(value, f"the value of {key!r}").encode() for key, value in self.entries.items()}
+        changed = {
+            key: None if value is None else check_text(value, f"the value of {key!r}").encode()
+            for key, value in self.entries.items()
+        }
         both: dict[str, bytes | None] = {**({} if self.replace else before), **changed}
         return {key: value for key, value in both.items() if value is not None}
 

@@ -21,12 +21,13 @@ class IsolationLevel(str, Enum):
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> IsolationLevel:
-        """The level that a table's properties choose; SERIALIZABLE if they name none.
+        """The level that a table's properties choose, their names in any case; SERIALIZABLE if they name none.
 
         Raises:
             InvalidInputError: there is no such level.
         """
-        value = properties.get(ISOLATION_LEVEL, cls.SERIALIZABLE.value)
+        named = (value for name, value in properties.items() if name.lower() == ISOLATION_LEVEL)
+        value = next(named, cls.SERIALIZABLE.value)
         try:
             return cls(value.strip().lower())
         except ValueError:

@@ -150,9 +150,7 @@ def _before(before: ManifestSummary | None, measured: Measured | None, now: Mani
     return measured if before is not None and before.version == now.version - 1 else None
 
 
-def _summaries(
-    history: History, steps: Sequence[_Step], known: ManifestSummary | None
-) -> dict[int, ManifestSummary]:
+def _summaries(history: History, steps: Sequence[_Step], known: ManifestSummary | None) -> dict[int, ManifestSummary]:
     wanted = {location.version: location for step in steps for location in step if location is not None}
     found = {} if known is None else {known.version: known}
     missing = [location for version, location in wanted.items() if version not in found]
