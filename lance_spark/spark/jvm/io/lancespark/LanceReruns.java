@@ -30,7 +30,7 @@ final class LanceReruns {
   /** So long a statement waits for others of this driver; it does not need the lock to be right. */
   private static final long LOCK_SECONDS = 60;
 
-  /** First runs commit side by side; while one is run again, the others wait, so that it can only lose to other drivers. */
+  /** First runs commit side by side. While one is run again, others wait: it can only lose to other drivers. */
   private static final Map<String, ReadWriteLock> LOCKS = new ConcurrentHashMap<>();
 
   private static final ThreadLocal<Run> RERUN = new ThreadLocal<>();

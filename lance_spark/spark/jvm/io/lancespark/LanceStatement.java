@@ -24,8 +24,8 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * The statement that runs in this thread and writes: what it reads, and how it is run again on newer versions.
  *
- * <p>It is found by the execution that Spark has registered, whose plan is analysed and not optimized yet: SQL, DataFrames
- * and Connect all end there. That plan is run again with the newest versions of the target in place of those it was
+ * <p>It is found by the execution that Spark has registered, whose plan is analysed and not optimized yet: SQL,
+ * DataFrames and Connect all end there. That plan is run again with the newest versions of the target in place of those it was
  * analysed with. The columns of all relations stay, so nothing has to be resolved again.
  */
 final class LanceStatement {

@@ -31,7 +31,7 @@ final class LanceTransaction implements Transaction {
     return "transaction of catalog " + catalog.name();
   }
 
-  /** Cached rows may be used: a statement reads versions, and its commit looks at what it changes only. */
+  /** Cached rows may be used: a user has kept them, and the commit does not compare them with newer versions. */
   @Override
   public boolean registerScans(Scan[] scans) {
     return true;
