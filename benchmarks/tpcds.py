@@ -6,8 +6,8 @@
 
 For each query the rows are compared first: as multisets, because ORDER BY leaves ties open, fractions of type double to
 ten digits, because sums of them depend on the order of rows, and everything else exactly. Then the formats take turns.
-Planning is the time from the text of a query to its physical plan. It is too long if the shortest of all runs takes more
-than twice Parquet's shortest and one second.
+Planning is the time from the text of a query to its physical plan. It is too long if the shortest of all runs takes
+more than twice Parquet's shortest and one second.
 """
 
 from __future__ import annotations

@@ -82,7 +82,12 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
 
 def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
     """Nothing, if the filter fits the schema; otherwise the error that evaluating it would raise."""
-    evaluate_filter(expr, pa.RecordBatch.from_pylist([], schema=schema), time_zone=time_zone)
+    names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
+    used = [field for field in schema if field.name.lower() in names]
+    # The other columns are of use only to an error about a name that there is not.
+    fits = names == {field.name.lower() for field in used}
+    batch = pa.RecordBatch.from_pylist([], schema=pa.schema(used) if fits else schema)
+    evaluate_filter(expr, batch, time_zone=time_zone)
 
 
 def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:

@@ -1,4 +1,4 @@
-"""Joins in a row: keys of a filtered table choose rows of the next one, and no keys are waited for to ask for others."""
+"""Joins in a row: keys of a filtered table choose rows of the next one, but never keys of keys."""
 
 from __future__ import annotations
 
@@ -93,9 +93,8 @@ def test_keys_never_come_from_a_side_that_waits_for_keys(views: SparkSession, ad
     """All three scans are worth a filter, and the two outer ones have one of their own."""
     views.conf.set("spark.sql.adaptive.enabled", adaptive)
     try:
-        joins = (
-            "lines l JOIN parts p ON l.part = p.id JOIN makers m ON p.maker = m.id JOIN nations n ON m.nation = n.id"
-        )
+        joins = "lines l JOIN parts p ON l.part = p.id JOIN makers m ON p.maker = m.id"
+        joins += " JOIN nations n ON m.nation = n.id"
         text = f"SELECT l.id FROM {joins} WHERE p.id < 900 AND m.id < 400 AND n.name = 'nation 3'"
         found, frame = answer(views, text)
         numbers = np.arange(LINES)

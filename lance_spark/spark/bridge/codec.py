@@ -33,7 +33,7 @@ def decode(kind: type[T], value: object) -> T:
 def encode(value: object) -> Any:
     """A dataclass, or what one is made of, as what `json` writes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: encode(getattr(value, field.name)) for field in _fields(type(value))}
     if isinstance(value, DataType):
         return value.jsonValue()
     if isinstance(value, Enum):
@@ -43,6 +43,11 @@ def encode(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     return value
+
+
+@cache
+def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
 
 
 @cache
@@ -87,7 +92,7 @@ def _dataclass(kind: Any, value: object, path: str) -> Any:
         raise _unfit(path, value)
     hints = _hints(kind)
     given = {}
-    for field in dataclasses.fields(kind):
+    for field in _fields(kind):
         if field.name in value:
             given[field.name] = _decode(hints[field.name], value[field.name], f"{path}.{field.name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:

@@ -75,6 +75,7 @@ class ScanPlanner:
         self._options = request.read_options()
         self._handle = request.handle
         self._location, self._manifest = request.handle.open()
+        self._filterable = filterable(self._manifest)
         # Tasks that aggregate read other columns than they return.
         self._returned = request.columns
         self._columns = request.columns
@@ -87,9 +88,7 @@ class ScanPlanner:
         self._limit = min(limits) if limits else None
         self._top_n = request.top_n
         self._parallelism = call.session.parallelism
-        self.runtime_filter = runtime_filter(
-            request.runtime_filters, call.attachments, filterable(self._manifest), _PRUNED_BY
-        )
+        self.runtime_filter = runtime_filter(request.runtime_filters, call.attachments, self._filterable, _PRUNED_BY)
         self._scan = self._make_scan(request, call.session.time_zone)
         self._sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
         self._skip = request.offset or 0
@@ -103,7 +102,7 @@ class ScanPlanner:
 
     def _make_scan(self, request: ScanRequest, time_zone: str) -> Scan:
         schema = shown(self._manifest.schema, data_format(self._manifest))
-        names = filterable(self._manifest)
+        names = self._filterable
         terms = [] if self._options.filter is None else [self._options.filter]
         for predicate in request.predicates:
             term = to_filter(predicate, names)
@@ -316,7 +315,7 @@ class ScanPlanner:
         if not self._takes_all_rows or self._for_changes:
             return ()
         columns = self._columns.fieldNames()
-        return filter_columns(_PRUNED_BY, filterable(self._manifest), columns, self._num_rows())
+        return filter_columns(_PRUNED_BY, self._filterable, columns, self._num_rows())
 
     def _description(self, size: int | None) -> str:
         files = sum(len(fragment.files) for fragment in self._fragments)

@@ -8,15 +8,21 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.concurrent.ConcurrentHashMap;
 import net.razorvine.pickle.Pickler;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.python.PythonPlannerRunner;
 import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
 
 /**
  * The request channel from the driver to Python: one JSON request with binary attachments, one reply of the same form.
@@ -32,6 +38,10 @@ final class LancePy {
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
 
   private static final int PYTHON_EXCEPTION = -2;
+
+  /** Answers by the query that is planned and the request; they are dropped with the query. */
+  private static final Map<QueryPlanningTracker, Map<String, Reply>> ANSWERS =
+      Collections.synchronizedMap(new WeakHashMap<>());
 
   /** How Spark starts Python. It never changes while a JVM runs, and Spark starts a Python only to find it out. */
   private static volatile SimplePythonFunction python;
@@ -59,6 +69,26 @@ final class LancePy {
   /** A request of the operation {@code op}; {@code body} holds its arguments. */
   static Reply call(String op, ObjectNode body) {
     return call(op, body, List.of());
+  }
+
+  /**
+   * As {@link #call(String, ObjectNode)}, but once for each query: scans of one query that ask the same share the answer. A
+   * table that a query names several times is otherwise planned, and if it is small read, as many times. Only for requests
+   * that name a version of a table and change nothing.
+   */
+  static Reply callOncePerQuery(String op, ObjectNode body) {
+    Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
+    if (query.isEmpty()) {
+      return call(op, body);
+    }
+    Map<String, Reply> known = ANSWERS.computeIfAbsent(query.get(), tracker -> new ConcurrentHashMap<>());
+    String request = op + session() + body;
+    Reply reply = known.get(request);
+    if (reply == null) {
+      reply = call(op, body);
+      known.put(request, reply);
+    }
+    return reply;
   }
 
   /**

@@ -65,7 +65,7 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
   /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
   private synchronized LancePy.Reply plan() {
     if (plan == null) {
-      plan = LancePy.call("scan.plan", request);
+      plan = LancePy.callOncePerQuery("scan.plan", request);
       newest = plan;
     }
     return plan;
@@ -97,7 +97,10 @@ final class LanceScan implements SupportsReportStatistics, SupportsReportPartiti
     if (share == null) {
       JsonNode known = plan().body().path("share");
       boolean asks = !known.isNumber() && plan().body().path("filters_many_rows").asBoolean();
-      share = asks ? LancePy.call("scan.filtered_share", request).body().get("share").asDouble() : known.asDouble(1.0);
+      share =
+          asks
+              ? LancePy.callOncePerQuery("scan.filtered_share", request).body().get("share").asDouble()
+              : known.asDouble(1.0);
     }
     return share;
   }

@@ -76,7 +76,7 @@ final class LanceScanBuilder
   public Predicate[] pushPredicates(Predicate[] predicates) {
     ObjectNode asked = request.deepCopy();
     asked.set("predicates", Json.expressions(predicates));
-    JsonNode answers = LancePy.call("scan.push", asked).body().get("answers");
+    JsonNode answers = LancePy.callOncePerQuery("scan.push", asked).body().get("answers");
     List<Predicate> taken = new ArrayList<>();
     List<Predicate> left = new ArrayList<>();
     for (int index = 0; index < predicates.length; index++) {
@@ -191,7 +191,7 @@ final class LanceScanBuilder
       described.add(node);
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
-    JsonNode reply = LancePy.call("scan.aggregate", asked).body();
+    JsonNode reply = LancePy.callOncePerQuery("scan.aggregate", asked).body();
     if (!reply.get("values").isNull()) {
       answer = new LanceAggregateScan(request.get("handle"), schema, reply.get("values"));
     } else if (!reply.get("columns").isNull()) {
