@@ -62,13 +62,14 @@ def errors_without_traceback() -> Iterator[None]:
 def silent_early_end() -> Iterator[None]:
     """Ends the process without a word if the JVM has closed its channel to this worker before the body was done.
 
-    A query that has its rows (LIMIT, `take`, EXISTS), fails elsewhere or is cancelled closes the channel. Spark's daemon
-    then prints the traceback of a BrokenPipeError to stderr for a worker that still has something to send, and ends it.
-    Nobody can hear of any other result either, so the same end comes without the traceback. The body is left first: its
-    own clean-up has run.
+    A query that has its rows (LIMIT, `take`, EXISTS), fails elsewhere or is cancelled closes the channel. Spark's
+    daemon ends a worker that still has something to send, and prints the traceback of a BrokenPipeError to stderr. Here
+    the worker ends without it. The clean-up of the body has run by then.
     """
     try:
         yield
+        # Spark's daemon would flush after this: a full socket makes it wait, and fail when the JVM closes it.
+        _flush()
     finally:
         if jvm_is_gone():
             os._exit(0)
@@ -95,8 +96,19 @@ def whole_input(batches: Iterable[Batch]) -> Iterator[Batch]:
         raise EOFError("Spark has ended the task before its input")
 
 
+def _flush() -> None:
+    outfile = _daemon_frame_local("outfile", io.BufferedWriter)
+    channel = _daemon_frame_local("sock", socket.socket)
+    if outfile is None or channel is None:
+        return
+    if channel.family in (socket.AF_INET, socket.AF_INET6):
+        # The few bytes that Spark sends after this must not wait until the JVM has acknowledged these.
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    outfile.flush()
+
+
 def jvm_is_gone() -> bool:
-    """Whether the JVM has closed its channel to this worker; False in processes that are no workers of Spark's daemon."""
+    """Whether the JVM has closed its channel to this worker; False outside of workers of Spark's daemon."""
     channel = _daemon_frame_local("sock", socket.socket)
     if channel is None:
         return False

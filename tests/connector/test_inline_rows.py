@@ -191,7 +191,7 @@ def test_a_damaged_file_fails_as_in_a_task(inline: SparkSession, tmp_path: Path)
     data = bytearray(file.read_bytes())
     data[-40:] = bytes(40)
     file.write_bytes(bytes(data))
-    with pytest.raises(Exception, match="CorruptFileError"):
+    with pytest.raises(Exception, match="LANCE_CORRUPT_FILE"):
         inline.read.format("lance").load(uri).collect()
 
 

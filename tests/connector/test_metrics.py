@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -59,3 +61,55 @@ def written(frame: DataFrame) -> dict[str, int]:
     plan = frame._jdf.queryExecution().optimizedPlan().commandPhysicalPlan()
     names = ["rows_written", "files_written", "bytes_written", "commits_of_others"]
     return {name: plan.metrics().apply(name).value() for name in names}
+
+
+def shown(spark: SparkSession) -> dict[str, str]:
+    """The metrics of the last statement as Spark's UI shows them."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    last = store.executionsList().last()
+    values = store.executionMetrics(last.executionId())
+    texts: dict[str, str] = {}
+    metrics = last.metrics()
+    for index in range(metrics.size()):
+        metric = metrics.apply(index)
+        value = values.get(metric.accumulatorId())
+        if value.isDefined():
+            texts[metric.name()] = value.get()
+    return texts
+
+
+SIZE = r"[0-9.]+ (B|KiB|MiB)"
+TIME = r"[0-9.]+ (ms|s)"
+
+
+def test_sizes_and_times_in_the_ui_have_units(spark: SparkSession, uri: str) -> None:
+    spark.range(0, 4000, numPartitions=4).selectExpr("id", "repeat('word', 20) AS word").write.format("lance").save(uri)
+    assert re.fullmatch(SIZE, shown(spark)["bytes written"])
+    spark.read.format("lance").load(uri).where("_fragid >= 1").collect()
+    texts = shown(spark)
+    assert re.fullmatch(SIZE, texts["bytes to read"]), texts
+    for name, value in {
+        "bytes read": SIZE,
+        "time decoding and filtering": TIME,
+        "time waiting for the store": TIME,
+    }.items():
+        pattern = rf"total \(min, med, max\)\n{value} \({value}, {value}, {value}\)|{value}"
+        assert re.fullmatch(pattern, texts[name]), texts
+    assert texts["rows read"].replace(",", "") == "3000"
+
+
+def test_jobs_of_procedures_have_the_name_of_the_statement(spark: SparkSession, root: str) -> None:
+    spark.sql("CREATE TABLE lance.named_jobs AS SELECT id FROM range(0, 10, 1, 2)")
+    spark.sparkContext.setLocalProperty("callSite.short", None)
+    before = set(spark.sparkContext.statusTracker().getJobIdsForGroup())
+    spark.sql("CALL lance.system.optimize(table => 'named_jobs')").collect()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    made = [jobs.apply(index) for index in range(jobs.size()) if jobs.apply(index).jobId() not in before]
+    (job,) = [job for job in made if job.description().isDefined() and "optimize" in job.description().get()]
+    expected = "CALL lance.system.optimize(table => 'named_jobs')"
+    assert job.description().get() == job.name() == expected
+    assert spark.sparkContext.getLocalProperty("callSite.short") is None
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+    spark.sql("DROP TABLE lance.named_jobs PURGE")

@@ -106,7 +106,7 @@ def test_a_search_that_fails_leaves_nothing(spark: SparkSession, uri: str) -> No
     shutil.copy(data, f"{uri}_kept")
     data.write_bytes(data.read_bytes()[:-40] + bytes(40))
     before = _files(uri)
-    with pytest.raises(Exception, match="CorruptFileError"):
+    with pytest.raises(Exception, match="LANCE_CORRUPT_FILE"):
         spark.sql(f"INSERT INTO {table} REPLACE WHERE word = 'w2' SELECT 1L AS id, 'new' AS word, 0L AS part")
     assert _files(uri) == before
     assert version(uri) == 3

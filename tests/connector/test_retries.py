@@ -85,6 +85,6 @@ def test_a_corrupt_file_is_one_clear_error(spark: SparkSession, uri: str) -> Non
     spark.range(0, 1000, numPartitions=1).selectExpr("concat('n', id) AS name").write.format("lance").save(uri)
     (data,) = Path(uri, "data").glob("*.lance")
     data.write_bytes(data.read_bytes()[:-40] + bytes(40))
-    with pytest.raises(Exception, match="CorruptFileError") as failed:
+    with pytest.raises(Exception, match="LANCE_CORRUPT_FILE") as failed:
         spark.read.format("lance").load(uri).collect()
     assert "Traceback (most recent call last)" not in str(failed.value)

@@ -248,3 +248,22 @@ def test_a_temporary_view_by_sql(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(5).write.format("lance").mode("append").save(uri)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW view_of_lance USING lance OPTIONS (path '{uri}')")
     assert spark.sql("SELECT sum(id) FROM view_of_lance").first()[0] == 10
+
+
+@pytest.mark.parametrize("harm", ["missing", "corrupt"])
+def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, harm: str) -> None:
+    uri = str(tmp_path / "harmed")
+    spark.range(0, 100, numPartitions=1).write.format("lance").mode("append").save(uri)
+    (data,) = Path(uri, "data").glob("*.lance")
+    if harm == "missing":
+        data.unlink()
+    else:
+        data.write_bytes(data.read_bytes()[:-20])
+    with pytest.raises(PythonException) as raised:
+        spark.read.format("lance").load(uri).collect()
+    first, sentence = str(raised.value).strip().splitlines()
+    assert "Python worker" in first
+    kind = "NotFoundError" if harm == "missing" else "CorruptFileError"
+    assert sentence.startswith(f"lance_spark.errors.{kind}: ")
+    assert data.name in sentence
+    assert uri in sentence

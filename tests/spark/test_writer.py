@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -59,6 +62,23 @@ def test_an_abort_removes_what_all_tasks_left(uri: str) -> None:
     assert len(data_files(uri) - before) == 1, "the file of the other job stays"
     travelled(other_job).commit([others])
     assert lance_spark.open(uri).count_rows() == 20
+
+
+def test_abort_returns_at_once_and_removes_late_files(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = data_files(uri)
+    may_look = Event()
+    monkeypatch.setattr(write_job, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
+    writer = job(uri)
+    message = travelled(writer).write(iter([ROWS]))
+    travelled(writer).abort([message, None])
+    assert data_files(uri) == before
+    travelled(writer).write(iter([ROWS]))  # Spark has not killed this task yet.
+    assert len(data_files(uri) - before) == 1
+    may_look.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("lance clean-up"):
+            thread.join()
+    assert data_files(uri) == before
 
 
 def test_an_abort_after_a_commit_keeps_its_files(uri: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from io import BufferedReader
 from typing import IO
 
 from pyspark.sql.worker.utils import worker_run
@@ -15,8 +16,11 @@ from lance_spark.spark.warm_worker import keep_imports, silent_early_end
 _INT = struct.Struct("!i")
 
 
-def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
+def main(infile: BufferedReader, outfile: IO[bytes]) -> None:
     """Answers one request; Spark calls it again for the next."""
+    if not _has_request(infile):
+        # The application ends. Spark's own end of a worker prints the traceback of a BrokenPipeError.
+        os._exit(0)
     worker_run(_serve, infile, outfile)
 
 
@@ -32,6 +36,14 @@ def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
         for attachment in replied:
             _write(attachment, outfile)
     keep_imports()
+
+
+def _has_request(infile: BufferedReader) -> bool:
+    """Waits for a request; False if the JVM has closed the channel instead."""
+    try:
+        return bool(infile.peek(1))
+    except OSError:
+        return False
 
 
 def _send_at_once(outfile: IO[bytes]) -> None:

@@ -81,9 +81,21 @@ public final class LanceMetrics {
     }
   }
 
-  /** Bytes. */
+  /** Bytes that the driver knows; tasks have none of them. */
   private abstract static class Size extends Sum {
     Size(String name, String description) {
+      super(name, description);
+    }
+
+    @Override
+    public String aggregateTaskMetrics(long[] values) {
+      return size(LongStream.of(values).sum());
+    }
+  }
+
+  /** Bytes of each task. */
+  private abstract static class TaskSize extends Sum {
+    TaskSize(String name, String description) {
       super(name, description);
     }
 
@@ -196,7 +208,7 @@ public final class LanceMetrics {
   }
 
   /** Bytes that stores were asked for. */
-  public static final class BytesRead extends Size {
+  public static final class BytesRead extends TaskSize {
     public BytesRead() {
       super("bytes_read", "bytes read");
     }
