@@ -1,7 +1,7 @@
 """Text that UTF-8 can hold.
 
-Python strings may hold halves of surrogate pairs (from `json`, broken UTF-16, names of files that are not UTF-8); files of
-the format, Arrow and Spark cannot.
+Python strings may hold halves of surrogate pairs (from `json`, broken UTF-16, names of files that are not UTF-8);
+files of the format, Arrow and Spark cannot.
 """
 
 from __future__ import annotations

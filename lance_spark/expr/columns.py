@@ -23,6 +23,9 @@ def resolve_path(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...]:
         NotFoundError: no such column or field; the message tells similar names.
         InvalidInputError: the name is ambiguous, or leads through something that is no struct.
     """
+    exact = _exact_positions(schema, path)
+    if exact is not None:
+        return exact
     positions: list[int] = []
     names, fields = list(schema.names), list(schema)
     for depth, name in enumerate(path):
@@ -37,6 +40,21 @@ def resolve_path(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...]:
                 )
             fields = [type_.field(index) for index in range(type_.num_fields)]
             names = [field.name for field in fields]
+    return tuple(positions)
+
+
+def _exact_positions(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...] | None:
+    """What `resolve_path` returns where all names are written as in the schema, without listing the other names."""
+    level: pa.Schema | pa.StructType = schema
+    positions = []
+    for name in path:
+        if not isinstance(level, pa.Schema) and not pa.types.is_struct(level):
+            return None
+        position = level.get_field_index(name)
+        if position < 0:
+            return None
+        positions.append(position)
+        level = level.field(position).type
     return tuple(positions)
 
 

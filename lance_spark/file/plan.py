@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.columns import is_blob
-from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.field import Field, FieldId
 
 
 def merged_ranges(rows: RowRanges) -> RowRanges:
@@ -28,20 +30,19 @@ def merged_ranges(rows: RowRanges) -> RowRanges:
     return RowRanges(starts[opens], stops[closes])
 
 
-def described_blobs(field: Field, file_schema: LanceSchema) -> Field:
+def described_blobs(field: Field, held_fields: Mapping[FieldId, Field]) -> Field:
     """`field` with blob fields as the file holds them.
 
     Since 2.2 the files of tables hold a struct that describes where a blob is (kind, position, size, id, URI), while
     the table's schema has the type of the blob itself. Files of older versions hold the values.
+
+    Args:
+        held_fields: the fields of the file's schema by their ids.
     """
     if is_blob(field):
-        held = _find(file_schema, field.id)
+        held = held_fields.get(field.id)
         if held is None or not held.children:
             return field
         return Field(field.name, field.id, "struct", field.nullable, held.children, held.metadata)
-    children = tuple(described_blobs(child, file_schema) for child in field.children)
+    children = tuple(described_blobs(child, held_fields) for child in field.children)
     return field if children == field.children else field.with_children(children)
-
-
-def _find(schema: LanceSchema, field_id: FieldId) -> Field | None:
-    return next((node for node in schema.walk() if node.id == field_id), None)

@@ -104,6 +104,11 @@ class FileReader:
             )  # fmt: skip
         return {owner.id: index for index, owner in enumerate(owners)}
 
+    @cached_property
+    def _fields_by_id(self) -> Mapping[FieldId, Field]:
+        """The fields of the file's own schema; of two with one id (parts of blobs have none) the first."""
+        return {node.id: node for node in reversed(list(self.schema.walk()))}
+
     def read_global_buffer(self, number: int) -> pa.Buffer:
         """The bytes of a global buffer; buffer 0 is the schema.
 
@@ -134,7 +139,7 @@ class FileReader:
         if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
             raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
         with _located(self._store, self.path):
-            trees = [described_blobs(field, self.schema) for field in fields]
+            trees = [described_blobs(field, self._fields_by_id) for field in fields]
             columns = self._load(trees, column_indices)
             read_field = field_reader(self.version)
             arrays = self._run([read_field(tree, columns, wanted) for tree in trees])

@@ -24,7 +24,7 @@ from lance_spark.namespace.partitioned_table import NUM_THREADS, PartitionedTabl
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.projection import find
+from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.backfill import (
     BackfilledFragment,
@@ -128,7 +128,8 @@ def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job
     """
     if not columns or len(set(columns)) != len(columns):
         raise InvalidInputError(f"{list(columns)} are no columns to change")
-    written = LanceSchema(tuple(find(table.lance_schema, (name,))[0] for name in columns), {})
+    finder = FieldFinder(table.lance_schema)
+    written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
     _refuse_sources(table, written)
     return _plan(table, table.lance_schema, written, True, job)
 

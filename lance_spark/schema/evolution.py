@@ -16,7 +16,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import RESERVED_NAMES, Field, FieldId, LanceSchema
-from lance_spark.schema.projection import find, parse_path, prune
+from lance_spark.schema.projection import FieldFinder, find, parse_path, prune
 
 FieldChange = Callable[[Field], Field]
 
@@ -135,8 +135,9 @@ def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
         InvalidInputError: nothing would be left of the table or of a struct, or the field is no part of its own.
     """
     gone: set[FieldId] = set()
+    finder = FieldFinder(schema)
     for path in paths:
-        along = find(schema, _names(schema, path))
+        along = finder.find(_names(finder, path))
         _check_part(along, path, "dropped")
         gone.add(along[-1].id)
     if not gone:
@@ -164,8 +165,9 @@ def renamed(schema: LanceSchema, names: Mapping[str, str]) -> LanceSchema:
         InvalidInputError: the new name is taken or cannot be one.
     """
     wanted: dict[FieldId, str] = {}
+    finder = FieldFinder(schema)
     for path, name in names.items():
-        along = find(schema, _names(schema, path))
+        along = finder.find(_names(finder, path))
         _check_part(along, path, "renamed")
         _check_name(name, nested=len(along) > 1)
         if wanted.setdefault(along[-1].id, name) != name:
@@ -194,10 +196,12 @@ def reordered(schema: LanceSchema, order: Sequence[str]) -> LanceSchema:
         NotFoundError: there is no such column.
         InvalidInputError: a column that is named twice.
     """
-    if len(set(order)) != len(order):
+    set_of_order = set(order)
+    if len(set_of_order) != len(order):
         raise InvalidInputError("a column is named twice")
-    first = [find(schema, (name,))[0] for name in order]
-    rest = [field for field in schema.fields if field not in first]
+    finder = FieldFinder(schema)
+    first = [finder.find((name,))[0] for name in order]
+    rest = [field for field in schema.fields if field.name not in set_of_order]
     return LanceSchema((*first, *rest), schema.metadata)
 
 
@@ -207,13 +211,14 @@ def field_at(schema: LanceSchema, path: str) -> Field:
     Raises:
         NotFoundError: there is none.
     """
-    return find(schema, _names(schema, path))[-1]
+    finder = FieldFinder(schema)
+    return finder.find(_names(finder, path))[-1]
 
 
-def _names(schema: LanceSchema, path: str) -> Sequence[str]:
+def _names(finder: FieldFinder, path: str) -> Sequence[str]:
     if not isinstance(path, str):
         raise InvalidInputError(f"{path!r} is no column; columns are named by text")
-    return (path,) if any(field.name == path for field in schema.fields) else parse_path(path)
+    return finder.names(path)
 
 
 def mapped(schema: LanceSchema, change: FieldChange) -> LanceSchema:

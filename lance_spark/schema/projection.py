@@ -42,24 +42,52 @@ def parse_path(text: str) -> tuple[str, ...]:
         position += 1
 
 
-def find(schema: LanceSchema, path: Sequence[str]) -> tuple[Field, ...]:
-    """The fields along `path`, the top-level field first.
+class FieldFinder:
+    """Finds many fields of one schema; the names of siblings are listed once, however many of them are asked for."""
 
-    Raises:
-        NotFoundError: there is no such field; the message names near ones.
-    """
-    found: list[Field] = []
-    siblings = schema.fields
-    for name in path:
-        match = next((field for field in siblings if field.name == name), None)
-        if match is None:
-            near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
-            known = ", ".join(repr(field.name) for field in siblings[:20])
-            raise NotFoundError(f"there is no column {'.'.join(path)!r}{hint} Known here: {known or 'no fields'}")
-        found.append(match)
-        siblings = match.children
-    return tuple(found)
+    def __init__(self, schema: LanceSchema) -> None:
+        self._tops = schema.fields
+        self._names: dict[int, dict[str, Field]] = {}
+
+    def find(self, path: Sequence[str]) -> tuple[Field, ...]:
+        """The fields along `path`, the top-level field first.
+
+        Raises:
+            NotFoundError: there is no such field; the message names near ones.
+        """
+        found: list[Field] = []
+        siblings = self._tops
+        for name in path:
+            match = self._by_name(siblings).get(name)
+            if match is None:
+                near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
+                hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+                known = ", ".join(repr(field.name) for field in siblings[:20])
+                raise NotFoundError(f"there is no column {'.'.join(path)!r}{hint} Known here: {known or 'no fields'}")
+            found.append(match)
+            siblings = match.children
+        return tuple(found)
+
+    def names(self, column: str) -> Sequence[str]:
+        """The path that a text means. A top-level column whose name holds dots may be given as it is.
+
+        Raises:
+            InvalidInputError: it cannot be parsed.
+        """
+        return (column,) if column in self._by_name(self._tops) else parse_path(column)
+
+    def _by_name(self, siblings: tuple[Field, ...]) -> dict[str, Field]:
+        # Siblings are known by their tuple, which the schema keeps alive.
+        names = self._names.get(id(siblings))
+        if names is None:
+            # The first of two fields with one name counts.
+            names = self._names[id(siblings)] = {field.name: field for field in reversed(siblings)}
+        return names
+
+
+def find(schema: LanceSchema, path: Sequence[str]) -> tuple[Field, ...]:
+    """The fields along one `path`, as `FieldFinder.find`, which is for many."""
+    return FieldFinder(schema).find(path)
 
 
 def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> LanceSchema:
@@ -74,8 +102,9 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
         InvalidInputError: a path that cannot be parsed.
     """
     wanted: dict[str, set[int]] = {}
+    finder = FieldFinder(schema)
     for column in columns:
-        along = find(schema, _resolve(schema, column))
+        along = finder.find(finder.names(column) if isinstance(column, str) else column)
         ids = wanted.setdefault(along[0].name, set())
         end = next((field for field in along if is_leaf(field)), along[-1])
         # The parts of a blob's description have no ids of their own.
@@ -85,13 +114,6 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
         _complete(tops[name], ids)
     pruned = [prune((tops[name],), ids) for name, ids in wanted.items()]
     return LanceSchema(tuple(field for fields in pruned for field in fields), schema.metadata)
-
-
-def _resolve(schema: LanceSchema, column: str | Sequence[str]) -> Sequence[str]:
-    if not isinstance(column, str):
-        return column
-    # A top-level column whose name holds dots may be given as it is.
-    return (column,) if any(field.name == column for field in schema.fields) else parse_path(column)
 
 
 def _complete(field: Field, ids: set[int]) -> bool:

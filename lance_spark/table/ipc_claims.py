@@ -1,8 +1,8 @@
 """What a compressed Arrow record batch claims to become, read before anything is decompressed.
 
-Arrow allocates what the eight bytes before each compressed buffer say (Arrow columnar format, "Buffer compression"). Where
-the buffers lie is in the message's flatbuffer: the tables `Message` and `RecordBatch` of Message.fbs. Where the message
-lies is in the `Footer` of File.fbs.
+Arrow allocates what the eight bytes before each compressed buffer say (Arrow columnar format, "Buffer compression").
+Where the buffers lie is in the message's flatbuffer: the tables `Message` and `RecordBatch` of Message.fbs. Where the
+message lies is in the `Footer` of File.fbs.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ def test_largest_row_id_without_listing_ids() -> None:
 
 
 @pytest.mark.parametrize("number", [
-    "1e999999", "-1e999999", "1e99999", "1e999999999999999999999", "1e-999999", "NaN", "sNaN", "Infinity", "9" * 100_000,
+    "1e999999", "-1e999999", "1e99999", "1e999999999999999999999", "1e-999999", "NaN", "sNaN", "Infinity",
+    "9" * 100_000,
 ])  # fmt: skip
 @pytest.mark.parametrize("unit", ["SECOND", "DAY"])
 def test_intervals_beyond_64_bits_are_refused(number: str, unit: str) -> None:

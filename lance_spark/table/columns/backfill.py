@@ -25,7 +25,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.schema.projection import find
+from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import column_file_version, options_of
@@ -121,7 +121,8 @@ def plan_new_values(
     check_writable(base.writer_flags, table.uri)
     if not columns or len(set(columns)) != len(columns):
         raise InvalidInputError(f"{list(columns)} are no columns to change")
-    written = LanceSchema(tuple(find(base.schema, (name,))[0] for name in columns), {})
+    finder = FieldFinder(base.schema)
+    written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
     file_version = column_file_version(base)
     require_writable(written, file_version)
     return BackfillPlan(base.version, base.schema, written, True, file_version, job)

@@ -157,18 +157,17 @@ def _without_mere_structs(
 
     In 2.0 structs and lists own columns, which stay behind when the last of their members is converted or replaced.
     """
-    told = {field_id for file, parts in held for field_id, part in parts.items() if _holds_leaf(part, file.columns())}
+    with_leaves = [_with_leaves(parts, file.columns()) for file, parts in held]
+    told = set().union(*with_leaves)
     return [
-        (
-            file,
-            {
-                field_id: part
-                for field_id, part in parts.items()
-                if field_id not in told or _holds_leaf(part, file.columns())
-            },
-        )
-        for file, parts in held
+        (file, {field_id: part for field_id, part in parts.items() if field_id not in told or field_id in own})
+        for (file, parts), own in zip(held, with_leaves, strict=True)
     ]
+
+
+def _with_leaves(parts: Mapping[FieldId, Field], columns: Mapping[FieldId, int]) -> set[FieldId]:
+    """Those of `parts` of which a file with these `columns` has a leaf."""
+    return {field_id for field_id, part in parts.items() if _holds_leaf(part, columns)}
 
 
 def _holds_leaf(field: Field, columns: Mapping[FieldId, int]) -> bool:

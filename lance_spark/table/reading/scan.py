@@ -38,7 +38,7 @@ from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import project, prune
+from lance_spark.schema.projection import FieldFinder, project, prune
 from lance_spark.table.bases import Bases
 from lance_spark.table.fragment import DataFragment, FragmentList
 from lance_spark.table.reading.fragment_columns import FragmentColumns
@@ -258,14 +258,23 @@ class Scan:
         others = [operand for operand in operands if not isinstance(operand, (Column, Literal))]
         return bool(columns) and not others and all(self._is_number(column) for column in columns)
 
+    @cached_property
+    def _filterable(self) -> pa.Schema:
+        """What the filter may name; made once, for every term of the filter looks into it."""
+        return _filterable(self.schema)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.schema.names())
+
     def _is_number(self, column: Column) -> bool:
-        known = _filterable(self.schema)
+        known = self._filterable
         path = resolve_names(known, column.path)
         return len(path) == 1 and not self._is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
 
     def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
         """The fields that a condition needs, each with what the output wants of it too."""
-        known = _filterable(self.schema)
+        known = self._filterable
         paths = [resolve_names(known, path) for path in referenced_columns(condition)]
         filtered = project(self.schema, [path for path in paths if not self._is_system(path[0])]).fields
         names = {field.name for field in filtered}
@@ -278,7 +287,7 @@ class Scan:
         return tuple(field for field in self.projection.fields if field.name not in first)
 
     def _is_system(self, name: str) -> bool:
-        return name in SYSTEM_FIELDS and name not in self.schema.names()
+        return name in SYSTEM_FIELDS and name not in self._names
 
     def _widths(self, source: _Source) -> list[tuple[Field, float]]:
         fields = [*(field for stage in self._stages for field in stage.fields), *self._later_fields]
@@ -306,7 +315,7 @@ class Scan:
         self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges
     ) -> pa.ChunkedArray:
         """bool[rows.num_rows] without nulls: which rows a condition keeps."""
-        known = _filterable(self.schema)
+        known = self._filterable
         tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
         whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
         # Mostly one batch; texts of more than 2 GiB do not fit into one.
@@ -375,7 +384,8 @@ def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:
 def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
     """Names of the top-level output columns, each where it is first asked for."""
     tops = set(schema.names()) | set(system)
-    return [name if name in tops else project(schema, [name]).fields[0].name for name in asked]
+    finder = FieldFinder(schema)
+    return [name if name in tops else finder.find(finder.names(name))[0].name for name in asked]
 
 
 def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
@@ -393,7 +403,8 @@ def _ids(fields: Iterable[Field]) -> set[FieldId]:
 def _filterable(schema: LanceSchema) -> pa.Schema:
     """What a filter may name: data columns, and system columns that they do not hide."""
     data = to_arrow_schema(schema)
-    return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
+    names = set(data.names)
+    return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in names)])
 
 
 def no_columns(num_rows: int) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ from lance_spark.expr.sql import parse
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import find, parse_path
+from lance_spark.schema.projection import FieldFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class Assignments:
     def __init__(self, schema: LanceSchema, values: Mapping[str, object]) -> None:
         if not isinstance(values, Mapping) or not values:
             raise InvalidInputError("an update says which columns get which values, as in {'price': 'price * 2'}")
-        self._assignments = [_assignment(schema, column, value) for column, value in values.items()]
+        finder = FieldFinder(schema)
+        self._assignments = [_assignment(finder, column, value) for column, value in values.items()]
         paths = sorted(assignment.path for assignment in self._assignments)
         for before, after in pairwise(paths):
             if after[: len(before)] == before:
@@ -84,10 +85,10 @@ class Assignments:
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
-def _assignment(schema: LanceSchema, column: str, value: object) -> _Assignment:
+def _assignment(finder: FieldFinder, column: str, value: object) -> _Assignment:
     if not isinstance(column, str):
         raise InvalidInputError(f"{column!r} is no name of a column")
-    fields = find(schema, (column,) if column in schema.names() else parse_path(column))
+    fields = finder.find(finder.names(column))
     for parent in fields[:-1]:
         if parent.logical_type != "struct":
             raise InvalidInputError(f"{column!r} leads into {parent.name!r}, which is no struct; assign it as a whole")
