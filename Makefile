@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help quickstart jar test test-engine test-connector test-docs soak lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test test-engine test-connector test-docs soak fuzz lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -55,6 +55,9 @@ soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `
 		tests/table/test_mixed_histories.py tests/table/commits/test_conflict_chains.py tests/table/test_two_libraries.py \
 		tests/namespace/test_partition_histories.py tests/namespace/test_partition_faults.py tests/interop/test_corruption.py
 	LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} $(BIN)/python -m pytest --timeout=0 -s tests/connector/test_concurrent_merges.py
+
+fuzz: $(VENV)/.dev ## damaged files, manifests, transactions and filters for some minutes; LANCE_FUZZ_SECONDS=300, LANCE_SEED to repeat
+	$(BIN)/python -m tests.fuzz
 
 lint: $(VENV)/.dev ## ruff, the layers' import contracts, mypy strict, generated code up to date
 	$(BIN)/ruff check .

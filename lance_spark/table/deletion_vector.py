@@ -130,7 +130,7 @@ def _decode_arrow(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]
             )
         batch = _batch(pa.py_buffer(data), schema, limit)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         raise CorruptFileError(f"not an Arrow deletion file: {error}") from error
     column = batch.column(0)
     if column.null_count:
