@@ -48,6 +48,7 @@ from lance_spark.namespace.directory_guards import (
 )
 from lance_spark.namespace.directory_listing import DirectoryState
 from lance_spark.namespace.directory_places import Place, TableDirectories, TableEntry
+from lance_spark.namespace.dropped_tables import DroppedTables
 from lance_spark.namespace.locations import (
     checked_location,
     given_location,
@@ -61,6 +62,7 @@ from lance_spark.namespace.object_id import (
     Identifier,
     checked,
     child_names,
+    identifier_of,
     is_findable,
     object_id,
     prefix_of,
@@ -86,6 +88,9 @@ class DirectoryNamespace:
     contradicts the format, and those that change something `CommitConflictError` if other writers were faster every
     time, and `CommitStateUnknownError` if the store never said whether the change was made.
 
+    Attributes:
+        dropped: the tables that were dropped and whose files are still there.
+
     Args:
         root: a local path or a URI; it need not exist.
         storage_options: credentials and endpoints.
@@ -107,6 +112,7 @@ class DirectoryNamespace:
         self.root = absolute_uri(uri_text(root))
         self._directories = TableDirectories(self.root, storage_options)
         self._catalog = CatalogTable(self.root, storage_options) if manifest else None
+        self.dropped = DroppedTables(self.root, storage_options, self.live_locations)
 
     def __repr__(self) -> str:
         return f"DirectoryNamespace({self.root!r})"
@@ -246,6 +252,9 @@ class DirectoryNamespace:
             require_unshared(changed, purged)
             return changed
 
+        for name, location in content.items():
+            if location is not None and location not in purged:
+                self.dropped.record(identifier_of(name), location)
         self._give_up(locations, edit)
         self._directories.delete(purged)
 
@@ -313,6 +322,8 @@ class DirectoryNamespace:
             if place.is_reserved:
                 self._directories.listing.release(place.required())
             raise
+        if given is not None:
+            self.dropped.forget(given)
         return TableEntry(location_uri(self.root, place.required()), dict(properties), is_declared=True)
 
     def register_table(
@@ -340,6 +351,7 @@ class DirectoryNamespace:
             if self._directories.listing.state(identifier[0]) is DirectoryState.TABLE:
                 raise exists(identifier)
             self._directories.listing.unhide(location)
+            self.dropped.forget(location)
             return entry
 
         def edit(rows: CatalogRows) -> CatalogRows:
@@ -350,6 +362,7 @@ class DirectoryNamespace:
             return rows.added([CatalogEntry(object_id(identifier), TABLE, location, metadata)])
 
         self._catalog.change(edit)
+        self.dropped.forget(location)
         if own_directory:
             self._directories.listing.unhide(location)
         else:
@@ -404,6 +417,8 @@ class DirectoryNamespace:
                 require_unshared(changed, [found.location])
             return changed
 
+        if not purge:
+            self.dropped.record(identifier, found.location)
         if found.in_catalog:
             self._give_up([found.location], edit)
         else:
@@ -483,6 +498,12 @@ class DirectoryNamespace:
             return rows.added([CatalogEntry(object_id(identifier), TABLE, location)])
 
         self._give_up([found.location], edit)
+
+    def live_locations(self) -> frozenset[str]:
+        """The locations of all tables of all namespaces, those that are only declared included."""
+        claimed = CatalogRows(self._load().rows()).locations()
+        listed = [listed_directory(name) for name in self._directories.listing.names(claimed)]
+        return frozenset(claimed) | frozenset(location for location in listed if location is not None)
 
     def _load(self) -> CatalogVersion:
         return CatalogVersion() if self._catalog is None else self._catalog.load()

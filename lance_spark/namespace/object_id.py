@@ -26,6 +26,11 @@ def object_id(identifier: Identifier) -> str:
     return DELIMITER.join(identifier)
 
 
+def identifier_of(object_id: str) -> Identifier:
+    """The identifier that an `object_id` stands for."""
+    return tuple(object_id.split(DELIMITER))
+
+
 def prefix_of(namespace: Identifier) -> str:
     """How the `object_id` of everything below `namespace` begins."""
     return "".join(name + DELIMITER for name in namespace)

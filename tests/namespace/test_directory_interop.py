@@ -329,5 +329,6 @@ def test_a_namespace_in_s3(s3_bucket: S3Bucket) -> None:
     prefix = root.removeprefix(f"s3://{s3_bucket.name}/")
     assert {key.removeprefix(f"{prefix}/").partition("/")[0] for key in keys if key.startswith(f"{prefix}/")} == {
         "__manifest",
+        ".lance-dropped",
         "t.lance",
     }

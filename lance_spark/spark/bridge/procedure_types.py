@@ -169,6 +169,11 @@ class Invocation:
             )
         return table
 
+    def namespace(self, text: str) -> tuple[str, ...]:
+        """The path of a namespace as a statement writes it, without the catalog."""
+        parts = tuple(parse_path(text))
+        return parts[1:] if parts[:1] == (self.catalog.name,) else parts
+
     def table_name(self, text: str) -> TableName:
         """A name as a statement writes it, with or without the catalog; or a path."""
         if "/" in text and "`" not in text:

@@ -1,0 +1,235 @@
+"""Tables that were dropped and whose files are still there: finding them, and deleting their files.
+
+A record of each drop lies in `.lance-dropped/` of the root: name, directory and time. It is no proof that the directory
+is free: a directory that the catalog or a listing has a table for is never taken for a dropped one, whatever the records
+say. `docs/design/008-clean-up-safety.md` has the rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from urllib.parse import quote
+
+from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lance_spark.namespace.directory_listing import DEREGISTERED_MARKER
+from lance_spark.namespace.locations import (
+    checked_location,
+    is_external,
+    listed_name,
+    location_uri,
+    overlaps,
+)
+from lance_spark.namespace.object_id import Identifier
+from lance_spark.namespace.table_files import delete_tables_in
+from lance_spark.storage import open_store
+from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.overlap import overlapped
+from lance_spark.storage.paths import below, parse_root
+from lance_spark.table.bases import resolved
+from lance_spark.table.cleanup.other_roots import detached_versions
+from lance_spark.table.history import History
+from lance_spark.table.paths import VERSIONS, parse_manifest_name
+
+RECORDS = ".lance-dropped"
+"""The folder of the root that has a record of each dropped table."""
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedTable:
+    """A dropped table whose files are still there.
+
+    Attributes:
+        name: that it had.
+        location: of its files, relative to the root.
+        dropped_at: when it was dropped, in UTC; None if the store does not tell.
+    """
+
+    name: Identifier
+    location: str
+    dropped_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedFiles:
+    """What lies in the directory of a dropped table.
+
+    Attributes:
+        versions: manifests, those of branches and partitions included.
+    """
+
+    versions: int = 0
+    files: int = 0
+    num_bytes: int = 0
+
+
+class DroppedTables:
+    """The dropped tables below a root.
+
+    Args:
+        live: the locations of all tables that there are now, each asked anew.
+    """
+
+    def __init__(
+        self, root: str, storage_options: Mapping[str, str] | None, live: Callable[[], frozenset[str]]
+    ) -> None:
+        self._root = root
+        self._options = storage_options
+        self._store: ObjectStore = open_store(root, storage_options)
+        self._live = live
+
+    def record(self, name: Identifier, location: str) -> None:
+        """Remembers that the table at `location` is about to be dropped; files outside of the root are not ours."""
+        if not is_external(location):
+            now = datetime.now(timezone.utc).isoformat()
+            body = {"name": list(name), "location": location, "dropped_at": now}
+            self._store.put(_record_path(location), json.dumps(body).encode())
+
+    def forget(self, location: str) -> None:
+        """Removes the record: the table is there, or its files are not."""
+        self._store.delete(_record_path(location))
+
+    def find(self) -> list[DroppedTable]:
+        """All dropped tables that have files, in the order of their names.
+
+        Raises:
+            CorruptFileError: a record is damaged.
+        """
+        live = self._live()
+        found = {item.location: item for item in self._marked()}
+        for item in self._recorded():
+            marked = found.get(item.location)
+            # Another library may have dropped the table later.
+            moments = [known.dropped_at for known in (item, marked) if known is not None and known.dropped_at is not None]
+            found[item.location] = replace(item, dropped_at=max(moments, default=None))
+        free = [item for item in found.values() if not any(overlaps(item.location, other) for other in live)]
+        left = overlapped(self._has_files, free, _AT_ONCE)
+        return sorted((item for item, has in zip(free, left, strict=True) if has), key=lambda item: item.name)
+
+    def files(self, item: DroppedTable) -> DroppedFiles:
+        """What lies in the directory of `item`."""
+        entries = list(self._store.list(item.location, recursive=True))
+        versions = [entry for entry in entries if _manifest_root(entry.path) is not None]
+        return DroppedFiles(len(versions), len(entries), sum(entry.size for entry in entries))
+
+    def users(self, item: DroppedTable) -> list[str]:
+        """Locations of other tables of this catalog, dropped ones too, that read files of `item`: shallow clones.
+
+        Raises:
+            CorruptFileError, UnsupportedFeatureError: a version of another table cannot be read, so it may be one.
+        """
+        place = parse_root(location_uri(self._root, item.location))
+        others = {*self._live(), *(other.location for other in self.find())} - {item.location}
+        return sorted(
+            location
+            for location in others
+            if any(
+                parse_root(base).scheme == place.scheme and overlaps(parse_root(base).location.rstrip("/"), place.location)
+                for base in self._bases(location)
+            )
+        )
+
+    def check_unused(self, item: DroppedTable) -> None:
+        """Passes if no other table reads files of `item`.
+
+        Raises:
+            InvalidInputError: one does.
+        """
+        users = self.users(item)
+        if users:
+            raise InvalidInputError(
+                f"the files of the dropped table {'.'.join(item.name)!r} at {item.location!r} are read by the table at "
+                f"{users[0]!r}, a shallow clone; drop and purge that first, or keep the files"
+            )
+
+    def purge(self, item: DroppedTable) -> None:
+        """Deletes the files of a dropped table.
+
+        Raises:
+            InvalidInputError: another table has its files there by now, or reads files of it. Nothing was deleted.
+            StorageError: the store failed; some files may be left, and the table is still found.
+        """
+        self.check_unused(item)
+        # Asked last of all: looking for clones takes its time.
+        if not any(item == other for other in self.find()):
+            raise InvalidInputError(
+                f"there is a table again at {item.location!r}, or it was dropped anew meanwhile; list the dropped tables"
+            )
+        marker = f"{item.location}/{DEREGISTERED_MARKER}"
+        delete_tables_in(self._store, self._root, item.location, self._options, last=[marker])
+        self.forget(item.location)
+
+    def _recorded(self) -> Iterator[DroppedTable]:
+        paths = [entry.path for entry in self._store.list(RECORDS)]
+        for record in overlapped(self._read, paths, _AT_ONCE):
+            if record is not None:
+                yield record
+
+    def _read(self, path: str) -> DroppedTable | None:
+        try:
+            data = self._store.read(path).to_pybytes()
+        except NotFoundError:
+            return None
+        try:
+            body = json.loads(data)
+            name, location = tuple(map(str, body["name"])), checked_location(body["location"])
+            moment = datetime.fromisoformat(body["dropped_at"]).astimezone(timezone.utc)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptFileError(f"not a record of a dropped table: {error}", path=path) from error
+        if _record_path(location) != path or is_external(location):
+            raise CorruptFileError(f"the record of a dropped table is about {location!r}", path=path)
+        return DroppedTable(name, location, moment)
+
+    def _marked(self) -> Iterator[DroppedTable]:
+        """Directories that a listing would show as tables but for the marker, which other writers leave too."""
+        for folder in self._store.list_folders(""):
+            name = listed_name(folder)
+            if name is None:
+                continue
+            marker = f"{folder}/{DEREGISTERED_MARKER}"
+            modified = [entry.modified for entry in self._store.list(folder) if entry.path == marker]
+            if modified:
+                yield DroppedTable((name,), folder, modified[0])
+
+    def _has_files(self, item: DroppedTable) -> bool:
+        marker = f"{item.location}/{DEREGISTERED_MARKER}"
+        return any(entry.path != marker for entry in self._store.list(item.location, recursive=True))
+
+    def _bases(self, location: str) -> set[str]:
+        """The roots outside of its own that any version of a table names, of its branches and partitions too."""
+        store = open_store(location_uri(self._root, location), self._options)
+        # A store of a table has its manifests right below its root, or deeper for branches and partitions.
+        roots = {root for entry in store.list("", recursive=True) if (root := _manifest_root(entry.path)) is not None}
+        found: set[str] = set()
+        for root in sorted(roots):
+            uri = store.uri if not root else below(store.uri, root)
+            found.update(resolved(path, uri) for path in _bases_of(History(open_store(uri, self._options))))
+        return found
+
+
+def _bases_of(history: History) -> Iterable[str]:
+    numbers = [item.version for item in history.locations()] + detached_versions(history.store)
+    for number in numbers:
+        try:
+            yield from (base.path for base in history.load(number).manifest.base_paths)
+        except NotFoundError:
+            continue  # Cleaned up since the listing.
+
+
+def _manifest_root(path: str) -> str | None:
+    """The root whose version a file is; None if it is no manifest."""
+    folder, _, name = path.rpartition("/")
+    root, _, last = f"/{folder}".rpartition("/")
+    if last != VERSIONS or not (name.startswith("d") or parse_manifest_name(name) is not None):
+        return None
+    return root.removeprefix("/")
+
+
+def _record_path(location: str) -> str:
+    return f"{RECORDS}/{quote(location, safe='')}.json"
+
+

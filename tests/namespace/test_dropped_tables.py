@@ -1,0 +1,198 @@
+"""Dropped tables: what is found of them, and that purging touches nothing that another table needs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import InvalidInputError, StorageError
+from lance_spark.namespace import dropped_tables
+from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.dropped_tables import DroppedTable
+from lance_spark.namespace.partition_save import create_partitioned, save_rows
+from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, rows
+
+ROWS = pa.table({"a": [1, 2, 3]})
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> DirectoryNamespace:
+    names = DirectoryNamespace(str(tmp_path / "root"))
+    names.create_namespace(("ns",))
+    return names
+
+
+def create(names: DirectoryNamespace, *identifier: str) -> str:
+    uri = names.declare_table(identifier).uri
+    lance_spark.write(ROWS, uri)
+    return uri
+
+
+def found(names: DirectoryNamespace) -> list[tuple[str, ...]]:
+    return [item.name for item in names.dropped.find()]
+
+
+def only(names: DirectoryNamespace) -> DroppedTable:
+    (item,) = names.dropped.find()
+    return item
+
+
+@pytest.mark.parametrize("identifier", [("t",), ("ns", "t")])
+def test_plain_drop_is_found_and_purged(names: DirectoryNamespace, identifier: tuple[str, ...]) -> None:
+    uri = create(names, *identifier)
+    lance_spark.write(ROWS, uri, mode="append")
+    other = create(names, "other")
+    names.drop_table(identifier, purge=False)
+    item = only(names)
+    assert item.name == identifier
+    assert item.dropped_at is not None
+    assert timedelta(0) <= datetime.now(timezone.utc) - item.dropped_at < timedelta(minutes=5)
+    files = names.dropped.files(item)
+    inside = [path for path in Path(uri).rglob("*") if path.is_file()]
+    assert (files.versions, files.files) == (2, len(inside))
+    assert files.num_bytes == sum(path.stat().st_size for path in inside)
+    names.dropped.purge(item)
+    assert found(names) == []
+    assert not Path(uri).exists()
+    assert lance_spark.open(other).count_rows() == 3
+
+
+def test_purged_drop_leaves_nothing_to_find(names: DirectoryNamespace) -> None:
+    create(names, "ns", "t")
+    names.drop_table(("ns", "t"), purge=True)
+    assert found(names) == []
+
+
+def test_dropped_namespace_is_found_table_by_table(names: DirectoryNamespace) -> None:
+    create(names, "ns", "t")
+    create(names, "ns", "u")
+    names.drop_namespace(("ns",), cascade=True)
+    assert found(names) == [("ns", "t"), ("ns", "u")]
+
+
+def test_partitioned_table_is_purged_with_its_partitions(names: DirectoryNamespace) -> None:
+    entry = names.declare_table(("ns", "p"), location="parts/p")
+    save_rows(create_partitioned(entry.uri, SCHEMA, BY_COUNTRY), rows(1, 2))
+    names.drop_table(("ns", "p"), purge=False)
+    assert names.dropped.files(only(names)).versions >= 3
+    names.dropped.purge(only(names))
+    assert not Path(entry.uri).exists()
+
+
+def test_recreated_name_is_another_table(names: DirectoryNamespace) -> None:
+    old = create(names, "t")
+    names.drop_table(("t",), purge=False)
+    new = create(names, "t")
+    assert new != old
+    names.dropped.purge(only(names))
+    assert lance_spark.open(names.table_location(("t",)).uri).count_rows() == 3
+
+
+@pytest.mark.parametrize("identifier", [("t",), ("ns", "t")])
+def test_table_that_is_registered_again_is_not_purged(
+    names: DirectoryNamespace, identifier: tuple[str, ...]
+) -> None:
+    uri = create(names, *identifier)
+    names.drop_table(identifier, purge=False)
+    item = only(names)
+    names.register_table(("ns", "again"), item.location)
+    assert found(names) == []
+    with pytest.raises(InvalidInputError, match="there is a table again"):
+        names.dropped.purge(item)
+    assert lance_spark.open(uri).count_rows() == 3
+
+
+def test_table_registered_while_clones_are_searched_is_not_purged(
+    names: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = create(names, "ns", "t")
+    names.drop_table(("ns", "t"), purge=False)
+    item = only(names)
+    users = names.dropped.users
+
+    def register(found: DroppedTable) -> list[str]:
+        result = users(found)
+        names.register_table(("ns", "again"), item.location)
+        return result
+
+    monkeypatch.setattr(names.dropped, "users", register)
+    with pytest.raises(InvalidInputError, match="there is a table again"):
+        names.dropped.purge(item)
+    assert lance_spark.open(uri).count_rows() == 3
+
+
+def test_directory_with_a_live_table_in_it_is_not_a_dropped_one(names: DirectoryNamespace) -> None:
+    outer = names.declare_table(("ns", "outer"), location="x/outer")
+    lance_spark.write(ROWS, outer.uri)
+    names.drop_table(("ns", "outer"), purge=False)
+    inner = names.declare_table(("ns", "inner"), location="x/outer/inner")
+    lance_spark.write(ROWS, inner.uri)
+    assert found(names) == []
+
+
+@pytest.mark.parametrize("clone_is", ["in the catalog", "dropped", "on a branch", "rewritten", "in an old version"])
+def test_files_of_a_shallow_clone_are_kept(names: DirectoryNamespace, clone_is: str) -> None:
+    source = create(names, "ns", "source")
+    uri = names.declare_table(("ns", "clone")).uri
+    if clone_is == "on a branch":
+        lance_spark.write(ROWS, uri)
+        lance_spark.open(source).create_branch("b").shallow_clone(uri + "/tree/x")
+    else:
+        clone = lance_spark.open(source).shallow_clone(uri)
+        assert clone.count_rows() == 3
+    if clone_is == "rewritten":
+        lance_spark.write(ROWS, uri, mode="append").compact()
+    if clone_is == "in an old version":
+        lance_spark.write(ROWS, uri, mode="overwrite")
+    if clone_is == "dropped":
+        names.drop_table(("ns", "clone"), purge=False)
+    names.drop_table(("ns", "source"), purge=False)
+    item = next(item for item in names.dropped.find() if item.name == ("ns", "source"))
+    with pytest.raises(InvalidInputError, match="a shallow clone; drop and purge that first"):
+        names.dropped.purge(item)
+    assert lance_spark.open(source).to_table().num_rows == 3
+    if clone_is == "dropped":
+        names.dropped.purge(next(item for item in names.dropped.find() if item.name == ("ns", "clone")))
+        names.dropped.purge(item)
+        assert found(names) == []
+
+
+def test_files_outside_of_the_root_are_never_purged(names: DirectoryNamespace, tmp_path: Path) -> None:
+    uri = str(tmp_path / "elsewhere")
+    lance_spark.write(ROWS, uri)
+    names.register_table(("ns", "t"), uri)
+    names.drop_table(("ns", "t"), purge=False)
+    assert found(names) == []
+
+
+def test_directory_that_another_library_has_taken_out_is_found(names: DirectoryNamespace) -> None:
+    lance_spark.write(ROWS, f"{names.root}/t.lance")
+    Path(names.root, "t.lance", ".lance-deregistered").touch()
+    assert only(names).name == ("t",)
+    assert only(names).dropped_at is not None
+
+
+def test_failed_purge_can_be_repeated(names: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = create(names, "ns", "t")
+    names.drop_table(("ns", "t"), purge=False)
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("on purpose")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dropped_tables, "delete_tables_in", fails)
+        with pytest.raises(StorageError, match="on purpose"):
+            names.dropped.purge(only(names))
+    names.dropped.purge(only(names))
+    assert not Path(uri).exists()
+
+
+def test_record_of_a_drop_that_failed_hides_nothing(names: DirectoryNamespace) -> None:
+    create(names, "ns", "t")
+    names.dropped.record(("ns", "t"), names.table_location(("ns", "t")).uri.removeprefix(f"{names.root}/"))
+    assert found(names) == []
+    assert names.list_tables(("ns",)) == ["t"]
