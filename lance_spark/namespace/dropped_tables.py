@@ -1,8 +1,8 @@
 """Tables that were dropped and whose files are still there: finding them, and deleting their files.
 
 A record of each drop lies in `.lance-dropped/` of the root: name, directory and time. It is no proof that the directory
-is free: a directory that the catalog or a listing has a table for is never taken for a dropped one, whatever the records
-say. `docs/design/008-clean-up-safety.md` has the rules.
+is free: a directory that the catalog or a listing has a table for is never taken for a dropped one, whatever the
+records say. `docs/design/008-clean-up-safety.md` has the rules.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ class DroppedTables:
         for item in self._recorded():
             marked = found.get(item.location)
             # Another library may have dropped the table later.
-            moments = [known.dropped_at for known in (item, marked) if known is not None and known.dropped_at is not None]
+            moments = [
+                known.dropped_at for known in (item, marked) if known is not None and known.dropped_at is not None
+            ]
             found[item.location] = replace(item, dropped_at=max(moments, default=None))
         free = [item for item in found.values() if not any(overlaps(item.location, other) for other in live)]
         left = overlapped(self._has_files, free, _AT_ONCE)
@@ -128,7 +130,8 @@ class DroppedTables:
             location
             for location in others
             if any(
-                parse_root(base).scheme == place.scheme and overlaps(parse_root(base).location.rstrip("/"), place.location)
+                parse_root(base).scheme == place.scheme
+                and overlaps(parse_root(base).location.rstrip("/"), place.location)
                 for base in self._bases(location)
             )
         )
@@ -157,7 +160,8 @@ class DroppedTables:
         # Asked last of all: looking for clones takes its time.
         if not any(item == other for other in self.find()):
             raise InvalidInputError(
-                f"there is a table again at {item.location!r}, or it was dropped anew meanwhile; list the dropped tables"
+                f"there is a table again at {item.location!r}, or it was dropped anew meanwhile; list the dropped "
+                "tables again"
             )
         marker = f"{item.location}/{DEREGISTERED_MARKER}"
         delete_tables_in(self._store, self._root, item.location, self._options, last=[marker])
@@ -231,5 +235,3 @@ def _manifest_root(path: str) -> str | None:
 
 def _record_path(location: str) -> str:
     return f"{RECORDS}/{quote(location, safe='')}.json"
-
-

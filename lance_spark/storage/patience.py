@@ -1,9 +1,9 @@
 """How long requests are repeated to a service that does not answer.
 
 A request that gets no answer is sent again until the client's time is over. Within a statement (`one_statement`) all
-requests to a service share that time, counted from the first one without an answer, and once it is over nothing more is
-sent there: otherwise each question of a statement would wait as long as the first one. A request that the service answers
-with a refusal for the moment (too many requests, an error of its own) is repeated a few times, whatever else happens.
+requests to a service share that time, counted from the first one without an answer, and once it is over nothing more
+is sent there: otherwise each question of a statement would wait as long as the first one. A request that the service
+refuses for the moment (too many requests, an error of its own) is repeated a few times, whatever else happens.
 """
 
 from __future__ import annotations

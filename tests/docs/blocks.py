@@ -19,7 +19,7 @@ from typing import Any
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _LANGUAGES = frozenset({"python", "sql"})
-_SHOWN_ROWS = 20
+_SHOWN_ROWS = 40
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,7 @@ def test_recreated_name_is_another_table(names: DirectoryNamespace) -> None:
 
 
 @pytest.mark.parametrize("identifier", [("t",), ("ns", "t")])
-def test_table_that_is_registered_again_is_not_purged(
-    names: DirectoryNamespace, identifier: tuple[str, ...]
-) -> None:
+def test_table_that_is_registered_again_is_not_purged(names: DirectoryNamespace, identifier: tuple[str, ...]) -> None:
     uri = create(names, *identifier)
     names.drop_table(identifier, purge=False)
     item = only(names)

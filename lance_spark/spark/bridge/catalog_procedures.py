@@ -76,7 +76,8 @@ def _purge(call: Invocation) -> LocalRows:
         found = [item for item in found if item.location == wanted]
     if not found and (table is not None or location is not None):
         raise NotFoundError(
-            f"catalog {call.catalog.name} has no dropped table {table or location}; CALL system.dropped_tables() lists them"
+            f"catalog {call.catalog.name} has no dropped table {table or location}; CALL system.dropped_tables() lists "
+            "those that there are"
         )
     if age is not None:
         before = datetime.now(timezone.utc) - age

@@ -114,9 +114,9 @@ def test_limit_returns_the_newest_versions_and_reads_one_manifest_more(uri: str,
 def test_limit_does_not_list_all_versions_of_a_long_history(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_store, "_ENOUGH_NAMES", 5)
     uri = "memory://long-history"
-    table = lance_spark.write(rows(1), uri)
+    lance_spark.write(rows(1), uri)
     for value in range(20):
-        table = lance_spark.write(rows(value), uri, mode="append")
+        lance_spark.write(rows(value), uri, mode="append")
     store = _LazyListing(TableLocation(uri).store)
     assert [entry.version for entry in version_summaries(History(store), 3)] == [19, 20, 21]
     assert store.listed == 5
