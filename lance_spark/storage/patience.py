@@ -222,7 +222,7 @@ class Request:
 
     def pause(self) -> float:
         """Seconds to wait before the next attempt."""
-        longest: float = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
+        longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 16), _LONGEST_PAUSE_SECONDS)
         return uniform(0.5, 1.0) * longest
 
     def _warn(self, cause: str) -> None:
