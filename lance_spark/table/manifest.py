@@ -92,6 +92,8 @@ class Manifest:
         remembers = bool(message.writer_feature_flags & FeatureFlag.NON_REUSABLE_FIELD_IDS)
         if remembers is not message.HasField("max_allocated_field_id"):
             raise CorruptFileError("the largest field id ever given is told without its feature flag, or the reverse")
+        if not message.HasField("writer_version"):
+            _forget_row_counts(message)
         return cls(
             schema=LanceSchema(fields_from_proto(message.fields), dict(message.schema_metadata)),
             fragments=FragmentList.from_wire(message.fragments),
@@ -183,6 +185,16 @@ def timestamp_of(nanos: int) -> datetime:
     """Nanoseconds since 1970 as a time in UTC, to the microsecond (rounded down)."""
     seconds, rest = divmod(nanos, _NANOS)
     return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=rest // 1000)
+
+
+def _forget_row_counts(message: table_pb2.Manifest) -> None:
+    """Removes the row counts of fragments, which can be wrong: the writers before those that tell their version wrote
+    numbers of live rows as numbers of all rows. The data files have the right ones.
+    """
+    for fragment in message.fragments:
+        fragment.ClearField("physical_rows")
+        if fragment.HasField("deletion_file"):
+            fragment.deletion_file.ClearField("num_deleted_rows")
 
 
 def _writer_version(message: table_pb2.Manifest) -> WriterVersion | None:

@@ -220,13 +220,9 @@ def test_global_buffers(tmp_path: Path) -> None:
         file.read_global_buffer(2)
 
 
-def test_unstable_and_legacy_files_are_refused(tmp_path: Path) -> None:
+def test_unstable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"2\.3"):
         write(tmp_path / "x.lance", pa.table({"a": [1, 2]}), "2.3")
-    lance.write_dataset(pa.table({"a": [1, 2]}), str(tmp_path / "t"), data_storage_version="legacy")
-    [path] = (tmp_path / "t" / "data").glob("*.lance")
-    with pytest.raises(UnsupportedFeatureError, match=r"0\.1"):
-        open_file(path)
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.merge import merge_columns
@@ -35,7 +36,7 @@ class FilePart:
         column_indices: the file's columns by field id.
     """
 
-    reader: FileReader
+    reader: DataFileReader
     fields: tuple[Field, ...]
     column_indices: Mapping[FieldId, int]
 
@@ -57,14 +58,15 @@ class FragmentColumns:
         self,
         fields: Sequence[Field],
         files: Sequence[DataFile],
-        open_file: Callable[[DataFile], FileReader],
+        open_file: Callable[[DataFile], DataFileReader],
         known: Sequence[Field] = (),
     ) -> None:
         self._wanted = tuple(fields)
-        ids = {field_id for file in files for field_id in file.columns()}
+        columns = _columns_by_file(files)
+        ids = {field_id for file in files for field_id in columns[file]}
         whole_fields = {field.id: field for field in known}
         self._fields = tuple(_telling(field, whole_fields.get(field.id, field), ids) for field in fields)
-        held = _without_mere_structs([(file, _held(self._fields, file)) for file in files])
+        held = _without_mere_structs([(file, _held(self._fields, file, columns[file])) for file in files], columns)
         num_files: dict[FieldId, int] = {}
         for _, parts in held:
             for field_id in parts:
@@ -75,7 +77,7 @@ class FragmentColumns:
                 open_file(file),
                 # A field that lies in this file alone is read whole: what the file lacks of it comes back as null.
                 tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
-                file.columns(),
+                columns[file],
             )
             for file, parts in held
             if parts
@@ -138,9 +140,25 @@ def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:
     return field if same else field.with_children(children)
 
 
-def _held(fields: Sequence[Field], file: DataFile) -> dict[FieldId, Field]:
+def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, int]]:
+    """The columns of each file, by field id.
+
+    A release of the reference library gave the ids of dropped columns to new ones (0.10, files of version 0.1 only), so
+    that two files have the same field. The file that was added last has the values of the column that is there now.
+    """
+    found: dict[DataFile, dict[FieldId, int]] = {}
+    later: set[FieldId] = set()
+    for file in reversed(files):
+        columns = file.columns()
+        if file.version is FileVersion.V0_1:
+            columns = {field_id: index for field_id, index in columns.items() if field_id not in later}
+        later.update(columns)
+        found[file] = columns
+    return found
+
+
+def _held(fields: Sequence[Field], file: DataFile, columns: Mapping[FieldId, int]) -> dict[FieldId, Field]:
     """What `file` holds of each of `fields`, by the id of the top-level field."""
-    columns = file.columns()
     held = {field.id: part for field in fields if (part := _part(field, columns)) is not None}
     if any(is_shown_otherwise(part, file.version) for part in held.values()):
         raise UnsupportedFeatureError(
@@ -151,13 +169,13 @@ def _held(fields: Sequence[Field], file: DataFile) -> dict[FieldId, Field]:
 
 
 def _without_mere_structs(
-    held: Sequence[tuple[DataFile, dict[FieldId, Field]]],
+    held: Sequence[tuple[DataFile, dict[FieldId, Field]]], columns: Mapping[DataFile, Mapping[FieldId, int]]
 ) -> list[tuple[DataFile, dict[FieldId, Field]]]:
     """`held` without what says nothing: structs and lists of files of 2.0 whose wanted members all lie in other files.
 
     In 2.0 structs and lists own columns, which stay behind when the last of their members is converted or replaced.
     """
-    with_leaves = [_with_leaves(parts, file.columns()) for file, parts in held]
+    with_leaves = [_with_leaves(parts, columns[file]) for file, parts in held]
     told = set().union(*with_leaves)
     return [
         (file, {field_id: part for field_id, part in parts.items() if field_id not in told or field_id in own})

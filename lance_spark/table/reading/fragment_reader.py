@@ -8,7 +8,10 @@ import numpy as np
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.open_file import open_data_file
+from lance_spark.file.v0_1_reader import V01FileReader
+from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
 from lance_spark.storage.cache import kept_by_name
@@ -28,7 +31,7 @@ class FragmentReader:
     def __init__(self, fragment: DataFragment, bases: Bases) -> None:
         self._fragment = fragment
         self._bases = bases
-        self._files: dict[DataFile, FileReader] = {}
+        self._files: dict[DataFile, DataFileReader] = {}
         self._num_rows: int | None = None
         self._deletions: DeletionVector | None = None
 
@@ -79,7 +82,13 @@ class FragmentReader:
         """
         return FragmentColumns(fields, self._fragment.files, self._checked, known)
 
-    def _checked(self, file: DataFile) -> FileReader:
+    def row_group_files(self) -> list[V01FileReader]:
+        """The files of version 0.1, which have row groups with statistics."""
+        old = [file for file in self._fragment.files if file.version is FileVersion.V0_1]
+        readers = [self._checked(file) for file in old]
+        return [reader for reader in readers if isinstance(reader, V01FileReader)]
+
+    def _checked(self, file: DataFile) -> DataFileReader:
         reader = self._open(file)
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
@@ -89,10 +98,10 @@ class FragmentReader:
             )
         return reader
 
-    def _open(self, file: DataFile) -> FileReader:
+    def _open(self, file: DataFile) -> DataFileReader:
         if file not in self._files:
             store, path = self._bases.data_file(file)
-            self._files[file] = FileReader.open(store, path, size=file.size_bytes)
+            self._files[file] = open_data_file(store, path, size=file.size_bytes)
         return self._files[file]
 
     def _load_deletions(self) -> DeletionVector:

@@ -44,6 +44,7 @@ from lance_spark.table.fragment import DataFragment, FragmentList
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
+from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
 from lance_spark.table.reading.window import Window
 
@@ -164,14 +165,25 @@ class Scan:
                 RowLineage(fragment, reader, self.stable_row_ids),
             )
             window = Window(self.window_bytes, self.batch_rows, self._widths(source))
-            while start < end:
-                last = min(start + window.num_rows, end)
-                rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
-                start = last
-                if rows.num_rows:
-                    decoded = self._decode(source, rows)
-                    window.adapt(rows.num_rows, decoded.num_bytes)
-                    yield from self._batches(decoded)
+            for first, stop_row in self._row_spans(reader):
+                start = max(start, first)
+                while start < min(end, stop_row):
+                    last = min(start + window.num_rows, end, stop_row)
+                    rows = (
+                        reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
+                    )
+                    start = last
+                    if rows.num_rows:
+                        decoded = self._decode(source, rows)
+                        window.adapt(rows.num_rows, decoded.num_bytes)
+                        yield from self._batches(decoded)
+
+    def _row_spans(self, reader: FragmentReader) -> list[tuple[int, int]]:
+        """The rows that statistics of the data files do not rule out, as (start, stop) in ascending order."""
+        files = [] if self.filter is None else reader.row_group_files()
+        if self.filter is None or not files:
+            return [(0, reader.num_rows)]
+        return matching_row_groups(self.filter, self.schema, files, reader.num_rows, time_zone=self.time_zone)
 
     def count(self, fragment: DataFragment) -> int:
         """The rows of a fragment that the scan returns; without a filter as the manifest says, if it does."""

@@ -1,0 +1,159 @@
+"""What readers of all file versions have in common: where the file is, its end, and rounds of requests.
+
+A read sends its requests in rounds: the coroutines of all fields and pages run side by side, and what they ask for at
+the same time is one call of the store.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.file.plan import merged_ranges
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.base import FieldReads, RowRanges, side_by_side
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import project
+from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.cache import has_free_stamps, kept_by_name
+
+TAIL_BYTES = 64 * 1024
+"""How much of the end of a file is read at first."""
+
+
+class DataFileReader(ABC):
+    """One open data file. Safe to use from several threads at the same time; holds no file descriptor.
+
+    Attributes:
+        path: of the file in its store.
+        version: the file's version.
+        num_rows: rows in the file.
+        schema: the file's own schema. The ids of its fields are those of the table it was written for.
+    """
+
+    num_rows: int
+    schema: LanceSchema
+
+    def __init__(self, store: ObjectStore, path: str, version: FileVersion, file_size: int, tail: pa.Buffer) -> None:
+        self._store = store
+        self._tail = tail
+        self.path = path
+        self.version = version
+        self.size_bytes = file_size
+
+    @property
+    @abstractmethod
+    def columns(self) -> Mapping[FieldId, int]:
+        """The column of each field of the file's own schema that owns one.
+
+        Raises:
+            CorruptFileError: the schema asks for another number of columns than there are.
+        """
+
+    @abstractmethod
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
+        """Encoded bytes of the pages that a read of all rows of `fields` would fetch."""
+
+    @abstractmethod
+    def _field_reads(
+        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges
+    ) -> list[FieldReads]:
+        """The coroutine of each of `fields`."""
+
+    def read(
+        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges | None = None
+    ) -> list[pa.ChunkedArray]:
+        """The values of top-level fields at some rows, one array a field, ``rows.num_rows`` long.
+
+        Args:
+            fields: trees of the table's fields, pruned to what is wanted. A field without a column is null.
+            column_indices: the columns of this file by the id of the field that owns them; -1 is no column.
+            rows: which rows, None for all.
+
+        Raises:
+            CorruptFileError: the file contradicts the format or the arguments.
+            UnsupportedFeatureError: it uses something that is not read.
+            InvalidInputError: rows that the file does not have.
+        """
+        wanted = merged_ranges(RowRanges.of(0, self.num_rows) if rows is None else rows)
+        if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
+            raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
+        with located(self._store, self.path):
+            return self._run(self._field_reads(fields, column_indices, wanted))
+
+    def read_table(self, columns: Sequence[str] | None = None, rows: RowRanges | None = None) -> pa.Table:
+        """The file as a table by its own schema; `columns` may be dotted paths, None for all.
+
+        Raises:
+            NotFoundError: there is no such column.
+            CorruptFileError: as `read`.
+        """
+        schema = self.schema if columns is None else project(self.schema, columns)
+        arrays = self.read(schema.fields, self.columns, rows)
+        described = [
+            pa.field(field.name, array.type, field.nullable, metadata=dict(field.metadata) or None)
+            for field, array in zip(schema.fields, arrays, strict=True)
+        ]
+        if described:
+            return pa.table(arrays, schema=pa.schema(described, metadata=dict(schema.metadata) or None))
+        num_rows = self.num_rows if rows is None else rows.num_rows
+        return pa.table([pa.nulls(num_rows)], names=["0"]).select([])
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """From the end of the file that is already here, or from the store."""
+        tail_start = self.size_bytes - self._tail.size
+        outside = [wanted for wanted in ranges if wanted.start < tail_start and wanted.length]
+        fetched = iter(self._store.read_ranges(self.path, outside) if outside else ())
+        return [
+            next(fetched)
+            if wanted.start < tail_start and wanted.length
+            else self._tail.slice(max(wanted.start - tail_start, 0), wanted.length)
+            for wanted in ranges
+        ]
+
+    def _run(self, reads: Sequence[FieldReads]) -> list[pa.ChunkedArray]:
+        """Runs the coroutines of fields to their end."""
+        together = side_by_side(reads)
+        size = self.size_bytes
+        try:
+            requests = next(together)
+            while True:
+                for start, length in requests:
+                    if start < 0 or length < 0 or start + length > size:
+                        raise CorruptFileError(f"a value leaves the file of {size} bytes", start=start, length=length)
+                ranges = [ByteRange(start, length) for start, length in requests]
+                requests = together.send(self._store.read_ranges(self.path, ranges))
+        except StopIteration as stop:
+            arrays: list[pa.ChunkedArray] = stop.value
+            return arrays
+
+
+def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffer, int]:
+    """(the end of a file, its size in bytes); `size` is that if it is known.
+
+    Raises:
+        NotFoundError: no such object.
+    """
+    file_size = store.size(path) if size is None else size
+    length = min(file_size, TAIL_BYTES)
+
+    def read() -> tuple[pa.Buffer, int]:
+        return store.read_range(path, ByteRange(file_size - length, length)), length
+
+    # Where the file system keeps pages in memory already, keeping them twice gains nothing.
+    tail = read()[0] if has_free_stamps(store) else kept_by_name(store, "end of file", path, file_size, read)
+    return tail, file_size
+
+
+@contextmanager
+def located(store: ObjectStore, path: str) -> Iterator[None]:
+    """Errors about a file learn which file it is."""
+    try:
+        yield
+    except CorruptFileError as error:
+        error.at(path=path, root=store.uri)
+        raise

@@ -1,0 +1,33 @@
+"""Opens a data file of any version that is read."""
+
+from __future__ import annotations
+
+from lance_spark.file.data_file_reader import DataFileReader, located, read_tail
+from lance_spark.file.footer import Footer
+from lance_spark.file.reader import FileReader
+from lance_spark.file.v0_1_reader import V01FileReader
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.field_readers import field_reader
+from lance_spark.storage.base import ObjectStore
+
+
+def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) -> DataFileReader:
+    """The file at `path`, read as its own footer says.
+
+    Args:
+        store: where it lies.
+        path: relative to the store's root.
+        size: its size in bytes if that is known; saves a request.
+
+    Raises:
+        NotFoundError: no such object.
+        CorruptFileError: it is no complete Lance file.
+        UnsupportedFeatureError: a version of the format that is not read.
+    """
+    with located(store, path):
+        tail, file_size = read_tail(store, path, size)
+        footer = Footer.parse(tail, file_size)
+        if footer.version is FileVersion.V0_1:
+            return V01FileReader(store, path, file_size, tail)
+        field_reader(footer.version)
+        return FileReader(store, path, footer, tail)
