@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
