@@ -48,13 +48,14 @@ test-connector: $(VENV)/.dev
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs
 
-soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `test`, for hours; set LANCE_SEED to repeat them
+soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `test`, for hours, then TPC-DS; set LANCE_SEED to repeat them
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \
 		LANCE_FAULT_CALLS=$${LANCE_FAULT_CALLS:-200} LANCE_FLIPS=$${LANCE_FLIPS:-10000} \
 		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py \
 		tests/table/test_mixed_histories.py tests/table/commits/test_conflict_chains.py tests/table/test_two_libraries.py \
 		tests/namespace/test_partition_histories.py tests/namespace/test_partition_faults.py tests/interop/test_corruption.py
 	LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} $(BIN)/python -m pytest --timeout=0 -s tests/connector/test_concurrent_merges.py
+	$(BIN)/python -m benchmarks.tpcds --check
 
 fuzz: $(VENV)/.dev ## damaged files, manifests, transactions and filters for some minutes; LANCE_FUZZ_SECONDS=300, LANCE_SEED to repeat
 	$(BIN)/python -m tests.fuzz
@@ -72,9 +73,10 @@ integration: $(VENV)/.dev ## slow tests against real stores and clusters
 bench: $(VENV)/.dev ## decode and encode throughput beside the reference library
 	$(BIN)/python -m benchmarks.decode
 
-compare: $(VENV)/.dev ## TPC-H and single queries in Spark beside its Parquet; SCALE=1, draws docs/benchmark.svg
+compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Parquet; SCALE=1 (of TPC-H), draws docs/benchmark.svg
 	$(BIN)/pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks.spark_compare --scale $${SCALE:-0.1} --plot docs/benchmark.svg
+	$(BIN)/python -m benchmarks.tpcds --scale $${TPCDS_SCALE:-0.05}
 
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
 	$(BIN)/python proto/generate.py
