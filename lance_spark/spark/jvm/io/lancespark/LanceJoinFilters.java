@@ -47,7 +47,7 @@ final class LanceJoinFilters extends Rule<LogicalPlan> {
   private static final Expression MARK =
       new EqualTo(Literal$.MODULE$.apply("lance join mark"), Literal$.MODULE$.apply("lance join mark"));
 
-  /** Nodes of all queries for keys of one plan; TPC-DS has up to 60 for one query. */
+  /** Nodes of all queries for keys of one plan. */
   private static final int MOST_NODES = 1_000;
 
   @Override
