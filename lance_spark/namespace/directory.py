@@ -19,7 +19,6 @@ from lance_spark.errors import (
     LanceError,
     NotEmptyError,
     NotFoundError,
-    UnsupportedFeatureError,
 )
 from lance_spark.expr.nodes import And, Expr, Or
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, checked_properties, properties_to_json
@@ -39,6 +38,7 @@ from lance_spark.namespace.directory_guards import (
     needs_catalog,
     no_namespace,
     no_table,
+    removable_content,
     require_distinct,
     require_free,
     require_inside,
@@ -238,14 +238,14 @@ class DirectoryNamespace:
         if not path:
             raise InvalidInputError("the root namespace cannot be dropped")
         catalog = self._require_catalog()
-        content = self._content(CatalogRows(catalog.load().rows()), path, cascade=cascade)
+        content = removable_content(CatalogRows(catalog.load().rows()), path, cascade=cascade)
         locations = [location for location in content.values() if location is not None]
         purged = [location for location in locations if not (keep_external and is_external(location))] if purge else []
         require_inside(purged)
 
         def edit(rows: CatalogRows) -> CatalogRows:
             # What was added since has not been looked at; it makes the namespace one that is not empty.
-            added = self._content(rows, path, cascade=True).items() - content.items()
+            added = removable_content(rows, path, cascade=True).items() - content.items()
             if added:
                 raise NotEmptyError(f"another writer has added {min(added)[0]!r} to {shown(path)}; drop it again")
             changed = rows.removed([*content, object_id(path)])
@@ -590,23 +590,3 @@ class DirectoryNamespace:
         if state is DirectoryState.TABLE or not self._directories.listing.reserve(location):
             raise exists(identifier)
         return TableEntry(location_uri(self.root, location), dict(properties), is_declared=True)
-
-    def _content(self, rows: CatalogRows, path: Identifier, *, cascade: bool) -> dict[str, str | None]:
-        """Locations by id of what lies below a namespace that is to go; None for namespaces."""
-        if not is_findable(path) or not rows.has_namespace(object_id(path)):
-            raise no_namespace(path)
-        content = rows.below(prefix_of(path))
-        if content and not cascade:
-            raise NotEmptyError(
-                f"namespace {shown(path)} has {len(content)} objects in it, such as {content[0].object_id!r}"
-            )
-        for entry in content:
-            if entry.object_type not in (TABLE, NAMESPACE):
-                raise UnsupportedFeatureError(
-                    f"{entry.object_id!r} is a {entry.object_type!r}, which this release does not drop",
-                    feature=entry.object_type,
-                )
-        return {
-            entry.object_id: checked_location(entry.location) if entry.object_type == TABLE else None
-            for entry in content
-        }

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.namespace.catalog_entry import TABLE, CatalogEntry
+from lance_spark.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotEmptyError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
 from lance_spark.namespace.catalog_rows import CatalogRows
-from lance_spark.namespace.locations import is_external
-from lance_spark.namespace.object_id import DELIMITER, Identifier, ancestors, object_id, shown
+from lance_spark.namespace.locations import checked_location, is_external
+from lance_spark.namespace.object_id import DELIMITER, Identifier, ancestors, is_findable, object_id, prefix_of, shown
 
 
 def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
@@ -86,3 +92,29 @@ def needs_catalog(what: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"{what} need the catalog table; make the namespace with manifest=True", feature="directory namespace V2"
     )
+
+
+def removable_content(rows: CatalogRows, path: Identifier, *, cascade: bool) -> dict[str, str | None]:
+    """Locations by id of what lies below a namespace that is dropped; None for namespaces.
+
+    Raises:
+        NotFoundError: there is no such namespace.
+        NotEmptyError: something is in it, and `cascade` is false.
+        UnsupportedFeatureError: an object of an unknown type is in it.
+    """
+    if not is_findable(path) or not rows.has_namespace(object_id(path)):
+        raise no_namespace(path)
+    content = rows.below(prefix_of(path))
+    if content and not cascade:
+        raise NotEmptyError(
+            f"namespace {shown(path)} has {len(content)} objects in it, such as {content[0].object_id!r}"
+        )
+    for entry in content:
+        if entry.object_type not in (TABLE, NAMESPACE):
+            raise UnsupportedFeatureError(
+                f"{entry.object_id!r} is a {entry.object_type!r}, which this release does not drop",
+                feature=entry.object_type,
+            )
+    return {
+        entry.object_id: checked_location(entry.location) if entry.object_type == TABLE else None for entry in content
+    }

@@ -9,7 +9,7 @@ import os
 import select
 import socket
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
@@ -73,27 +73,6 @@ def silent_early_end() -> Iterator[None]:
     finally:
         if jvm_is_gone():
             os._exit(0)
-
-
-def whole_input(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The input of a task, which has come to its end only if the JVM says so.
-
-    The JVM closes the stream of batches of a task that is killed like any other, but only after whole input it sends
-    the end of the task too. Without this a killed task would finish its files.
-
-    Raises:
-        EOFError: the JVM has closed its channel; nobody waits for a result.
-    """
-    yield from batches
-    infile = _daemon_frame_local("infile", io.BufferedReader)
-    if infile is None:
-        return
-    try:
-        more = infile.peek(1)
-    except OSError:
-        more = b""
-    if not more:
-        raise EOFError("Spark has ended the task before its input")
 
 
 def _flush() -> None:

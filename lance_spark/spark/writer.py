@@ -15,7 +15,7 @@ from lance_spark.schema.field import Field
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.messages import LanceCommitMessage
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.warm_worker import errors_without_traceback, keep_imports, silent_early_end, whole_input
+from lance_spark.spark.warm_worker import errors_without_traceback, keep_imports, silent_early_end
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
@@ -50,7 +50,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with errors_without_traceback(), silent_early_end():
-            fragments = self._job.write(whole_input(iterator))
+            fragments = self._job.write(iterator)
         keep_imports()
         task = TaskContext.get()
         return LanceCommitMessage(

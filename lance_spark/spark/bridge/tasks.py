@@ -18,7 +18,7 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.bridge.conditions import TaskError
 from lance_spark.spark.bridge.wire_types import to_wire_batch
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.spark.warm_worker import keep_imports, silent_early_end, whole_input
+from lance_spark.spark.warm_worker import keep_imports, silent_early_end
 from lance_spark.spark.write_job import WriteJob
 from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
@@ -126,7 +126,7 @@ class _InWarmWorker:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             with silent_early_end():
-                yield from self.function(whole_input(batches))
+                yield from self.function(batches)
         except LanceError as error:
             raise TaskError(error) from error
         keep_imports()
