@@ -1,4 +1,4 @@
-"""Misspelt names in OPTIONS, WITH, TBLPROPERTIES and storage.* are refused with the nearest one."""
+"""Misspelt names in OPTIONS, WITH, TBLPROPERTIES are refused with the nearest one."""
 
 from __future__ import annotations
 
@@ -22,22 +22,12 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     [
         ("OPTIONS (max_rows_per_fil '3')", "did you mean max_row"),
         ("OPTIONS (foo 'x')", "unknown option foo"),
-        ("OPTIONS (`storage.aws_regoin` 'x')", "did you mean 'aws_region'"),
-        ("OPTIONS (limit '3')", "option limit is one of reads"),
-        ("TBLPROPERTIES ('file_format_verson' = '2.1')", "did you mean file_format_version"),
-        ("TBLPROPERTIES ('lance.compresion' = 'zstd')", "did you mean <column>.lance.compression"),
-        ("TBLPROPERTIES ('isolation-levl' = 'snapshot')", "did you mean isolation-level"),
-        ("TBLPROPERTIES ('isolation-level' = 'none')", "none of serializable, snapshot"),
-        ("TBLPROPERTIES ('storage.aws_regoin' = 'x')", "did you mean 'aws_region'"),
-        ("TBLPROPERTIES ('max_rows_per_file' = 'x')", "not an integer of at least 1"),
-        ("TBLPROPERTIES ('commit_message' = 'x')", "is an option of one write"),
     ],
 )
-@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (k)"])
-def test_create_table(spark: SparkSession, clause: str, message: str, partitioning: str) -> None:
+def test_create_table(spark: SparkSession, clause: str, message: str) -> None:
     for statement in (
-        f"CREATE TABLE lance.never (id BIGINT, k STRING) USING lance {clause} {partitioning}",
-        f"CREATE OR REPLACE TABLE lance.never USING lance {clause} {partitioning} AS SELECT 1 AS id, 'a' AS k",
+        f"CREATE TABLE lance.never (id BIGINT, k STRING) USING lance {clause}",
+        f"CREATE OR REPLACE TABLE lance.never USING lance {clause} AS SELECT 1 AS id, 'a' AS k",
     ):
         with pytest.raises(PySparkException, match=message):
             spark.sql(statement)
@@ -49,7 +39,6 @@ def test_create_table(spark: SparkSession, clause: str, message: str, partitioni
     [
         ("versoin = 1", "did you mean version"),
         ("batchsize = 1", "did you mean batch_size"),
-        ("`storage.aws_regoin` = 'x'", "did you mean 'aws_region'"),
         ("max_rows_per_file = 1", "one of writes"),
     ],
 )
@@ -61,7 +50,7 @@ def test_select_with(spark: SparkSession, table: str, option: str, message: str)
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [("max_rows_per_fil = 1", "did you mean max_row"), ("`storage.aws_regoin` = 'x'", "did you mean 'aws_region'")],
+    [("max_rows_per_fil = 1", "did you mean max_row")],
 )
 def test_insert_with(spark: SparkSession, table: str, option: str, message: str) -> None:
     for statement in (f"INSERT INTO {table} WITH ({option})", f"INSERT OVERWRITE {table} WITH ({option})"):
@@ -84,12 +73,3 @@ def test_alter_table(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('owner.team' = 'x', 'isolation-level' = 'snapshot')")
     told = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
     assert (told["owner.team"], told["isolation-level"]) == ("x", "snapshot")
-
-
-def test_storage_options_of_a_path(spark: SparkSession, uri: str) -> None:
-    rows = spark.range(2)
-    with pytest.raises(PySparkException, match="unknown storage option 'acess_key_id'"):
-        rows.write.format("lance").option("storage.acess_key_id", "x").save(uri)
-    rows.write.format("lance").option("storage.aws_access_key_id", "x").save(uri)
-    with pytest.raises(PySparkException, match="unknown storage option 'acess_key_id'"):
-        spark.read.format("lance").option("storage.acess_key_id", "x").load(uri).collect()

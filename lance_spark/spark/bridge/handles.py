@@ -168,12 +168,6 @@ class TableHandle:
             return None
         return schema_from_bytes(b64decode(self.evolved))
 
-    def with_storage(self, storage_options: Mapping[str, str]) -> TableHandle:
-        """The same version, reached with `storage_options` too; these win."""
-        if not storage_options:
-            return self
-        return replace(self, storage_options={**self.storage_options, **storage_options})
-
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
         """The same version for a statement whose rows bring columns."""
         return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())

@@ -381,7 +381,6 @@ def staged_job(
     staged = handle.staged
     assert staged is not None, "the table is staged"
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
-    handle = handle.with_storage(parsed.options.storage_options)
     parsed.options.check_makes_table(handle.branch)
     parsed.options.check_without_partitions()
     base = None if handle.version is None else handle.open()[1]

@@ -123,7 +123,7 @@ class NewPartitionedTable:
             place.uri,
             with_comments(types, columns),
             self.partition_by,
-            storage_options={**place.storage_options, **options.storage_options},
+            storage_options=place.storage_options,
             properties=properties,
         )
 
@@ -208,7 +208,6 @@ def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Ma
     assert staged is not None, "the table is staged"
     parsed = TableProperties.parse(staged.properties, handle.uri, options)
     WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(None)
-    handle = handle.with_storage(parsed.options.storage_options)
     if staged.declared:
         _check_large(handle.open_partitioned(), parsed.options)
         return PartitionedWriteJob.of(handle.open_partitioned(), columns, SaveMode.OVERWRITE, parsed.options)

@@ -17,7 +17,7 @@ from lance_spark.spark.bridge.runtime_filters import (
     KeyFilter,
 )
 from lance_spark.spark.bridge.top_n import SortOrder
-from lance_spark.spark.options import ReadOptions, StateOptions
+from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import BYTES_PER_ROW
 
 
@@ -56,11 +56,6 @@ class ScanRequest:
     aggregates: tuple[Aggregate, ...] = ()
     group_by: tuple[str, ...] = ()
     for_changes: bool = False
-
-    def __post_init__(self) -> None:
-        # Spark loads a table by its name without the storage options of the query.
-        handle = self.handle.with_storage(StateOptions.pick(self.options).storage_options)
-        object.__setattr__(self, "handle", handle)
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""

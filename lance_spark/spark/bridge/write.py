@@ -37,7 +37,7 @@ from lance_spark.spark.bridge.statement_reads import reads_of
 from lance_spark.spark.bridge.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.bridge.written import Written, counts_of
 from lance_spark.spark.column_names import check_distinct
-from lance_spark.spark.options import DYNAMIC, STATIC, StateOptions, TableDefaults, WriteOptions
+from lance_spark.spark.options import DYNAMIC, STATIC, TableDefaults, WriteOptions
 from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.table.writing.save import APPEND, OVERWRITE
@@ -61,11 +61,6 @@ class WriteRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     predicates: tuple[SparkExpression, ...] = ()
     session_overwrite_mode: str = STATIC
-
-    def __post_init__(self) -> None:
-        # Spark loads a table by its name without the storage options of the query.
-        handle = self.handle.with_storage(StateOptions.pick(self.options).storage_options)
-        object.__setattr__(self, "handle", handle)
 
     def write_options(self) -> WriteOptions:
         """The options of the write; where the table is, is in the handle."""
