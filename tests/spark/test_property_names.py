@@ -67,5 +67,5 @@ def test_what_is_decided_at_creation_cannot_be_set(name: str) -> None:
 def test_isolation_level_has_two_values() -> None:
     check_properties({"isolation-level": "Serializable"})
     check_properties({"isolation-level": "snapshot"})
-    with pytest.raises(InvalidInputError, match="'none', which is none of serializable, snapshot"):
+    with pytest.raises(InvalidInputError, match="is 'serializable' or 'snapshot', not 'none'"):
         check_properties({"isolation-level": "none"})
