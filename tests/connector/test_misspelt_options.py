@@ -63,7 +63,7 @@ def test_alter_table(spark: SparkSession, table: str) -> None:
     for entry, message in (
         ("'lance.compresion' = 'zstd'", "did you mean"),
         ("'isolation-levl' = 'snapshot'", "did you mean isolation-level"),
-        ("'isolation-level' = 'x'", "none of serializable, snapshot"),
+        ("'isolation-level' = 'x'", "is 'serializable' or 'snapshot'"),
         ("'file_format_version' = '2.1'", "is decided when a table is made"),
         ("'max_rows_per_file' = 'many'", "not an integer of at least 1"),
         ("'distribution' = 'west'", "not none, hash or range"),
