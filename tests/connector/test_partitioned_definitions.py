@@ -107,8 +107,8 @@ def test_replacements(spark: SparkSession, root: str, table: str) -> None:
     assert whole(root, table).partitions() == []
     spark.sql(f"INSERT INTO {table} VALUES (8, 1)")
     assert listed(spark, f"SELECT * FROM {table}") == [(8, 1)]
-    with pytest.raises(AnalysisException, match="DROP it first"):
-        spark.sql(f"CREATE OR REPLACE TABLE {table} USING lance AS SELECT 1 AS id")
+    spark.sql(f"CREATE OR REPLACE TABLE {table} USING lance AS SELECT 1 AS id")
+    assert listed(spark, f"SELECT * FROM {table}") == [(1,)]
 
 
 def test_expressions(spark: SparkSession, root: str) -> None:

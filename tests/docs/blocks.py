@@ -1,7 +1,8 @@
 """Code blocks of Markdown documents: found, run in order, and compared with the output that is shown below them.
 
 A ``python`` or ``sql`` block is run. A ``text`` block right below it is what it must print; ``...`` stands for anything
-there, and runs of white space are alike. Statements of a ``sql`` block are separated by semicolons; what is compared is
+there, and runs of white space and lines of tables are alike, however wide: times end with their last digit that is not
+zero. Statements of a ``sql`` block are separated by semicolons; what is compared is
 what the last one shows. Blocks of one document share their variables, and ``/data`` is a folder of the document's own.
 """
 
@@ -64,9 +65,14 @@ def run(path: Path, document: str, spark: Any, data: Path) -> None:
         printed = _run_sql(spark, code) if block.language == "sql" else _run_python(place, code, names)
         if block.shown is not None:
             shown = block.shown.replace("/data", str(data))
-            if not doctest.OutputChecker().check_output(shown, printed, _FLAGS):
+            if not doctest.OutputChecker().check_output(_narrow(shown), _narrow(printed), _FLAGS):
                 differences.append(f"{place} shows\n{shown}\nbut prints\n{printed}")
     assert not differences, "\n".join(differences)
+
+
+def _narrow(text: str) -> str:
+    """`text` with tables whose columns are as narrow as can be."""
+    return re.sub(r" +(?=\|)", "", re.sub(r"-{2,}", "-", text))
 
 
 def _run_python(place: str, code: str, names: dict[str, Any]) -> str:
