@@ -64,7 +64,7 @@ def _described(kind: type) -> str:
 
 
 def page(text: str) -> str:
-    """`text` with the generated part made anew."""
+    """`text` with a new generated part."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"

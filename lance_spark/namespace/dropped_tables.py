@@ -71,7 +71,7 @@ class DroppedTables:
     """The dropped tables below a root.
 
     Args:
-        live: the locations of all tables that there are now, each asked anew.
+        live: gives the present locations of all tables; it is called again each time.
     """
 
     def __init__(
