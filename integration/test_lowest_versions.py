@@ -29,10 +29,10 @@ ENGINE = ("tests/expr", "tests/schema", "tests/encodings", "tests/layouts", "tes
 FILES = ("tests/file/test_reader.py", "tests/file/test_writer.py", "tests/file/test_writer_types.py")
 TABLES = (
     *("tests/table/test_deletion_vector.py", "tests/table/test_row_ids.py", "tests/table/row_level"),
-    *("tests/namespace/test_partitioned_table.py", "tests/namespace/test_hashing.py", "tests/namespace/test_prune.py"),
+    *("tests/partitioned/test_table.py", "tests/partitioned/test_hashing.py", "tests/partitioned/test_prune.py"),
 )
 STORES = ("tests/storage/test_local.py", "tests/storage/test_s3.py", "tests/storage/test_gcs.py")
-EXTRA = ("tests/namespace/test_rest.py", "tests/namespace/test_partition_expression.py", "tests/storage/test_azure.py")
+EXTRA = ("tests/namespace/test_rest.py", "tests/partitioned/test_expression.py", "tests/storage/test_azure.py")
 PLUGIN = ("tests/spark/test_datasource.py", "tests/spark/test_options.py", "tests/spark/test_filters.py")
 CONNECTOR = ("tests/connector/test_ddl.py", "tests/connector/test_writes.py", "tests/connector/test_delete.py")
 

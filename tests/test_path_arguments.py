@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.partition_save import PartitionBy, create_partitioned
-from lance_spark.namespace.partitioned_table import is_partitioned_table, open_partitioned
-from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
+from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark import session
 from lance_spark.storage import open_store
 from lance_spark.table.bases import BasePath

@@ -16,9 +16,9 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import NotFoundError
-from lance_spark.namespace.partition_save import PartitionBy, create_partitioned, save_rows
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
-from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.transforms.identity import Identity
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
 READ = """
@@ -117,7 +117,7 @@ def test_partitioned_table_is_the_same_version_in_another_process(
     pickled = pickle.dumps(table)
     save_rows(table, ROWS)
     assert read_elsewhere(pickled, Path("/")) == f"{table.version} [1, 2, 3]"
-    assert globals_in(pickled) == {"lance_spark.namespace.partitioned_table._reopened"}
+    assert globals_in(pickled) == {"lance_spark.partitioned.table._reopened"}
 
 
 def test_partitioned_table_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: Path) -> None:

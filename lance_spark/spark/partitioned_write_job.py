@@ -14,13 +14,13 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
-from lance_spark.namespace.partition_commit import named
-from lance_spark.namespace.partition_index import Partition
-from lance_spark.namespace.partition_reads import partition_check_of
-from lance_spark.namespace.partition_replace import commit_planned, commit_planned_delta, with_columns_of
-from lance_spark.namespace.partition_save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
-from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, WrittenPartition
-from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable
+from lance_spark.partitioned.commit import named
+from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.read_conflicts import partition_check_of
+from lance_spark.partitioned.replace import commit_planned, commit_planned_delta, with_columns_of
+from lance_spark.partitioned.save import RowDelta, SaveMode, commit_delta, commit_written, matching_rows
+from lance_spark.partitioned.table import PartitionedTable, PlannedTable
+from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.storage import open_store

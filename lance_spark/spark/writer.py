@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.namespace.partitioned_table import is_partitioned_table
+from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.schema.field import Field
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.messages import LanceCommitMessage

@@ -11,16 +11,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from lance_spark.namespace.transforms.bucket import Bucket
-from lance_spark.namespace.transforms.calendar import Level
-from lance_spark.namespace.transforms.day import Day
-from lance_spark.namespace.transforms.hierarchy import CoarserTime, ordinals
-from lance_spark.namespace.transforms.hour import Hour
-from lance_spark.namespace.transforms.month import Month
-from lance_spark.namespace.transforms.multi_bucket import MultiBucket
-from lance_spark.namespace.transforms.truncate import Truncate
-from lance_spark.namespace.transforms.year import Year
-from tests.namespace.test_hashing import VECTORS, column
+from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.calendar import Level
+from lance_spark.partitioned.transforms.day import Day
+from lance_spark.partitioned.transforms.hierarchy import CoarserTime, ordinals
+from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.month import Month
+from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
+from lance_spark.partitioned.transforms.truncate import Truncate
+from lance_spark.partitioned.transforms.year import Year
+from tests.partitioned.test_hashing import VECTORS, column
 
 PARTS = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}
 START = datetime(1969, 12, 30, 22, 15, tzinfo=timezone.utc)

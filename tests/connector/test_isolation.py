@@ -81,8 +81,8 @@ def _meanwhile(spark: SparkSession, uri: str, act: Callable[[], object], times: 
 def _append(uri: str, key: int, part: str = "a") -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.namespace.partition_save import save_rows
-        from lance_spark.namespace.partitioned_table import is_partitioned_table, open_partitioned
+        from lance_spark.partitioned.save import save_rows
+        from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 
         rows = pa.table({"id": [key], "k": [part], "v": [100]})
         if is_partitioned_table(uri):
@@ -95,8 +95,8 @@ def _append(uri: str, key: int, part: str = "a") -> Callable[[], object]:
 def _delete(uri: str, condition: str) -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.namespace.partition_save import delete_rows
-        from lance_spark.namespace.partitioned_table import is_partitioned_table, open_partitioned
+        from lance_spark.partitioned.save import delete_rows
+        from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 
         if is_partitioned_table(uri):
             return delete_rows(open_partitioned(uri), condition)
@@ -108,8 +108,8 @@ def _delete(uri: str, condition: str) -> Callable[[], object]:
 def _update(uri: str, condition: str, value: int) -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.namespace.partition_save import update_rows
-        from lance_spark.namespace.partitioned_table import is_partitioned_table, open_partitioned
+        from lance_spark.partitioned.save import update_rows
+        from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 
         if is_partitioned_table(uri):
             return update_rows(open_partitioned(uri), {"v": value}, condition)
@@ -121,8 +121,8 @@ def _update(uri: str, condition: str, value: int) -> Callable[[], object]:
 def _compact(uri: str) -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.namespace.partition_compaction import compact
-        from lance_spark.namespace.partitioned_table import is_partitioned_table, open_partitioned
+        from lance_spark.partitioned.compaction import compact
+        from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 
         if is_partitioned_table(uri):
             return compact(open_partitioned(uri))

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.partition_by import partition_fields
 from tests.connector.conftest import plan

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lance_spark.namespace.partition_columns import add_columns
-from lance_spark.namespace.partition_evolution import set_partitioning
-from lance_spark.namespace.partition_save import PartitionBy, create_partitioned, delete_rows, save_rows
-from lance_spark.namespace.partitioned_table import open_partitioned
-from lance_spark.namespace.transforms.bucket import Bucket
-from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.partitioned.columns import add_columns
+from lance_spark.partitioned.evolution import set_partitioning
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.table import open_partitioned
+from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark.bridge.aggregates import Aggregate
 from lance_spark.spark.bridge.partitioned import PartitionedPlanner
 from lance_spark.spark.bridge.registry import Session

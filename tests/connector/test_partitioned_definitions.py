@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import lance
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark.namespace.partitioned_table import open_partitioned
+from lance_spark.partitioned.table import open_partitioned
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Row, SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from tests.connector.conftest import plan
 
 

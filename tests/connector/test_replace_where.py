@@ -13,7 +13,7 @@ from pyspark.sql.functions import udf
 
 import lance_spark
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.partitioned_table import open_partitioned
+from lance_spark.partitioned.table import open_partitioned
 from tests.connector.row_level import forget_sizes, make, seen, version, words
 
 ROWS = 40

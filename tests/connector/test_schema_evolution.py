@@ -13,9 +13,9 @@ from pyspark.sql.functions import udf
 
 import lance_spark
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.partition_columns import edit_columns
-from lance_spark.namespace.partition_save import delete_rows
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.columns import edit_columns
+from lance_spark.partitioned.save import delete_rows
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.evolution import with_added
 from tests.connector.row_level import forget_sizes, make, properties, seen, version, words
 

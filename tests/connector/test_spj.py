@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.namespace.partition_evolution import set_partitioning
-from lance_spark.namespace.partition_save import PartitionBy, create_partitioned, delete_rows, save_rows
-from lance_spark.namespace.partitioned_table import open_partitioned
-from lance_spark.namespace.transforms.bucket import Bucket
-from lance_spark.namespace.transforms.day import Day
-from lance_spark.namespace.transforms.identity import Identity
-from lance_spark.namespace.transforms.month import Month
-from lance_spark.namespace.transforms.multi_bucket import MultiBucket
-from lance_spark.namespace.transforms.truncate import Truncate
-from lance_spark.namespace.transforms.year import Year
+from lance_spark.partitioned.evolution import set_partitioning
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.table import open_partitioned
+from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.day import Day
+from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.partitioned.transforms.month import Month
+from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
+from lance_spark.partitioned.transforms.truncate import Truncate
+from lance_spark.partitioned.transforms.year import Year
 from tests.connector.conftest import plan
 
 ENABLED = "spark.sql.sources.v2.bucketing.enabled"

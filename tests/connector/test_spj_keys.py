@@ -10,17 +10,17 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lance_spark.namespace.partition_evolution import set_partitioning
-from lance_spark.namespace.partition_save import PartitionBy, create_partitioned, save_rows
-from lance_spark.namespace.transforms.base import Transform
-from lance_spark.namespace.transforms.bucket import Bucket
-from lance_spark.namespace.transforms.day import Day
-from lance_spark.namespace.transforms.hierarchy import ordinals
-from lance_spark.namespace.transforms.hour import Hour
-from lance_spark.namespace.transforms.identity import Identity
-from lance_spark.namespace.transforms.month import Month
-from lance_spark.namespace.transforms.truncate import Truncate
-from lance_spark.namespace.transforms.year import Year
+from lance_spark.partitioned.evolution import set_partitioning
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.transforms.base import Transform
+from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.day import Day
+from lance_spark.partitioned.transforms.hierarchy import ordinals
+from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.partitioned.transforms.month import Month
+from lance_spark.partitioned.transforms.truncate import Truncate
+from lance_spark.partitioned.transforms.year import Year
 from lance_spark.spark.bridge.common_keys import common_keys
 from lance_spark.spark.bridge.partition_keys import texts
 

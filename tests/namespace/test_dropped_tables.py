@@ -13,8 +13,8 @@ from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.namespace import dropped_tables
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_tables import DroppedTable
-from lance_spark.namespace.partition_save import create_partitioned, save_rows
-from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, rows
+from lance_spark.partitioned.save import create_partitioned, save_rows
+from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.namespace.partition_save import PartitionBy, create_partitioned
-from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
+from lance_spark.partitioned.transforms.identity import Identity
 
 
 @pytest.mark.parametrize("mode", ["static", "Dynamic"])

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 import lance_spark
 from lance_spark.errors import StorageError
-from lance_spark.namespace.partition_save import SaveMode, create_partitioned, save_rows, update_rows
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.save import SaveMode, create_partitioned, save_rows, update_rows
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.bridge.handles import CatalogSettings
 from lance_spark.spark.bridge.partitioned_changes import PartitionedRowChanges
 from lance_spark.spark.bridge.procedure_types import Arguments, Invocation
@@ -28,7 +28,7 @@ from lance_spark.storage import exclusive_create
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.location import TableLocation
 from lance_spark.table.writing.save import APPEND, CREATE
-from tests.namespace.partitioned import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 
 
 class ChangingFileSystem(MemoryFileSystem):  # type: ignore[misc]

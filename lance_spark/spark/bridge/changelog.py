@@ -12,8 +12,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
-from lance_spark.namespace.partition_feed import plan_range
-from lance_spark.namespace.partitioned_table import open_partitioned
+from lance_spark.partitioned.change_feed import plan_range
+from lance_spark.partitioned.table import open_partitioned
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.registry import Call, Reply, operation

@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.partition_backfill import (
+from lance_spark.partitioned.backfill import (
     PartitionedBackfill,
     commit_partitioned_backfill,
     plan_partitioned_columns,
     plan_partitioned_values,
 )
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.partition_backfill import PartitionBackfillWriter, PartitionedBackfill
+from lance_spark.partitioned.backfill import PartitionBackfillWriter, PartitionedBackfill
 from lance_spark.spark.bridge.partitioned_changes import PARTITION_ROW_ID
 from lance_spark.spark.bridge.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.bridge.tasks import messages

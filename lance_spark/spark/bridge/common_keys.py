@@ -15,17 +15,17 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql.types import DataType, IntegerType, StringType
 
-from lance_spark.namespace.partition_index import Partition
-from lance_spark.namespace.partition_spec import PartitionSpec
-from lance_spark.namespace.transforms.base import Transform
-from lance_spark.namespace.transforms.bucket import Bucket, bucket_reducer
-from lance_spark.namespace.transforms.calendar import Level
-from lance_spark.namespace.transforms.day import Day
-from lance_spark.namespace.transforms.hierarchy import ordinals, time_reducer
-from lance_spark.namespace.transforms.hour import Hour
-from lance_spark.namespace.transforms.month import Month
-from lance_spark.namespace.transforms.truncate import Truncate
-from lance_spark.namespace.transforms.year import Year
+from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.spec import PartitionSpec
+from lance_spark.partitioned.transforms.base import Transform
+from lance_spark.partitioned.transforms.bucket import Bucket, bucket_reducer
+from lance_spark.partitioned.transforms.calendar import Level
+from lance_spark.partitioned.transforms.day import Day
+from lance_spark.partitioned.transforms.hierarchy import ordinals, time_reducer
+from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.month import Month
+from lance_spark.partitioned.transforms.truncate import Truncate
+from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.bridge.partition_keys import (
     BUCKET,

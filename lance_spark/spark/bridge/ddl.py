@@ -10,12 +10,12 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
-from lance_spark.namespace.partition_columns import alter_column as alter_partitioned_column
-from lance_spark.namespace.partition_columns import edit_columns
-from lance_spark.namespace.partition_columns import next_field_id as next_partitioned_id
-from lance_spark.namespace.partition_properties import set_properties
-from lance_spark.namespace.partition_replace import planned_with
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.columns import alter_column as alter_partitioned_column
+from lance_spark.partitioned.columns import edit_columns
+from lance_spark.partitioned.columns import next_field_id as next_partitioned_id
+from lance_spark.partitioned.properties import set_properties
+from lance_spark.partitioned.replace import planned_with
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import NotFoundError
-from lance_spark.namespace.partition_replace import planned_with
-from lance_spark.namespace.partitioned_table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.replace import planned_with
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.bridge.expressions import SparkExpression

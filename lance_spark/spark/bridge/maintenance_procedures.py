@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
 from lance_spark.spark.bridge.partitioned_procedures import PartitionedCompaction, cleaned, compaction, orphans
 from lance_spark.spark.bridge.procedure_types import (

@@ -20,7 +20,7 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.locations import hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
-from lance_spark.namespace.partition_history import history
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.history import history
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.bridge.handles import TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
 from lance_spark.spark.bridge.partitioned_procedures import MAIN

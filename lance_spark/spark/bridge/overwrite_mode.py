@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.partitioned_table import PartitionedTable
-from lance_spark.namespace.transforms.identity import Identity
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark.bridge.expressions import SparkExpression
 from lance_spark.spark.options import DYNAMIC, STATIC
 

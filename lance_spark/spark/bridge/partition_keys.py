@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import DataType, IntegerType
 
-from lance_spark.namespace.partition_field import PartitionField
-from lance_spark.namespace.partition_index import Partition
-from lance_spark.namespace.partition_spec import PartitionSpec
-from lance_spark.namespace.transforms.bucket import Bucket
-from lance_spark.namespace.transforms.date_part import DatePart
-from lance_spark.namespace.transforms.hierarchy import ordinals
-from lance_spark.namespace.transforms.identity import Identity
-from lance_spark.namespace.transforms.multi_bucket import MultiBucket
-from lance_spark.namespace.transforms.truncate import Truncate
+from lance_spark.partitioned.field import PartitionField
+from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.spec import PartitionSpec
+from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.date_part import DatePart
+from lance_spark.partitioned.transforms.hierarchy import ordinals
+from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
+from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.types import is_lossless, to_spark_schema
 

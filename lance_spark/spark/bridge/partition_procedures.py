@@ -8,10 +8,10 @@ from dataclasses import replace
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.partition_evolution import Edit, edit_partitioning
-from lance_spark.namespace.partition_field import PartitionField, source_paths
-from lance_spark.namespace.partition_save import PartitionBy
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.evolution import Edit, edit_partitioning
+from lance_spark.partitioned.field import PartitionField, source_paths
+from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type

@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.expr.nodes import Expr, conjunction, quote_name
 from lance_spark.expr.sql import parse
-from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion
+from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.bridge.aggregates import ROWS_OF_GROUP, Aggregate, Aggregation
 from lance_spark.spark.bridge.common_keys import CommonKey, common_keys

@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
-from lance_spark.namespace.partition_index import Partition
-from lance_spark.namespace.partition_reads import partition_check_of
-from lance_spark.namespace.partition_replace import commit_planned_delta, planned_with
-from lance_spark.namespace.partition_save import RowDelta, commit_delta
-from lance_spark.namespace.partition_writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
-from lance_spark.namespace.partitioned_table import PartitionedTable, PlannedTable, open_partitioned
+from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.read_conflicts import partition_check_of
+from lance_spark.partitioned.replace import commit_planned_delta, planned_with
+from lance_spark.partitioned.save import RowDelta, commit_delta
+from lance_spark.partitioned.table import PartitionedTable, PlannedTable, open_partitioned
+from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.bridge.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.options import WriteOptions

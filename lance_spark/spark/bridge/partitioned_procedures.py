@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql import parse
-from lance_spark.namespace.partition_columns import edit_columns
-from lance_spark.namespace.partition_compaction import (
+from lance_spark.partitioned.columns import edit_columns
+from lance_spark.partitioned.compaction import (
     PartitionResult,
     commit_partition_compaction,
     plan_partition_compaction,
 )
-from lance_spark.namespace.partition_history import RESTORE_GUARD, tags
-from lance_spark.namespace.partition_vacuum import remove_orphans, vacuum
-from lance_spark.namespace.partitioned_table import PartitionedTable, PartitionVersion, open_partitioned
+from lance_spark.partitioned.history import RESTORE_GUARD, tags
+from lance_spark.partitioned.table import PartitionedTable, PartitionVersion, open_partitioned
+from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION, with_metadata
 from lance_spark.schema.field import FieldId, LanceSchema

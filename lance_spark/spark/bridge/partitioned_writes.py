@@ -20,17 +20,17 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY, given_location, hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
-from lance_spark.namespace.partition_properties import user_properties
-from lance_spark.namespace.partition_replace import replaced
-from lance_spark.namespace.partition_save import PartitionBy, SaveMode, create_partitioned
-from lance_spark.namespace.partitioned_table import (
+from lance_spark.namespace.table_files import delete_tables_in
+from lance_spark.partitioned.properties import user_properties
+from lance_spark.partitioned.replace import replaced
+from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned
+from lance_spark.partitioned.table import (
     FILE_VERSION,
     STABLE_ROW_IDS,
     PartitionedTable,
     PlannedTable,
     is_partitioned_table,
 )
-from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.bridge.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.bridge.partition_by import partition_fields
 from lance_spark.spark.bridge.places import Place, directory, shown_name

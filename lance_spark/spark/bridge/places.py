@@ -14,8 +14,8 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import given_location, location_uri
 from lance_spark.namespace.name_case import spelling
-from lance_spark.namespace.partitioned_table import is_partitioned_table
 from lance_spark.namespace.rest import RestNamespace
+from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.spark.bridge.handles import CatalogSettings, shown_place
 from lance_spark.spark.bridge.table_names import remember
 from lance_spark.spark.options import CatalogOptions, StateOptions

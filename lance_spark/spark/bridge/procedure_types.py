@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.namespace.partitioned_table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.bridge.handles import CatalogSettings, TableHandle
 from lance_spark.spark.bridge.local_rows import LocalRows

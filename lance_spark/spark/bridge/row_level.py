@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import IncompatibleConflictError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.namespace.partition_commit import Check
-from lance_spark.namespace.partition_reads import partition_check_of
-from lance_spark.namespace.partition_save import delete_rows as delete_partitioned_rows
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.commit import Check
+from lance_spark.partitioned.read_conflicts import partition_check_of
+from lance_spark.partitioned.save import delete_rows as delete_partitioned_rows
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.bridge.change_task import ChangeOutput, ChangeTask
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.bridge.handles import TableHandle

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.namespace.partition_save import partitions_to_search
-from lance_spark.namespace.partitioned_table import PartitionVersion
+from lance_spark.partitioned.save import partitions_to_search
+from lance_spark.partitioned.table import PartitionVersion
 from lance_spark.spark.bridge.found_rows import FoundRows, joined
 from lance_spark.spark.bridge.partitioned_changes import CHEAP_PARTITIONS
 from lance_spark.spark.bridge.partitioned_tasks import PartitionedSearchTask, PartitionWork

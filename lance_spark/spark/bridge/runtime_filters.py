@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType
 
 from lance_spark.expr.literals import FALSE
 from lance_spark.expr.nodes import Column, Expr, InArray, conjunction
-from lance_spark.namespace.partition_spec import PartitionSpec
+from lance_spark.partitioned.spec import PartitionSpec
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.bridge.expressions import SparkExpression, to_filter
 from lance_spark.spark.types import is_lossless

@@ -12,8 +12,8 @@ from lance_spark.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from lance_spark.namespace.partition_properties import user_properties
-from lance_spark.namespace.partitioned_table import (
+from lance_spark.partitioned.properties import user_properties
+from lance_spark.partitioned.table import (
     PartitionedTable,
     PlannedTable,
     is_partitioned_table,

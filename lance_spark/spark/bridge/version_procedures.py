@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.partition_history import create_tag, delete_tag, history, restore, update_tag
-from lance_spark.namespace.partitioned_table import PartitionedTable
+from lance_spark.partitioned.history import create_tag, delete_tag, history, restore, update_tag
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.bridge.local_rows import LocalRows, row_type
 from lance_spark.spark.bridge.partitioned_procedures import MAIN, at, user_tags, without_branches
 from lance_spark.spark.bridge.procedure_types import FLAG, TABLE, TEXT, WHOLE, Invocation, Parameter, Procedure

@@ -31,7 +31,7 @@ import org.apache.spark.sql.types.TimestampType;
 
 /**
  * The partition transforms of the partitioning specification, for Spark to cluster rows by and to join on. They compute
- * what {@code lance_spark.namespace.transforms} computes; {@code years} to {@code hours} stand for a whole hierarchy.
+ * what {@code lance_spark.partitioned.transforms} computes; {@code years} to {@code hours} stand for a whole hierarchy.
  */
 final class LanceFunctions {
   /** Spark joins on functions of one column only, so the width is a part of the name. */

@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 
 /**
  * The function murmur3 of the partitioning specification: x86, 32 bits, seed 0. The bytes that stand for a value are
- * those of {@code lance_spark.namespace.hashing}; one file of examples tests both.
+ * those of {@code lance_spark.partitioned.values.hashing}; one file of examples tests both.
  */
 final class Murmur3 {
   private static final int C1 = 0xcc9e2d51;

@@ -1,0 +1,290 @@
+"""Columns for rows of a partitioned table that are told by partition and address, as one version of the whole.
+
+The three steps are those of one table (`table.columns.backfill`): the driver plans, tasks write a file for each
+fragment that rows are told of, the driver commits. New columns come to all partitions, to those too of which no row is
+told. Other writers may append and delete rows meanwhile; if they move rows of a partition that is told of, or change
+columns, the commit says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
+from lance_spark.file.writable import require_writable
+from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
+from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
+from lance_spark.partitioned.commit import Check, commit_changes, commit_specs, named
+from lance_spark.partitioned.row_migration_check import MovedRows
+from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion, open_partitioned
+from lance_spark.partitioned.writer import partition_schema
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.evolution import with_added
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import FieldFinder
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.columns.backfill import (
+    BackfilledFragment,
+    BackfillPlan,
+    commit_backfill,
+    remove_backfill,
+    write_backfill,
+)
+from lance_spark.table.columns.column_commit import column_file_version
+from lance_spark.table.features import check_writable
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import remove_job_files
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedBackfill:
+    """What tasks need to know; it can be pickled.
+
+    Attributes:
+        root, storage_options: the namespace.
+        version: of `__manifest`: the one whose addresses the rows have.
+        schema: the columns of the table afterwards.
+        written: the columns that the files get.
+        replaces: whether the table has these columns.
+        job: the write job that the files are a part of.
+    """
+
+    root: str
+    storage_options: Mapping[str, str] | None
+    version: int
+    schema: LanceSchema
+    written: LanceSchema
+    replaces: bool
+    job: str
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """What `PartitionBackfillWriter.write` takes."""
+        return to_arrow_schema(self.written)
+
+    def table(self) -> PartitionedTable:
+        """The version that the plan was made for."""
+        return open_partitioned(self.root, version=self.version, storage_options=self.storage_options)
+
+    def of_partition(self, opened: PartitionVersion) -> BackfillPlan:
+        """The plan for one partition.
+
+        Raises:
+            UnsupportedFeatureError: this release cannot write to it, or not such columns.
+        """
+        manifest = opened.manifest
+        check_writable(manifest.writer_flags, opened.table.uri)
+        file_version = column_file_version(manifest)
+        require_writable(self.written, file_version)
+        schema = partition_schema(self.schema)
+        return BackfillPlan(manifest.version, schema, self.written, self.replaces, file_version, self.job)
+
+    def remove_files(self) -> None:
+        """Removes the files of all tasks, those of killed ones too; no version may name them."""
+        whole = self.table()
+
+        def remove(location: TableLocation) -> None:
+            remove_job_files(location.store, self.job)
+
+        overlapped(remove, [whole.location(item) for item in whole.index.partitions], NUM_THREADS)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfilledPartition:
+    """A file that a task wrote for a fragment of the partition `object_id`; it can be pickled."""
+
+    object_id: str
+    fragment: BackfilledFragment
+
+
+def plan_partitioned_columns(table: PartitionedTable, fields: pa.Schema, job: str) -> PartitionedBackfill:
+    """A plan for top-level columns that `table` lacks; they allow nulls.
+
+    Raises:
+        InvalidInputError: a column is there, or Lance cannot hold its type.
+        UnsupportedFeatureError: this release cannot write such columns.
+    """
+    for name in fields.names:
+        if name in table.lance_schema.names():
+            raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
+    nullable = pa.schema([field.with_nullable(True) for field in fields])
+    addition = with_added(table.lance_schema, nullable, next_field_id(table))
+    return _plan(table, addition.schema, addition.added, False, job)
+
+
+def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job: str) -> PartitionedBackfill:
+    """A plan for other values of top-level columns of `table`.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: rows lie in their partitions by the values of such a column.
+        UnsupportedFeatureError: this release cannot write such columns.
+    """
+    if not columns or len(set(columns)) != len(columns):
+        raise InvalidInputError(f"{list(columns)} are no columns to change")
+    finder = FieldFinder(table.lance_schema)
+    written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
+    _refuse_sources(table, written)
+    return _plan(table, table.lance_schema, written, True, job)
+
+
+def _plan(
+    table: PartitionedTable, schema: LanceSchema, written: LanceSchema, replaces: bool, job: str
+) -> PartitionedBackfill:
+    require_writable(written, table.file_version)
+    return PartitionedBackfill(table.root, table.storage_options, table.version, schema, written, replaces, job)
+
+
+def _refuse_sources(table: PartitionedTable, written: LanceSchema) -> None:
+    """Passes if no row would have to lie in another partition afterwards."""
+    for spec in {partition.spec.id: partition.spec for partition in table.index.partitions}.values():
+        for field in spec.fields:
+            for column in written.fields:
+                if any(node.id in field.source_ids for node in column.walk()):
+                    raise InvalidInputError(
+                        f"column {column.name!r} decides by the partition field {field.field_id!r} where a row of "
+                        f"{table.root} lies, so its values cannot change in place; UPDATE and MERGE move rows"
+                    )
+
+
+class PartitionBackfillWriter:
+    """Writes the files of one task. On an error those that it has written stay, for `remove_files`."""
+
+    def __init__(self, plan: PartitionedBackfill) -> None:
+        self._plan = plan
+        self._whole = plan.table()
+        self._current: tuple[PartitionVersion, BackfillPlan] | None = None
+
+    def write(
+        self, object_id: str, addresses: UInt64Array, rows: pa.Table | pa.RecordBatch
+    ) -> BackfilledPartition | None:
+        """The file of a fragment with the values of some rows; None if there are none.
+
+        Args:
+            object_id: of the partition.
+            addresses: uint64[n]: where the rows are in it, all in one fragment, in any order.
+            rows: n rows with the columns of `PartitionedBackfill.arrow_schema`, by name.
+
+        Raises:
+            NotFoundError: there is no such partition or fragment.
+            InvalidInputError: an address that is none of the fragment, one that stands twice, or a value that does
+                not fit.
+            StorageError: the store failed.
+        """
+        if not len(addresses):
+            return None
+        opened, plan = self._opened(object_id)
+        number = int(split_addresses(addresses[:1])[0][0])
+        fragments = opened.manifest.fragments
+        place = next((place for place, message in enumerate(fragments.messages) if message.id == number), None)
+        if place is None:
+            raise NotFoundError(f"the partition {object_id!r} of {self._whole!r} has no fragment {number}")
+        bases = opened.table.bases(opened.manifest)
+        made = write_backfill(opened.table.store, bases, plan, fragments[place], addresses, rows)
+        return None if made is None else BackfilledPartition(object_id, made)
+
+    def _opened(self, object_id: str) -> tuple[PartitionVersion, BackfillPlan]:
+        # Rows come sorted by their partitions, so one is open at a time.
+        if self._current is None or self._current[0].partition.object_id != object_id:
+            opened = _open(self._whole, object_id)
+            self._current = (opened, self._plan.of_partition(opened))
+        return self._current
+
+
+def commit_partitioned_backfill(
+    plan: PartitionedBackfill, written: Sequence[BackfilledPartition], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version of the whole with the columns of all files. After an error the files are removed.
+
+    Raises:
+        RetryableConflictError: others have moved rows or changed columns; begin again with the newest version.
+        CommitConflictError: what other writers have committed does not go together with it. Nothing is visible.
+        CommitStateUnknownError: the store never said whether the version was committed; the files stay.
+        StorageError: the store failed. Nothing is visible.
+    """
+    whole = plan.table()
+    by_id: dict[str, list[BackfilledFragment]] = {}
+    for item in written:
+        by_id.setdefault(item.object_id, []).append(item.fragment)
+    try:
+        opened = whole.open_all([whole.index.by_id[object_id] for object_id in by_id])
+        changes = [_change(whole, plan, item, by_id[item.partition.object_id], options) for item in opened]
+        check = MovedRows(whole, [(item, by_id[item.partition.object_id]) for item in opened])
+        made = _committed(whole, plan, changes, check, options)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        for object_id, files in by_id.items():
+            remove_backfill(whole.location(whole.index.by_id[object_id]).store, files)
+        raise
+    if made.version > whole.version + 1:
+        for before in opened:
+            _remove_unused(made, before, by_id[before.partition.object_id])
+    return made
+
+
+def _committed(
+    whole: PartitionedTable,
+    plan: PartitionedBackfill,
+    changes: Sequence[PartitionChange],
+    check: Check,
+    options: CommitOptions | None,
+) -> PartitionedTable:
+    if plan.replaces:
+        return commit_changes(whole, changes, named(options, "update"), check=check)
+    return commit_specs(
+        whole,
+        replace(whole.specs, schema=plan.schema),
+        named(options, "columns"),
+        step=follower(plan.schema, options),
+        properties=noted_ids(whole, plan.schema),
+        changes=changes,
+        check=check,
+    )
+
+
+def _change(
+    whole: PartitionedTable,
+    plan: PartitionedBackfill,
+    opened: PartitionVersion,
+    files: Sequence[BackfilledFragment],
+    options: CommitOptions | None,
+) -> PartitionChange:
+    return ChangeTable(opened.partition, opened.manifest, _step(whole, plan.of_partition(opened), files, options))
+
+
+def _step(
+    whole: PartitionedTable, plan: BackfillPlan, files: Sequence[BackfilledFragment], options: CommitOptions | None
+) -> Step:
+    follow = follower(whole.lance_schema, options)
+
+    def step(table: TableLocation, base: Manifest) -> Manifest:
+        if table.history.load_latest().manifest.version == base.version:
+            # A partition that others have written may lack columns. After a rival's commit the conflict rules look.
+            base = follow(table, base)
+        return commit_backfill(table, base, replace(plan, base_version=base.version), files, options, keeps_files=True)
+
+    return step
+
+
+def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iterable[BackfilledFragment]) -> None:
+    """Removes the files of fragments that other writers have emptied meanwhile."""
+    partition = made.index.find(opened.partition.place)
+    kept: set[str] = set()
+    if partition is not None:
+        messages = made.open(partition).manifest.fragments.messages
+        kept = {file.path for message in messages for file in message.files}
+    remove_backfill(opened.table.store, [item for item in files if item.file.path not in kept])
+
+
+def _open(whole: PartitionedTable, object_id: str) -> PartitionVersion:
+    partition = whole.index.by_id.get(object_id)
+    if partition is None:
+        raise NotFoundError(f"{whole!r} has no partition {object_id!r}, for which a row is told")
+    return whole.open(partition)

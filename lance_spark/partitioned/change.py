@@ -1,0 +1,204 @@
+"""What a write does to one partition. Each change makes one new version of the partition's table.
+
+A change is committed to a table that shows the version which readers of the whole see as its newest one
+(`TableLocation.pinned_at`). If that is a later one than the change was made for, the conflict rules of tables decide
+whether it may follow.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lance_spark.errors import LanceError, RetryableConflictError
+from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.partitioned.writer import partition_schema
+from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import Merge
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import DATA
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes
+from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.transaction import Transaction
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions, commit_append, commit_overwrite
+
+_PIECE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange(ABC):
+    """A change of one partition.
+
+    Attributes:
+        partition: as it was when the change was made, or as it is to be.
+        base: the version that the change was made for; None if the partition was not there.
+    """
+
+    partition: Partition
+    base: Manifest | None
+
+    @abstractmethod
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        """The new version of the partition's table.
+
+        Args:
+            whole: the version of the table of which it becomes a part.
+            table: the partition's table, pinned; it is empty if the partition is a new one.
+
+        Raises:
+            CommitConflictError: it cannot follow what others have committed since `base`.
+        """
+
+    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+        """The change for a partition of the same values that another writer has created meanwhile.
+
+        Raises:
+            RetryableConflictError: it has to be computed again.
+        """
+        raise RetryableConflictError(
+            f"another writer has created the partition {other.object_id}. Read the table and run the operation again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRows(PartitionChange):
+    """New rows; creates the partition if need be."""
+
+    new: tuple[NewFragment, ...]
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        fragments = [item.fragment for item in self.new]
+        if self.base is None:
+            return _create(whole, table, fragments, options)
+        return commit_append(table, with_schema(whole, table, self.base, options), fragments, options)
+
+    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+        source, target = whole.location(self.partition).store, whole.location(other).store
+        copied: list[str] = []
+        try:
+            for item in self.new:
+                for file in item.fragment.files:
+                    copied.append(f"{DATA}/{file.path}")
+                    _copy(source, target, copied[-1])
+        except LanceError:
+            for path in copied:
+                delete_quietly(target, path)
+            raise
+        return AppendRows(other, base, self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceRows(PartitionChange):
+    """These rows instead of all that were there; creates the partition if need be."""
+
+    new: tuple[NewFragment, ...]
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        fragments = [item.fragment for item in self.new]
+        if self.base is None:
+            return _create(whole, table, fragments, options)
+        newest = table.history.load_latest().manifest
+        if newest.version != self.base.version:
+            raise RetryableConflictError(
+                f"another writer has changed the partition {self.partition.object_id}, which is to be overwritten. "
+                "Read the table and run the operation again",
+                table_version=newest.version,
+            )
+        schema = partition_schema(whole.lance_schema)
+        return commit_overwrite(table, self.base, fragments, schema, whole.file_version, options)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRows(PartitionChange):
+    """Rows that go, by their fragments and places, and fragments that come; as `commit_row_changes` has them."""
+
+    gone: GoneRows
+    new: Sequence[NewFragment] = ()
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        assert self.base is not None  # Rows that go were there.
+        base = with_schema(whole, table, self.base, options) if self.new else self.base
+        return commit_row_changes(table, base, self.gone, self.new, options)
+
+
+Step = Callable[[TableLocation, Manifest], Manifest]
+"""A new version of a partition's table from the one that is given; that one if nothing changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTable(PartitionChange):
+    """Whatever `step` makes of the partition's table. It must look for itself at what came after `base`."""
+
+    step: Step
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        assert self.base is not None  # There is a table to change.
+        return self.step(table, self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumns(PartitionChange):
+    """What `step` makes of whatever version readers see then; data files of a version that is given up go with it."""
+
+    step: Step
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        return self.step(table, table.history.load_latest().manifest)
+
+    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+        return replace(self, partition=other, base=base)
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition(PartitionChange):
+    """The partition goes with all of its rows; its files stay for older versions until they are cleaned up."""
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        newest = table.history.load_latest().manifest
+        if self.base is None or newest.version != self.base.version:
+            raise RetryableConflictError(
+                f"another writer has changed the partition {self.partition.object_id}, which is to be removed. "
+                "Read the table and run the operation again",
+                table_version=newest.version,
+            )
+        return newest
+
+
+def with_schema(whole: PartitionedTable, table: TableLocation, base: Manifest, options: CommitOptions) -> Manifest:
+    """`base`, or a version after it that has the namespace's columns: `base` may be older than some of them."""
+    schema = partition_schema(whole.lance_schema)
+    if same_columns(base.schema, schema) or table.history.load_latest().manifest.version != base.version:
+        # After another writer's commit the conflict rules look at the columns.
+        return base
+    merge = Merge(base.fragments, schema, preserves_nullability=True)
+    transaction = Transaction.new(base.version, merge, options.all_properties())
+    new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
+    return Commit(table.history, base, transaction, new_table, options.policy).run()
+
+
+def _create(
+    whole: PartitionedTable, table: TableLocation, fragments: Sequence[DataFragment], options: CommitOptions
+) -> Manifest:
+    options = replace(options, stable_row_ids=whole.has_stable_row_ids)
+    return commit_overwrite(table, None, fragments, partition_schema(whole.lance_schema), whole.file_version, options)
+
+
+def _copy(source: ObjectStore, target: ObjectStore, path: str) -> None:
+    """Copies a data file piece by piece; under its name, which is unique, nothing else can be."""
+    size = source.size(path)
+    output = target.open_output(path)
+    try:
+        for start in range(0, size, _PIECE_BYTES):
+            output.write(source.read_range(path, ByteRange(start, min(_PIECE_BYTES, size - start))))
+        output.close()
+    except LanceError:
+        output.abort()
+        raise

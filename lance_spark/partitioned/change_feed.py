@@ -1,0 +1,220 @@
+"""What the versions of a partitioned table have changed, row by row.
+
+A version of the whole is compared with the one before it: for each partition the version that the one names with the
+version that the other names. ``_commit_version`` and ``_commit_timestamp`` are those of the whole. A row that moves to
+another partition is a delete there and an insert here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
+from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.versions.change_feed import (
+    CHANGE_FIELDS,
+    ChangeFeed,
+    ChangeTask,
+    ChangeType,
+    Commit,
+    FeedView,
+    RowsTask,
+    VersionStep,
+)
+from lance_spark.table.versions.column_match import found_in, nullable
+from lance_spark.table.versions.version_diff import RowSet
+from lance_spark.table.versions.version_range import VersionRange
+
+
+def changes(
+    table: PartitionedTable,
+    from_version: int | datetime,
+    to_version: int | datetime | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that versions of the whole have changed; arguments and errors as `plan_changes`."""
+    return plan_changes(table, from_version, to_version, columns).batches()
+
+
+def plan_changes(
+    table: PartitionedTable,
+    from_version: int | datetime,
+    to_version: int | datetime | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    from_inclusive: bool = True,
+    to_inclusive: bool = True,
+) -> ChangeFeed:
+    """The changes as tasks that can be pickled and run anywhere.
+
+    Args:
+        from_version: the first version whose changes are reported, by its number or by a time: the first one that was
+            committed then or later.
+        to_version: the last one, by its number or by a time: the last one that was committed then or before; None is
+            that of `table`.
+        columns: names as the last version of the range has them; None for all columns.
+        from_inclusive, to_inclusive: False leaves out the changes of the first or the last version.
+
+    Raises:
+        NotFoundError: there is no such column, or a version that is needed was cleaned up or does not exist yet.
+        InvalidInputError: there is no such range, or a column has the name of one of those that tell the change.
+    """
+    location = table.catalog.table
+    last = table.version if to_version is None else to_version
+    numbers = VersionRange.of(location, from_version, last, from_inclusive=from_inclusive, to_inclusive=to_inclusive)
+    return plan_range(table, numbers, columns)
+
+
+def plan_range(table: PartitionedTable, numbers: VersionRange, columns: Sequence[str] | None = None) -> ChangeFeed:
+    """The changes of some versions; what comes back and errors as `plan_changes`."""
+    end = _at(table, max(numbers.last, 1))
+    fields = LanceSchema(tuple(nullable(field) for field in _columns(end).fields), end.lance_schema.metadata)
+    schema = _schema(end, fields, columns)
+    known = [_if_partitioned(table, number) for number in range(numbers.first - 1, numbers.last + 1)]
+    # Step by step back, as a column that was dropped is not the one that was added under its name later.
+    wanted = {end.version: fields}
+    for here, there in zip([end, *known[::-1]], known[::-1], strict=False):
+        if here is not None and there is not None and there.version not in wanted:
+            wanted[there.version] = found_in(wanted[here.version], _columns(here), _columns(there), by_id=True)
+    tasks: list[ChangeTask] = []
+    for before, after in pairwise(known):
+        if after is not None:
+            tasks += _Step(before, after, wanted).tasks(schema, columns)
+    return ChangeFeed(schema, tuple(tasks))
+
+
+class _Step:
+    """One version of the whole and the one before it, None if there was no table before."""
+
+    def __init__(
+        self, before: PartitionedTable | None, after: PartitionedTable, wanted: Mapping[int, LanceSchema]
+    ) -> None:
+        self._before = before
+        self._after = after
+        self._wanted = wanted
+
+    def tasks(self, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[ChangeTask]:
+        """What the version has changed."""
+        commit = Commit(self._after.version, _nanos(self._after))
+        was = {} if self._before is None else {item.place: item for item in self._before.index.partitions}
+        now = {item.place: item for item in self._after.index.partitions}
+        for place, partition in was.items():
+            if self._before is not None and place not in now:
+                yield from self._all_rows(self._before, self._before.open(partition), commit, schema, columns)
+        for place, partition in now.items():
+            known = was.get(place)
+            told = None if known is None else (known.location, known.version, known.branch, known.tag)
+            if told == (partition.location, partition.version, partition.branch, partition.tag):
+                continue
+            new = self._after.open(partition)
+            old = None if known is None or self._before is None else self._before.open(known)
+            if old is not None and self._before is not None and old.table.store.uri != new.table.store.uri:
+                yield from self._all_rows(self._before, old, commit, schema, columns)
+                old = None
+            yield from self._between(old, new, commit, schema, columns)
+
+    def _between(
+        self,
+        old: PartitionVersion | None,
+        new: PartitionVersion,
+        commit: Commit,
+        schema: pa.Schema,
+        columns: Sequence[str] | None,
+    ) -> Iterator[ChangeTask]:
+        """The changes of one partition: step by step if the versions lead from one to the other."""
+        before = None if old is None else old.manifest
+        whole = self._before or self._after
+        for after, kind in _steps(before, new):
+            then = self._as_in(whole if before is not None else self._after, before or after)
+            view = FeedView(schema, columns, then, self._as_in(self._after, after))
+            yield from VersionStep(new.table, before, after, kind, True, commit).tasks(view)
+            before, whole = after, self._after
+
+    def _all_rows(
+        self,
+        whole: PartitionedTable,
+        old: PartitionVersion,
+        commit: Commit,
+        schema: pa.Schema,
+        columns: Sequence[str] | None,
+    ) -> Iterator[ChangeTask]:
+        scan = Scan.of(
+            self._as_in(whole, old.manifest),
+            old.table.bases(old.manifest),
+            columns=columns,
+            stable_row_ids=old.manifest.has_stable_row_ids,
+        )
+        for fragment in old.manifest.fragments:
+            yield RowsTask(schema, commit, ChangeType.DELETE, scan, RowSet(fragment))
+
+    def _as_in(self, whole: PartitionedTable, manifest: Manifest) -> LanceSchema:
+        """The columns of the feed as a version of a partition of `whole` has them."""
+        there = shown(manifest.schema, data_format(manifest))
+        return found_in(self._wanted[whole.version], _columns(whole), there, by_id=True)
+
+
+def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifest, OperationKind]]:
+    """The versions from `before` to the new one, each with what made it."""
+    if before is None:
+        return [(new.manifest, OperationKind.OVERWRITE)]
+    history = new.table.pinned_at(new.manifest.version).history
+    found = []
+    try:
+        for number in history.versions_after(before.version, new.manifest.version):
+            file = history.load(number)
+            transaction = history.transaction(file)
+            found.append((file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind))
+    except (NotFoundError, RetryableConflictError):
+        found = []
+    # Otherwise a restore of the whole has gone back, or a clean-up has taken versions that no reader ever saw.
+    return found or [(new.manifest, OperationKind.RESTORE)]
+
+
+def _at(table: PartitionedTable, number: int) -> PartitionedTable:
+    try:
+        manifest = table.catalog.table.at(number).manifest
+    except NotFoundError:
+        raise NotFoundError(
+            f"the changes of {table.root} need version {number}, which is not there: it was cleaned up or does not "
+            "exist yet"
+        ) from None
+    return PartitionedTable(table.root, table.storage_options, table.catalog, table.catalog.at(manifest))
+
+
+def _if_partitioned(table: PartitionedTable, number: int) -> PartitionedTable | None:
+    """The version `number`; None for those before the table was made, which have no rows."""
+    if number == 0:
+        return None
+    try:
+        return _at(table, number)
+    except InvalidInputError:
+        return None
+
+
+def _columns(table: PartitionedTable) -> LanceSchema:
+    return shown(table.lance_schema, table.file_version)
+
+
+def _schema(end: PartitionedTable, fields: LanceSchema, columns: Sequence[str] | None) -> pa.Schema:
+    dataset = end.catalog_version.dataset
+    assert dataset is not None  # A namespace without `__manifest` has no specs.
+    scan = Scan.of(fields, end.catalog.table.bases(dataset.manifest), columns=columns)
+    clash = {field.name for field in CHANGE_FIELDS}.intersection(scan.arrow_schema.names)
+    if clash:
+        raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as the feed has; leave it out")
+    return pa.schema([*scan.arrow_schema, *CHANGE_FIELDS], metadata=scan.arrow_schema.metadata)
+
+
+def _nanos(table: PartitionedTable) -> int:
+    dataset = table.catalog_version.dataset
+    return 0 if dataset is None else dataset.manifest.timestamp_nanos

@@ -1,0 +1,227 @@
+"""Changing the columns of a partitioned table: the namespace's `schema` and all partitions, in one version.
+
+The namespace's `schema` is the truth, and columns belong together by field id. An id is never given twice, so a data
+file of any partition means the same for ever; the namespace remembers the largest one.
+
+A column that partition values come from can be renamed, and it can be dropped: from then on it counts as NULL, as the
+partitioning specification demands, so new and changed rows go to the partition of that value; those that are there
+stay. Its type cannot be changed: that would give it another id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.file.writable import require_writable
+from lance_spark.partitioned.change import Step
+from lance_spark.partitioned.commit import commit_specs, named
+from lance_spark.partitioned.save import run_on_newest
+from lance_spark.partitioned.spec import PartitionSpecs
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.partitioned.writer import partition_schema
+from lance_spark.schema import evolution
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.columns.new_columns import arrow_fields
+from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
+from lance_spark.table.columns.stand_ins import StandIns
+from lance_spark.table.field_ids import largest_field_id
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import CommitOptions
+
+MAX_FIELD_ID = "lance.max_field_id"
+"""The property of the namespace that tells the largest field id that was ever given."""
+
+
+def add_columns(
+    table: PartitionedTable, columns: pa.Schema | Sequence[pa.Field], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version with new columns, which are null in all rows; dotted names are fields of structs.
+
+    Raises:
+        InvalidInputError: a column is there, must not be null, or is of a type that Lance does not have.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    fields = pa.schema(list(columns))
+    for field in fields:
+        if not field.nullable:
+            raise InvalidInputError(f"column {field.name!r} would be null, which it does not allow")
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        dotted = any("." in field.name for field in fields)
+        new = arrow_fields(whole.lance_schema, {field.name: field for field in fields}) if dotted else fields
+        schema = evolution.with_added(whole.lance_schema, new, next_field_id(whole)).schema
+        require_writable(schema, whole.file_version)
+        return _commit(whole, schema, options)
+
+    return run_on_newest(table, options, once)
+
+
+def drop_columns(
+    table: PartitionedTable, paths: Sequence[str], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version without the fields at `paths`.
+
+    Raises: NotFoundError for a field that is not there, and as `add_columns`.
+    """
+    wanted = _texts(paths)
+    return _changed(table, lambda schema: evolution.without(schema, wanted), options)
+
+
+def rename_columns(
+    table: PartitionedTable, names: Mapping[str, str], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version whose fields have other names: from path to the last part of the new path. Raises as the others."""
+    wanted = dict(names)
+    return _changed(table, lambda schema: evolution.renamed(schema, wanted), options)
+
+
+def reorder_columns(
+    table: PartitionedTable, order: Sequence[str], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version whose columns stand in another order; those that `order` leaves out come last."""
+    wanted = _texts(order)
+    return _changed(table, lambda schema: evolution.reordered(schema, wanted), options)
+
+
+def alter_column(table: PartitionedTable, change: Alteration, options: CommitOptions | None = None) -> PartitionedTable:
+    """The version with a column changed; `table` if nothing changes.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: the name is taken, the type does not hold all values or the column is one that partition
+            values come from, or there are nulls in a column that is to forbid them. Nothing was changed.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    field = evolution.field_at(table.lance_schema, change.path)
+    dtype = change.data_type
+    if dtype is None or to_arrow_type(field) == dtype:
+        return _changed(table, change.of_schema, options)
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        return _widened(whole, change, dtype, options)
+
+    return run_on_newest(table, options, once)
+
+
+def edit_columns(
+    table: PartitionedTable, edit: Callable[[LanceSchema, FieldId], LanceSchema], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version with the columns that `edit` makes of those that are there and the first id that is free.
+
+    Fields that it adds are null in all rows. Raises as the others.
+    """
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        schema = edit(whole.lance_schema, next_field_id(whole))
+        if schema == whole.lance_schema:
+            return whole
+        require_writable(schema, whole.file_version)
+        return _commit(whole, schema, options)
+
+    return run_on_newest(table, options, once)
+
+
+def next_field_id(table: PartitionedTable) -> FieldId:
+    """An id that no field of the table ever had; nor any after it.
+
+    Raises:
+        CorruptFileError: the namespace's note of the largest id is no number.
+    """
+    noted = table.properties.get(MAX_FIELD_ID, "-1")
+    if not noted.removeprefix("-").isdecimal() or len(noted) > 9:
+        raise CorruptFileError(f"{MAX_FIELD_ID} in the metadata of __manifest is {noted!r}, which is no field id")
+    named = [source for field in table.specs.fields_of_all() for source in field.source_ids]
+    in_partitions = [largest_field_id(opened.manifest) for opened in table.open_all(table.index.partitions)]
+    return FieldId(max([int(noted), table.lance_schema.max_field_id, *named, *in_partitions]) + 1)
+
+
+def _changed(
+    table: PartitionedTable, change: Callable[[LanceSchema], LanceSchema], options: CommitOptions | None
+) -> PartitionedTable:
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        schema = change(whole.lance_schema)
+        return whole if schema == whole.lance_schema else _commit(whole, schema, options)
+
+    return run_on_newest(table, options, once)
+
+
+def _commit(whole: PartitionedTable, schema: LanceSchema, options: CommitOptions | None) -> PartitionedTable:
+    # What data files mean does not depend on comments, so partitions can do without.
+    step = None if same_columns(whole.lance_schema, schema) else follower(schema, options)
+    options = named(options, "columns")
+    return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=noted_ids(whole, schema))
+
+
+def _widened(
+    whole: PartitionedTable, change: Alteration, dtype: pa.DataType, options: CommitOptions | None
+) -> PartitionedTable:
+    old = evolution.field_at(whole.lance_schema, change.path)
+    ids = {node.id for node in old.walk()}
+    for field in whole.specs.fields_of_all():
+        if not ids.isdisjoint(field.source_ids):
+            raise InvalidInputError(
+                f"the type of {change.path!r} cannot change, because the partition field {field.field_id!r} comes from "
+                "it; add a column of the other type"
+            )
+    new_id = next_field_id(whole)
+    schema = converted_schema(whole.lance_schema, change, dtype, new_id)
+    require_writable(schema, whole.file_version)
+    before = follower(whole.lance_schema, options)
+
+    def step(table: TableLocation, manifest: Manifest) -> Manifest:
+        manifest = before(table, manifest)
+        made = conversion(table, manifest, change, dtype, new_id)
+        return commit_evolution(table, manifest, replace(made, schema=partition_schema(schema)), options)
+
+    properties = noted_ids(whole, schema)
+    options = named(options, "columns")
+    return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=properties)
+
+
+def follower(schema: LanceSchema, options: CommitOptions | None = None) -> Step:
+    """What gives the table of a partition the columns `schema` of the namespace.
+
+    It raises `InvalidInputError` for a null where the column forbids it.
+    """
+    target = partition_schema(schema)
+
+    def step(table: TableLocation, manifest: Manifest) -> Manifest:
+        if same_columns(manifest.schema, target):
+            return manifest
+        check_nulls(table, manifest, target)
+        preserves = not forbids_more_nulls(manifest.schema, target)
+        shares_column = bool({field.id for field in manifest.schema.fields} & {field.id for field in target.fields})
+        stand_ins = StandIns(manifest.schema, target)
+        needed = shares_column and any(stand_ins.columns_of(message) for message in manifest.fragments.messages)
+        made = Evolution(target, stand_ins if needed else None, preserves_nullability=preserves)
+        return commit_evolution(table, manifest, made, options)
+
+    return step
+
+
+def _with_schema(whole: PartitionedTable, schema: LanceSchema) -> PartitionSpecs:
+    return replace(whole.specs, schema=schema)
+
+
+def noted_ids(whole: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
+    """The property that tells the largest id; dropping a column must not make its id free."""
+    return {MAX_FIELD_ID: str(max(next_field_id(whole) - 1, schema.max_field_id))}
+
+
+def _texts(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidInputError(f"give a list of columns, such as [{names!r}]")
+    return tuple(names)

@@ -1,0 +1,481 @@
+"""Committing changes of many partitions as one version (docs/design/009, partitioning specification "Transaction").
+
+1. Each partition gets a version of its own, made of what readers of the whole see. Nobody reads it yet.
+2. One commit of `__manifest` names all of them; it is made only as the very next version after the one looked at.
+3. If another writer was first, partitions whose rows in `__manifest` are as they were keep their new version. The
+   others are done again on what is there now, if the conflict rules allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LanceError,
+    RetryableConflictError,
+)
+from lance_spark.namespace.catalog_entry import NAMESPACE
+from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
+from lance_spark.namespace.object_id import DELIMITER
+from lance_spark.partitioned.change import (
+    AppendRows,
+    ChangeColumns,
+    ChangeTable,
+    DropPartition,
+    PartitionChange,
+    Step,
+)
+from lance_spark.partitioned.manifest_index import (
+    READ_BRANCH,
+    READ_TAG,
+    READ_VERSION,
+    Partition,
+    PartitionPlace,
+    rows_of,
+)
+from lance_spark.partitioned.spec import PartitionSpecs
+from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PlannedTable
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.commits.commit import RetryPolicy
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.paths import DATA, TRANSACTIONS
+from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import CommitOptions
+
+_POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
+
+OPERATION = "lance.operation"
+"""The property of a version that tells what made it; in `__manifest` all are overwrites."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A change that has its version.
+
+    Attributes:
+        seen: the partition as it was in `__manifest` then, None if it was not there.
+        result: the partition with the new version, None if it goes.
+        table: where the version is.
+        before: the version that it was made of, None if there was no table.
+        made: the version; None if none was made.
+    """
+
+    seen: Partition | None
+    result: Partition | None
+    table: TableLocation
+    before: Manifest | None
+    made: Manifest | None
+    removes_data: bool = False
+
+
+def named(options: CommitOptions | None, operation: str) -> CommitOptions:
+    """`options` for a commit that is to be known as `operation`, unless they name it themselves."""
+    options = options or CommitOptions()
+    return replace(options, properties={OPERATION: operation, **(options.properties or {})})
+
+
+Check = Callable[[PartitionedTable], None]
+"""Looks at a version that came after the one that was read; raises a `CommitConflictError` if it stands against us."""
+
+
+def commit_changes(
+    base: PartitionedTable,
+    changes: Sequence[PartitionChange],
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
+) -> PartitionedTable:
+    """The version of the whole with all of `changes`; `base` if there are none.
+
+    Data files of the changes stay after an error, for the caller to remove (but not after a `CommitStateUnknownError`).
+
+    Args:
+        base: the version that the changes were made for.
+        changes: at most one for each partition.
+        check: asked for each newer version that the commit has to follow.
+
+    Raises:
+        CommitConflictError: what other writers have committed does not go together with a change. Nothing is visible.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing is visible.
+    """
+    if not changes:
+        return base
+    return _run(_PartitionedCommit(base, changes, options or CommitOptions(), check))
+
+
+def commit_specs(
+    base: PartitionedTable,
+    specs: PartitionSpecs,
+    options: CommitOptions | None = None,
+    *,
+    step: Step | None = None,
+    properties: Mapping[str, str | None] | None = None,
+    changes: Sequence[PartitionChange] = (),
+    check: Check | None = None,
+) -> PartitionedTable:
+    """The version of the whole with other columns or another partition spec, and all of its partitions changed by it.
+
+    Partitions that other writers change meanwhile are changed anew, from what those have left.
+
+    Args:
+        base: the version that `specs` were made for.
+        step: what becomes of the table of each partition that `changes` have nothing for; None if nothing does.
+        properties: of the namespace, which change too.
+        changes: at most one for each partition, made for `base` with these specs. Nobody else may change these
+            partitions meanwhile, unless the change looks for itself at what others have done (`ChangeTable`).
+        check: asked for each newer version that the commit has to follow.
+
+    Raises:
+        RetryableConflictError: another writer has changed columns or specs: begin again with the newest version.
+        CommitConflictError: other writers were always first. Nothing is visible.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing is visible.
+    """
+    return _run(_SpecsCommit(base, specs, step, dict(properties or {}), options or CommitOptions(), changes, check))
+
+
+def commit_rows(
+    base: PartitionedTable,
+    rows: pa.Table,
+    specs: PartitionSpecs,
+    options: CommitOptions | None = None,
+    *,
+    properties: Mapping[str, str | None] | None = None,
+) -> PartitionedTable:
+    """The version right after `base` in which `__manifest` has `rows`, which may lack columns, and no others.
+
+    Raises:
+        RetryableConflictError: `base` is not the newest version any more. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    schema = base.rows.schema
+    columns = [
+        rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type) for field in schema
+    ]
+    made = base.catalog.replace_rows(
+        base.catalog_version,
+        pa.Table.from_arrays(columns, schema=schema),
+        (options or CommitOptions()).all_properties(),
+        changed_properties={**specs.to_metadata(), **(properties or {})},
+    )
+    return PartitionedTable(base.root, base.storage_options, base.catalog, base.catalog.at(made))
+
+
+def _run(commit: _PartitionedCommit) -> PartitionedTable:
+    try:
+        return commit.run()
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        commit.withdraw()
+        raise
+
+
+class _PartitionedCommit:
+    def __init__(
+        self,
+        base: PartitionedTable,
+        changes: Sequence[PartitionChange],
+        options: CommitOptions,
+        check: Check | None = None,
+    ) -> None:
+        self._base = base
+        self._check = check
+        self._changes: dict[PartitionPlace, PartitionChange] = {change.partition.place: change for change in changes}
+        if len(self._changes) < len(changes):
+            raise InvalidInputError("a commit can change each partition once")
+        self._options = options
+        self._done: dict[PartitionPlace, _Done] = {}
+        self._policy = options.policy or _POLICY
+
+    def run(self) -> PartitionedTable:
+        current = self._base
+        for attempt in range(self._policy.max_attempts):
+            if attempt:
+                self._look_at(current)
+            self._choose(current)
+            open_places = [place for place in self._changes if not self._is_done(place, current)]
+            overlapped(lambda place, whole=current: self._do(place, whole), open_places, NUM_THREADS)  # type: ignore[misc]
+            try:
+                made = current.catalog.replace_rows(
+                    current.catalog_version,
+                    self._rows(current),
+                    self._options.all_properties(),
+                    changed_properties=self._properties(current),
+                )
+            except CommitStateUnknownError:
+                raise
+            except CommitConflictError:
+                self._policy.wait(attempt)
+                current = current.newest()
+                continue
+            return PartitionedTable(current.root, current.storage_options, current.catalog, current.catalog.at(made))
+        raise RetryableConflictError(
+            f"other writers were first {self._policy.max_attempts} times in a row on {self._base.root}; try later",
+            table_version=current.version,
+        )
+
+    def withdraw(self) -> None:
+        """Removes the versions that nobody will read."""
+        for done in self._done.values():
+            _withdraw(done)
+
+    def _choose(self, current: PartitionedTable) -> None:
+        """Decides which partitions of `current` change."""
+
+    def _properties(self, current: PartitionedTable) -> Mapping[str, str | None] | None:
+        """What becomes of the properties of the namespace."""
+        return None
+
+    def _look_at(self, current: PartitionedTable) -> None:
+        """Passes if ours may follow what others have committed."""
+        if not same_columns(current.lance_schema, self._base.lance_schema):
+            raise RetryableConflictError(
+                f"another writer has changed the columns of {current.root}. Read the table and run the operation again",
+                table_version=current.version,
+            )
+        if self._check is not None:
+            self._check(current)
+
+    def _is_done(self, place: PartitionPlace, current: PartitionedTable) -> bool:
+        done = self._done.get(place)
+        return done is not None and _told(done.seen) == _told(current.index.find(place))
+
+    def _do(self, place: PartitionPlace, whole: PartitionedTable) -> None:
+        """Makes the new version of one partition, on what `whole` has of it."""
+        change = self._changes[place]
+        if place in self._done:
+            _withdraw(self._done.pop(place))
+        seen = whole.index.find(place)
+        if seen is None:
+            if change.base is not None:
+                # Rows that go may be found elsewhere now; rows that come were written for this very partition.
+                kind = IncompatibleConflictError if isinstance(change, AppendRows) else RetryableConflictError
+                raise kind(
+                    f"another writer has removed the partition {change.partition.object_id} of {whole.root}. "
+                    "Read the table and decide anew",
+                    table_version=whole.version,
+                )
+            target = whole.index.below_known_levels(change.partition)
+            table, before = whole.location(target).pinned_at(0), None
+        else:
+            opened = whole.open(seen)
+            before = opened.manifest
+            if change.base is None or change.partition.location != seen.location:
+                # Versions of two tables cannot be compared, though their numbers may be equal.
+                change = self._changes[place] = change.moved_to(whole, seen, opened.manifest)
+            target, table = seen, opened.table.pinned_at(opened.manifest.version)
+        manifest = change.commit(whole, table, self._options)
+        drops = isinstance(change, DropPartition)
+        result = None if drops else _at(target, manifest, table.branch)
+        self._done[place] = _Done(
+            seen, result, table, before, None if drops else manifest, isinstance(change, ChangeColumns)
+        )
+
+    def _rows(self, current: PartitionedTable) -> pa.Table:
+        """All rows of `__manifest` as they are to be."""
+        rows = current.rows
+        all_done = [self._done[place] for place in self._changes]
+        removed = {done.seen.object_id for done in all_done if done.seen and done.result is None}
+        changed = {done.result.object_id: done.result for done in all_done if done.seen and done.result}
+        new = [done.result for done in all_done if done.seen is None and done.result]
+        if removed:
+            rows = rows.filter(pc.invert(pc.is_in(rows[OBJECT_ID], value_set=pa.array(sorted(removed)))))
+            rows = _without_empty_levels(rows)
+        if changed:
+            rows = _with_versions(rows, changed)
+        return _with_partitions(rows, new)
+
+
+class _SpecsCommit(_PartitionedCommit):
+    """A change of columns or specs: all partitions change, those too that other writers bring in meanwhile."""
+
+    def __init__(
+        self,
+        base: PartitionedTable,
+        specs: PartitionSpecs,
+        step: Step | None,
+        properties: dict[str, str | None],
+        options: CommitOptions,
+        changes: Sequence[PartitionChange],
+        check: Check | None,
+    ) -> None:
+        super().__init__(base, changes, options, check)
+        self._given = frozenset(self._changes)
+        self._planned = PlannedTable(base, specs)
+        self._specs = specs
+        self._step = step
+        self._own_properties = properties
+
+    def _look_at(self, current: PartitionedTable) -> None:
+        if current.specs.to_metadata() != self._base.specs.to_metadata():
+            raise RetryableConflictError(
+                f"another writer has changed the columns or the partitioning of {current.root}. Read the table and run "
+                "the operation again",
+                table_version=current.version,
+            )
+        if any(current.properties.get(key) != self._base.properties.get(key) for key in self._own_properties):
+            raise RetryableConflictError(
+                f"another writer has changed properties of {current.root}, or the ids of fields. Read the table and "
+                "run the operation again",
+                table_version=current.version,
+            )
+        strict = [place for place in self._given if not isinstance(self._changes[place], ChangeTable)]
+        if any(_told(current.index.find(place)) != _told(self._base.index.find(place)) for place in strict):
+            raise RetryableConflictError(
+                f"another writer has changed a partition of {current.root} that new columns are to come to with rows. "
+                "Read the table and run the operation again",
+                table_version=current.version,
+            )
+        if self._check is not None:
+            self._check(current)
+
+    def _do(self, place: PartitionPlace, whole: PartitionedTable) -> None:
+        # What is given was written by the new columns and specs; what follows makes its own of the old ones.
+        super()._do(place, self._planned if place in self._given else whole)
+
+    def _choose(self, current: PartitionedTable) -> None:
+        if self._given:
+            self._planned = PlannedTable(current, self._specs)
+        if self._step is None:
+            return
+        there = {partition.place: partition for partition in current.index.partitions}
+        for place in self._changes.keys() - there.keys() - self._given:
+            del self._changes[place]
+            if place in self._done:
+                _withdraw(self._done.pop(place))
+        for place, partition in there.items():
+            if place not in self._changes:
+                self._changes[place] = ChangeColumns(partition, None, self._step)
+
+    def _properties(self, current: PartitionedTable) -> Mapping[str, str | None]:
+        known = current.properties
+        wanted = {**self._specs.to_metadata(), **self._own_properties}
+        return {key: value for key, value in wanted.items() if known.get(key) != value}
+
+    def _rows(self, current: PartitionedTable) -> pa.Table:
+        rows = super()._rows(PlannedTable(current, self._specs))
+        namespace = self._specs.current.namespace
+        if self._specs.current.id != self._base.specs.current.id and namespace not in rows[OBJECT_ID].to_pylist():
+            rows = _with_rows(rows, [{OBJECT_ID: namespace, OBJECT_TYPE: NAMESPACE}])
+        return rows
+
+
+def _told(partition: Partition | None) -> tuple[object, ...] | None:
+    """What a row of `__manifest` says."""
+    if partition is None:
+        return None
+    return partition.object_id, partition.location, partition.version, partition.branch, partition.tag
+
+
+def _at(partition: Partition, manifest: Manifest, branch: str | None) -> Partition:
+    return Partition(
+        partition.spec, partition.values, partition.object_id, partition.location, manifest.version, branch
+    )
+
+
+def _withdraw(done: _Done) -> None:
+    """Removes a version and what only it names, but its data files, which are the caller's."""
+    if done.made is None or (done.before is not None and done.made.version == done.before.version):
+        return
+    history, manifests = done.table.history, done.table.history.manifests
+    files: set[str] = set()
+    try:
+        versions = [done.made.version]
+        if done.before is not None:
+            versions = list(history.versions_after(done.before.version, done.made.version))
+        for version in reversed(versions):
+            manifest = history.load(version).manifest
+            manifests.withdraw(manifests.locate(version))
+            files |= _own_files(manifest, done.removes_data)
+            if manifest.transaction_file:
+                files.add(f"{TRANSACTIONS}/{manifest.transaction_file}")
+    except LanceError:
+        # Nobody reads it; the clean-up of the namespace finds it again.
+        return
+    for path in files - (set() if done.before is None else _own_files(done.before, True)):
+        delete_quietly(done.table.store, path)
+
+
+def _own_files(manifest: Manifest, with_data: bool) -> set[str]:
+    """Paths of deletion files and data files in the table's own root."""
+    found = _deletion_files(manifest)
+    if with_data:
+        for message in manifest.fragments.messages:
+            found.update(f"{DATA}/{file.path}" for file in message.files if not file.HasField("base_id"))
+    return found
+
+
+def _deletion_files(manifest: Manifest) -> set[str]:
+    return {
+        fragment.deletion_file.path(fragment.id)
+        for fragment in manifest.fragments
+        if fragment.deletion_file is not None and fragment.deletion_file.base_id is None
+    }
+
+
+def _with_versions(rows: pa.Table, changed: Mapping[str, Partition]) -> pa.Table:
+    """`rows` with what is to be read of some partitions."""
+    ids = pa.array(list(changed), rows.schema.field(OBJECT_ID).type)
+    places = pc.index_in(rows[OBJECT_ID], value_set=ids)
+    at = np.flatnonzero(places.is_valid().to_numpy())
+    chosen = np.zeros(rows.num_rows, np.bool_)
+    chosen[at] = True
+    partitions = [changed[rows[OBJECT_ID][int(place)].as_py()] for place in at]
+    values = {
+        READ_VERSION: [partition.version for partition in partitions],
+        READ_BRANCH: [partition.branch for partition in partitions],
+        READ_TAG: [None] * len(partitions),
+    }
+    for name, told in values.items():
+        field = rows.schema.field(name)
+        column = rows[name].combine_chunks()
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        column = pc.replace_with_mask(column, pa.array(chosen), pa.array(told, field.type))
+        rows = rows.set_column(rows.schema.get_field_index(name), field, column)
+    return rows
+
+
+def _with_partitions(rows: pa.Table, new: Sequence[Partition]) -> pa.Table:
+    """`rows` and those of new partitions and of the levels above them."""
+    known: dict[str, object] = dict.fromkeys(rows[OBJECT_ID].to_pylist()) if new else {}
+    added: list[dict[str, object]] = []
+    for partition in new:
+        for row in rows_of(partition, known, rows.schema):
+            known[str(row[OBJECT_ID])] = None
+            added.append(row)
+    return _with_rows(rows, added) if added else rows
+
+
+def _with_rows(rows: pa.Table, added: Sequence[Mapping[str, object]]) -> pa.Table:
+    columns = [pa.array([row.get(field.name) for row in added], field.type) for field in rows.schema]
+    return pa.concat_tables([rows, pa.Table.from_arrays(columns, schema=rows.schema)])
+
+
+def _without_empty_levels(rows: pa.Table) -> pa.Table:
+    """`rows` without the namespaces between spec and partition in which nothing is left."""
+    ids = rows[OBJECT_ID].to_pylist()
+    kinds = rows[OBJECT_TYPE].to_pylist()
+    used: set[str] = set()
+    for object_id, kind in zip(ids, kinds, strict=True):
+        if kind != NAMESPACE:
+            levels = object_id.split(DELIMITER)
+            used.update(DELIMITER.join(levels[:depth]) for depth in range(1, len(levels)))
+    kept = [
+        kind != NAMESPACE or DELIMITER not in object_id or object_id in used
+        for object_id, kind in zip(ids, kinds, strict=True)
+    ]
+    return rows.filter(pa.array(kept))

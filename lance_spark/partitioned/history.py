@@ -1,0 +1,276 @@
+"""Versions of a partitioned table: those of its `__manifest`. What made them, restoring one, and tags on them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lance_spark.errors import LanceError, NotFoundError
+from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
+from lance_spark.partitioned.commit import OPERATION, commit_rows, named
+from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.save import run_on_newest
+from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.operations import OperationKind
+from lance_spark.table.refs import Tag
+from lance_spark.table.versions.tagging import create_tag as tag_version
+from lance_spark.table.versions.tagging import delete_tag as delete_version_tag
+from lance_spark.table.versions.tagging import update_tag as update_version_tag
+from lance_spark.table.versions.version_summary import (
+    Content,
+    Difference,
+    Measured,
+    TableVersion,
+    version_summaries,
+    without_moved_rows,
+)
+from lance_spark.table.writing.save import CommitOptions
+
+MAX_MANIFESTS = 10_000
+"""So many manifests of partitions are read at most to tell what versions hold."""
+
+_AT_ONCE = 16
+
+RESTORE_GUARD = "lance-restore-"
+"""How the names of tags begin that a restore makes for as long as it works."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeVersion:
+    """A version of the whole.
+
+    Attributes:
+        entry: the version of `__manifest`; what that tells of rows is about the rows of `__manifest`.
+        operation: what made it: "append", "overwrite", "update", "delete", "rewrite", "columns", "partitioning",
+            "restore", or what made the version of `__manifest`.
+        properties: of the transaction, without that.
+        content: how much all partitions hold; None if that is not known.
+        difference: what the version has changed in them; None if that is not known.
+    """
+
+    entry: TableVersion
+    operation: str
+    properties: Mapping[str, str]
+    content: Content | None
+    difference: Difference | None
+
+
+def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:
+    """The versions of `__manifest`, oldest first; only the newest `limit` ones if that is given.
+
+    What they tell of rows is about the rows of `__manifest`.
+
+    Raises:
+        CorruptFileError: a manifest contradicts the format.
+    """
+    return version_summaries(table.catalog.table.history, limit)
+
+
+def history(table: PartitionedTable, limit: int | None = None, *, contents: bool = True) -> list[WholeVersion]:
+    """The versions of the whole, newest first.
+
+    What they hold is told of the newest ones, for which no more than `MAX_MANIFESTS` manifests have to be read.
+
+    Args:
+        limit: so many versions at most; no more is read than they need.
+        contents: whether to look at what they hold at all.
+
+    Raises:
+        CorruptFileError: a manifest contradicts the format.
+    """
+    entries = versions(table, limit)[::-1]
+    numbers = [entry.version for entry in entries]
+    if numbers and numbers[-1] > 1:
+        numbers.append(numbers[-1] - 1)
+    parts = _measured(table, numbers) if contents else {}
+    parts[0] = {}
+    return [_whole_version(entry, parts.get(entry.version), parts.get(entry.version - 1)) for entry in entries]
+
+
+def _whole_version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> WholeVersion:
+    properties = dict(entry.properties)
+    operation = properties.pop(OPERATION, entry.operation)
+    difference = None if now is None or before is None else _difference(before, now)
+    if operation == OperationKind.REWRITE.value:
+        difference = without_moved_rows(difference)
+    return WholeVersion(entry, operation, properties, None if now is None else _content(now), difference)
+
+
+_Parts = dict[str, Measured]
+"""The fragments of each partition, by its location."""
+
+_Named = tuple[object, ...]
+"""A version of a partition, as `__manifest` names it."""
+
+
+def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Parts]:
+    """What is in the partitions that some versions of the whole name, newest first; each manifest is read once.
+
+    Versions that a clean-up has taken are left out, and those that need more than `MAX_MANIFESTS` manifests with the
+    newer ones.
+    """
+    found: dict[int, _Parts] = {}
+    known: dict[_Named, Measured | None] = {}
+    for start in range(0, len(numbers), _AT_ONCE):
+        batch = numbers[start : start + _AT_ONCE]
+        loaded = dict(zip(batch, overlapped(lambda number: _partitions(table, number), batch, _AT_ONCE), strict=True))
+        named = {number: items for number, items in loaded.items() if items is not None}
+        kept = _within_limit(named, known)
+        new = {key: item for items in kept.values() for key, item in items.items() if key not in known}
+        known.update(_measured_partitions(table, new, known))
+        for number, items in kept.items():
+            parts = {item.location: known[key] for key, item in items.items()}
+            complete = {location: part for location, part in parts.items() if part is not None}
+            if len(complete) == len(parts):
+                found[number] = complete
+        if len(kept) < len(named):
+            break
+    return found
+
+
+def _within_limit(
+    named: Mapping[int, Mapping[_Named, Partition]], known: Mapping[_Named, object]
+) -> dict[int, Mapping[_Named, Partition]]:
+    """The newest of some versions, for which no more than `MAX_MANIFESTS` manifests are read in all."""
+    kept: dict[int, Mapping[_Named, Partition]] = {}
+    needed = set(known)
+    for number, items in named.items():
+        needed.update(items)
+        if len(needed) > MAX_MANIFESTS:
+            break
+        kept[number] = items
+    return kept
+
+
+def _partitions(table: PartitionedTable, number: int) -> dict[_Named, Partition] | None:
+    """The partitions that a version of the whole names; None if a clean-up has taken it."""
+    try:
+        version = table.catalog.at(table.catalog.table.at(number).manifest)
+        if not is_partitioned(version.properties):
+            return {}
+        whole = PartitionedTable(table.root, table.storage_options, table.catalog, version)
+        return {(item.location, item.version, item.branch, item.tag): item for item in whole.index.partitions}
+    except NotFoundError:
+        return None
+
+
+def _measured_partitions(
+    table: PartitionedTable, wanted: Mapping[_Named, Partition], known: Mapping[_Named, Measured | None]
+) -> dict[_Named, Measured | None]:
+    """What versions of partitions hold; None for one that a clean-up has taken."""
+
+    def fragments(item: Partition) -> tuple[bytes, ...] | None:
+        try:
+            return table.summary(item).fragments
+        except NotFoundError:
+            return None
+
+    read = overlapped(fragments, list(wanted.values()), _AT_ONCE)
+    # Two versions of one partition have most fragments in common, which are looked at once.
+    newest = {key[0]: part for key, part in known.items() if part is not None}
+    found: dict[_Named, Measured | None] = {}
+    for key, messages in zip(wanted, read, strict=True):
+        found[key] = part = None if messages is None else Measured.of(messages, newest.get(key[0]))
+        if part is not None:
+            newest[key[0]] = part
+    return found
+
+
+def _content(parts: _Parts) -> Content:
+    found = [part.content() for part in parts.values()]
+    return Content(
+        num_fragments=sum(part.num_fragments for part in found),
+        num_data_files=sum(part.num_data_files for part in found),
+        num_rows=_total([part.num_rows for part in found]),
+        num_deleted_rows=sum(part.num_deleted_rows for part in found),
+        num_bytes=sum(part.num_bytes for part in found),
+    )
+
+
+def _difference(before: _Parts, after: _Parts) -> Difference:
+    nothing = Measured()
+    found = [
+        after.get(location, nothing).difference_from(before.get(location, nothing))
+        for location in before.keys() | after.keys()
+        if before.get(location) is not after.get(location)
+    ]
+    return Difference(
+        added_fragments=sum(part.added_fragments for part in found),
+        removed_fragments=sum(part.removed_fragments for part in found),
+        added_data_files=sum(part.added_data_files for part in found),
+        removed_data_files=sum(part.removed_data_files for part in found),
+        added_rows=_total([part.added_rows for part in found]),
+        removed_rows=_total([part.removed_rows for part in found]),
+    )
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def restore(table: PartitionedTable, version: int, options: CommitOptions | None = None) -> PartitionedTable:
+    """The new version that has the rows and columns of `version`; specs that came since stay for rows to come.
+
+    Raises:
+        NotFoundError: there is no such version.
+        RetryableConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    location = table.catalog.table
+    # A clean-up at the same time spares what has a tag, and with it all versions of partitions that it names.
+    guard = f"{RESTORE_GUARD}{secrets.token_hex(8)}"
+    tag_version(location, guard, version)
+    try:
+        old = open_partitioned(table.root, version=version, storage_options=table.storage_options)
+
+        def once(whole: PartitionedTable) -> PartitionedTable:
+            specs = PartitionSpecs(old.lance_schema, whole.specs.specs)
+            used = max(next_field_id(whole), next_field_id(old)) - 1
+            return commit_rows(whole, old.rows, specs, named(options, "restore"), properties={MAX_FIELD_ID: str(used)})
+
+        return run_on_newest(table.newest(), options, once)
+    finally:
+        _quietly(lambda: delete_version_tag(location, guard))
+
+
+def tags(table: PartitionedTable) -> dict[str, Tag]:
+    """The tags of the whole by name."""
+    return table.catalog.table.refs.tags()
+
+
+def create_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
+    """Names a version of the whole, that of `table` if None; the clean-up spares it with all of its partitions.
+
+    Raises:
+        NotFoundError: there is no such version.
+        InvalidInputError: the tag exists, or no tag can have this name.
+        StorageError: the store failed; the tag may exist.
+    """
+    tag_version(table.catalog.table, name, table.version if version is None else version)
+
+
+def update_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
+    """Gives a tag another version. Raises as `create_tag`."""
+    update_version_tag(table.catalog.table, name, table.version if version is None else version)
+
+
+def delete_tag(table: PartitionedTable, name: str) -> None:
+    """Removes a tag; the version stays.
+
+    Raises:
+        NotFoundError: there is no such tag.
+        StorageError: the store failed.
+    """
+    delete_version_tag(table.catalog.table, name)
+
+
+def _quietly(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except LanceError:
+        return  # A tag that is left spares a version; it must not hide what has happened.

@@ -1,0 +1,86 @@
+"""Properties of a partitioned table: what its users keep with it, in the metadata of `__manifest`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.namespace.catalog_table import RESERVED_PROPERTIES
+from lance_spark.partitioned.change import Step
+from lance_spark.partitioned.columns import MAX_FIELD_ID, follower
+from lance_spark.partitioned.commit import commit_specs, named
+from lance_spark.partitioned.names import SCHEMA_KEY, SPEC_KEY_PREFIX
+from lance_spark.partitioned.save import run_on_newest
+from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
+from lance_spark.partitioned.writer import partition_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.save import CommitOptions
+
+_AT_CREATION = (FILE_VERSION, STABLE_ROW_IDS)
+
+
+def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of `properties` of a namespace that do not say what its columns and partitions are."""
+    return {name: value for name, value in properties.items() if not _is_reserved(name)}
+
+
+def set_properties(
+    table: PartitionedTable,
+    entries: Mapping[str, str | None],
+    edit: Callable[[LanceSchema], LanceSchema] | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version with other properties, None removes one; `table` if nothing changes.
+
+    Args:
+        edit: what becomes of the metadata of columns in the same version.
+
+    Raises:
+        InvalidInputError: a property is not one of the users'.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    refused = [name for name in entries if _is_reserved(name) or name in _AT_CREATION]
+    if refused:
+        raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        changed = {name: value for name, value in entries.items() if whole.properties.get(name) != value}
+        schema = whole.lance_schema if edit is None else edit(whole.lance_schema)
+        told = named(options, "update_config")
+        if schema != whole.lance_schema:
+            specs = replace(whole.specs, schema=schema)
+            return commit_specs(whole, specs, told, step=_follower(schema, told), properties=changed)
+        dataset = whole.catalog_version.dataset
+        assert dataset is not None  # A namespace without `__manifest` has no specs.
+        if not changed:
+            return whole
+        manifest = update_metadata(whole.catalog.table, dataset.manifest, changed, told.policy)
+        return PartitionedTable(whole.root, whole.storage_options, whole.catalog, whole.catalog.at(manifest))
+
+    return run_on_newest(table, options, once)
+
+
+def _follower(schema: LanceSchema, options: CommitOptions) -> Step:
+    """What gives the table of a partition the metadata of the columns, by which files of theirs are written."""
+    target, others = partition_schema(schema), follower(schema, options)
+
+    def step(table: TableLocation, manifest: Manifest) -> Manifest:
+        if not same_columns(manifest.schema, target):
+            return others(table, manifest)
+        if manifest.schema == target:
+            return manifest
+        return commit_evolution(table, manifest, Evolution(target, None, preserves_nullability=True), options)
+
+    return step
+
+
+def _is_reserved(name: str) -> bool:
+    return name in (SCHEMA_KEY, MAX_FIELD_ID) or name.startswith((SPEC_KEY_PREFIX, RESERVED_PROPERTIES))

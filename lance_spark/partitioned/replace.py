@@ -1,0 +1,210 @@
+"""Rows that come with other columns or another partitioning: both are there with the same version of the whole.
+
+Data files are written by the columns and specs that the table is to get, which travel with the plan of the write. Rows
+that come, beside others or in place of some, add columns, and all partitions follow; a replacement lets all rows go,
+and keeps the ids of columns whose name and type stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import RetryableConflictError
+from lance_spark.file.writable import require_writable
+from lance_spark.partitioned.change import AppendRows, ChangeRows, PartitionChange, Step
+from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
+from lance_spark.partitioned.commit import Check, commit_specs, named
+from lance_spark.partitioned.field import PartitionField
+from lance_spark.partitioned.save import (
+    PartitionBy,
+    RowDelta,
+    SaveMode,
+    changes_by,
+    changes_of,
+    kept_if_committed,
+    named_by,
+)
+from lance_spark.partitioned.spec import PartitionSpecs
+from lance_spark.partitioned.table import PartitionedTable, PlannedTable
+from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
+from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, with_metadata
+from lance_spark.schema.evolution import with_added
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.writing.evolving_append import columns_lacking
+from lance_spark.table.writing.save import CommitOptions
+
+
+def with_columns_of(table: PartitionedTable, source: pa.Schema) -> PartitionedTable:
+    """`table` as it is to be with columns that only `source` has, members of structs too; `table` if there are none.
+
+    Raises:
+        InvalidInputError: a type that Lance cannot hold.
+    """
+    lacking = columns_lacking(table.lance_schema, source)
+    if not len(lacking):
+        return table
+    return planned_with(table, with_added(table.lance_schema, lacking, next_field_id(table)).schema)
+
+
+def planned_with(table: PartitionedTable, schema: LanceSchema) -> PlannedTable:
+    """`table` as it is to be with the columns `schema`.
+
+    Raises:
+        UnsupportedFeatureError: its files cannot hold such columns.
+    """
+    require_writable(schema, table.file_version)
+    return PlannedTable(table, replace(table.specs, schema=schema))
+
+
+def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence[PartitionBy]) -> PartitionedTable:
+    """`table` as it is to be with these columns and this partitioning instead of its own; `table` if it has them.
+
+    Raises:
+        InvalidInputError: a column or a field makes no sense.
+    """
+    schema = _schema(table, columns)
+    require_writable(schema, table.file_version)
+    specs = PartitionSpecs(schema, table.specs.specs)
+    fields: list[PartitionField] = []
+    for item in partition_by:
+        made = item.field(schema)
+        taken = {field.field_id for field in (*specs.fields_of_all(), *fields)}
+        fields.append(specs.existing_field(made) or replace(made, field_id=_free(made.field_id, taken)))
+    if tuple(fields) != specs.current.fields:
+        specs = specs.with_spec(fields)
+    return table if specs == table.specs else PlannedTable(table, specs)
+
+
+def commit_planned(
+    table: PlannedTable,
+    plan: PartitionedWrite,
+    written: Sequence[WrittenPartition],
+    mode: SaveMode,
+    options: CommitOptions | None = None,
+    *,
+    properties: Mapping[str, str | None] | None = None,
+    check: Check | None = None,
+) -> PartitionedTable:
+    """Commits what the tasks of `plan` have written, with the columns and specs of `table`.
+
+    Args:
+        mode: with OVERWRITE all other rows go; else all partitions get new columns.
+        properties: of the namespace, which change too.
+        check: asked for each newer version that the commit has to follow, unless all other rows go.
+
+    Raises:
+        RetryableConflictError: another writer has changed columns, specs or the same partitions, or anything if rows
+            go. Nothing was changed, and the files are gone.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
+    changes = changes_of(table, written, mode)
+    if mode is not SaveMode.OVERWRITE:
+        return _commit_evolved(table, plan, written, changes, told, properties, check)
+    changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
+    with kept_if_committed(plan, written):
+        return commit_specs(table.base, table.specs, told, properties=changed, changes=changes, check=_refuse)
+
+
+def commit_planned_delta(
+    table: PlannedTable,
+    plan: PartitionedWrite | None,
+    delta: RowDelta,
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
+) -> PartitionedTable:
+    """Commits rows that go and rows that come, and the columns of `table`, which all partitions get.
+
+    Args:
+        check: asked for each newer version that the commit has to follow.
+
+    Raises: as `commit_planned`.
+    """
+    return _commit_evolved(table, plan, delta.written, changes_by(table, delta), named_by(delta, options), check=check)
+
+
+def _commit_evolved(
+    table: PlannedTable,
+    plan: PartitionedWrite | None,
+    written: Sequence[WrittenPartition],
+    changes: Sequence[PartitionChange],
+    options: CommitOptions,
+    properties: Mapping[str, str | None] | None = None,
+    check: Check | None = None,
+) -> PartitionedTable:
+    step = follower(table.lance_schema, options)
+    evolved = [
+        _Evolved(item.partition, item.base, item, step) if isinstance(item, (AppendRows, ChangeRows)) else item
+        for item in changes
+    ]
+    properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
+    with kept_if_committed(plan, written) if plan is not None else nullcontext():
+        return commit_specs(
+            table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
+        )
+
+
+def _refuse(current: PartitionedTable) -> None:
+    raise RetryableConflictError(
+        f"another writer has changed {current.root}, which is to be replaced by a table of other columns or "
+        "partitions. Run the operation again",
+        table_version=current.version,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Evolved(PartitionChange):
+    """Rows of a partition that gets its new columns first."""
+
+    rows: AppendRows | ChangeRows
+    step: Step
+
+    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+        if self.base is None:
+            return self.rows.commit(whole, table, options)
+        newest = table.history.load_latest().manifest
+        if isinstance(self.rows, ChangeRows) and newest.version != self.base.version:
+            # Where the rows were is known in that version only.
+            raise RetryableConflictError(
+                f"another writer has changed the partition {self.partition.object_id}, which gets columns and other "
+                "rows. Read the table and run the operation again",
+                table_version=newest.version,
+            )
+        return replace(self.rows, base=self.step(table, self.base)).commit(whole, table, options)
+
+
+def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
+    """The columns, those of known name and type with the ids that they have."""
+    known = {field.name: field for field in table.lance_schema.fields}
+    kept = {column.name: known[column.name] for column in columns if _is_same(known, column)}
+    new = pa.schema([column for column in columns if column.name not in kept])
+    metadata = table.lance_schema.metadata
+    added = with_added(LanceSchema((), metadata), new, next_field_id(table)).schema.fields if len(new) else ()
+    fields = kept | {field.name: field for field in added}
+    return LanceSchema(tuple(_told(fields[column.name], column) for column in columns), metadata)
+
+
+def _is_same(known: Mapping[str, Field], column: pa.Field) -> bool:
+    return column.name in known and to_arrow_field(known[column.name]).equals(column)
+
+
+def _told(field: Field, column: pa.Field) -> Field:
+    """`field` with the metadata that `column` has."""
+    metadata = from_arrow_field(column, first_id=field.id).metadata
+    return field if field.metadata == metadata else with_metadata(field, metadata)
+
+
+def _free(field_id: str, taken: set[str]) -> str:
+    number, name = 1, field_id
+    while name in taken:
+        number += 1
+        name = f"{field_id}_{number}"
+    return name

@@ -1,0 +1,426 @@
+"""Creating a partitioned table, and changing its rows: each call makes one version of the whole, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    LanceError,
+    RetryableConflictError,
+)
+from lance_spark.expr.evaluate import evaluate
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import parse
+from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
+from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
+from lance_spark.partitioned.commit import Check, commit_changes, named
+from lance_spark.partitioned.field import PartitionField, partition_field
+from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionPlace
+from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
+from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.partitioned.transforms.base import Transform
+from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
+from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
+from lance_spark.table.commits.commit import RetryPolicy
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.row_address import UInt64Array
+from lance_spark.table.row_level.assignments import Assignments
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.row_changes import GoneRows, rows_by_fragment
+from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import FileLimits
+
+_MAX_RUNS = 10
+
+
+class SaveMode(str, Enum):
+    """What becomes of the rows that are there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    """They go, in all partitions."""
+    DYNAMIC_OVERWRITE = "dynamic overwrite"
+    """They go in the partitions that get new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """A field of a new partition spec.
+
+    Attributes:
+        field_id: its name for ever.
+        sources: the source columns, by name.
+        transform: how the value follows from them; or
+        expression: an expression in DataFusion's SQL on `col0`, `col1`... in the order of `sources`.
+    """
+
+    field_id: str
+    sources: tuple[str | tuple[str, ...], ...]
+    transform: Transform | None = None
+    expression: str | None = None
+
+    def field(self, schema: LanceSchema) -> PartitionField:
+        """The field, of columns of `schema`. Raises as `partition_field`."""
+        return partition_field(self.field_id, schema, self.sources, self.transform, self.expression)
+
+
+def create_partitioned(
+    root: UriOrPath,
+    schema: pa.Schema,
+    partition_by: Sequence[PartitionBy],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> PartitionedTable:
+    """A new partitioned table without rows at `root`, of which nothing else may be a part.
+
+    Args:
+        properties: of the namespace; `table` has the ones with a meaning.
+
+    Raises:
+        AlreadyExistsError: there is a table, or a catalog with tables.
+        InvalidInputError: a column or a field makes no sense.
+    """
+    root = absolute_uri(uri_text(root))
+    lance_schema = from_arrow_schema(schema)
+    fields = [item.field(lance_schema) for item in partition_by]
+    specs = PartitionSpecs(lance_schema, (PartitionSpec(1, tuple(fields)),))
+    specs.check()
+    catalog = CatalogTable(root, storage_options)
+    metadata = {**(properties or {}), **specs.to_metadata()}
+    found = catalog.load()
+    if found.dataset is None:
+        empty = pa.schema([*CATALOG_SCHEMA, *READ_FIELDS, *specs.partition_columns()]).empty_table()
+        # Another writer may be first; whether that was for the same table is looked at below.
+        with suppress(CommitConflictError):
+            manifest = catalog.replace_rows(CatalogVersion(), empty, changed_properties=metadata)
+            return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))
+        found = catalog.load()
+    assert found.dataset is not None  # It was there, or another writer has made it.
+    names = found.dataset.schema.names
+    if is_partitioned(found.properties) or found.dataset.count_rows():
+        raise AlreadyExistsError(f"there is a table or a catalog of tables at {root} already")
+    if not {field.name for field in specs.partition_columns()} <= set(names):
+        raise AlreadyExistsError(f"there is a catalog at {root} already")
+    try:
+        manifest = update_metadata(catalog.table, found.dataset.manifest, metadata)
+    except CommitConflictError as error:
+        raise AlreadyExistsError(f"another writer has created a table at {root}") from error
+    return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))
+
+
+def save_rows(
+    table: PartitionedTable,
+    data: object,
+    mode: SaveMode = SaveMode.APPEND,
+    *,
+    limits: FileLimits | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version with the rows of `data` too, or instead of others.
+
+    Raises:
+        InvalidInputError: the rows do not fit the table. Nothing was changed.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    source = RowSource.of(data)
+    plan = PartitionedWrite.of(table, source.schema, limits)
+    with PartitionWriter(plan) as writer:
+        for batch in source.batches:
+            writer.write(batch)
+        written = writer.close()
+    return commit_written(table, plan, written, mode, options)
+
+
+def commit_written(
+    table: PartitionedTable,
+    plan: PartitionedWrite,
+    written: Iterable[WrittenPartition],
+    mode: SaveMode = SaveMode.APPEND,
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
+) -> PartitionedTable:
+    """Commits what the tasks of `plan` have written; after an error their files are removed. Raises as `save_rows`.
+
+    Args:
+        check: asked for each newer version that the commit has to follow.
+    """
+    written = list(written)
+    changes = changes_of(table, written, mode)
+    with kept_if_committed(plan, written):
+        told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
+        return commit_changes(table, changes, told, check=check)
+
+
+def changes_of(table: PartitionedTable, written: Sequence[WrittenPartition], mode: SaveMode) -> list[PartitionChange]:
+    """What becomes of each partition of `table` with what tasks have written."""
+    joined: dict[PartitionPlace, WrittenPartition] = {}
+    for item in written:
+        known = joined.get(item.partition.place)
+        joined[item.partition.place] = (
+            item if known is None else WrittenPartition(known.partition, known.new + item.new)
+        )
+    known_places = [item.partition for place, item in joined.items() if table.index.find(place) is not None]
+    bases = {opened.partition.place: opened for opened in table.open_all(known_places)}
+    kind = AppendRows if mode is SaveMode.APPEND else ReplaceRows
+    changes: list[PartitionChange] = [
+        kind(item.partition, bases[place].manifest if place in bases else None, item.new)
+        for place, item in joined.items()
+    ]
+    if mode is SaveMode.OVERWRITE:
+        others = [partition for partition in table.index.partitions if partition.place not in joined]
+        changes += [DropPartition(opened.partition, opened.manifest) for opened in table.open_all(others)]
+    return changes
+
+
+@contextmanager
+def kept_if_committed(plan: PartitionedWrite, written: Sequence[WrittenPartition]) -> Iterator[None]:
+    """Removes what was written if what is done inside fails, unless it may have been committed all the same."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        plan.remove_files(written)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class RowDelta:
+    """Rows that go and rows that come, for `commit_delta`.
+
+    Attributes:
+        gone: by object id of the partition, the addresses of its rows that go.
+        written: what tasks have written.
+        dropped: object ids of partitions that go as a whole, without a look at their rows.
+    """
+
+    gone: Mapping[str, UInt64Array]
+    written: Sequence[WrittenPartition] = ()
+    dropped: Sequence[str] = ()
+
+
+def commit_delta(
+    table: PartitionedTable,
+    plan: PartitionedWrite | None,
+    delta: RowDelta,
+    options: CommitOptions | None = None,
+    *,
+    check: Check | None = None,
+) -> PartitionedTable:
+    """The version of `table` without some rows and with others; `table` if there are neither.
+
+    Args:
+        plan: what the rows were written by.
+        check: asked for each newer version that the commit has to follow.
+
+    Raises:
+        RetryableConflictError: another writer has touched one of the rows: find them again in the newest version.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    changes, options = changes_by(table, delta), named_by(delta, options)
+    if plan is None:
+        return commit_changes(table, changes, options, check=check)
+    with kept_if_committed(plan, delta.written):
+        return commit_changes(table, changes, options, check=check)
+
+
+def named_by(delta: RowDelta, options: CommitOptions | None) -> CommitOptions:
+    """`options` that say what kind of operation `delta` is, unless they do already."""
+    takes = bool(any(map(len, delta.gone.values())) or delta.dropped)
+    return named(options, "delete" if not delta.written else "update" if takes else "append")
+
+
+def changes_by(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:
+    """What becomes of each partition of `table` by `delta`."""
+    by_id = table.index.by_id
+    new: dict[PartitionPlace, tuple[NewFragment, ...]] = {}
+    partitions = {item.partition.place: item.partition for item in delta.written}
+    for item in delta.written:
+        new[item.partition.place] = new.get(item.partition.place, ()) + item.new
+    gone: dict[PartitionPlace, GoneRows] = {}
+    for object_id, addresses in delta.gone.items():
+        if object_id not in by_id:
+            raise InvalidInputError(f"{table!r} has no partition {object_id!r} that rows could go from")
+        if len(addresses):
+            partitions[by_id[object_id].place] = by_id[object_id]
+            gone[by_id[object_id].place] = rows_by_fragment(addresses)
+    known = [partition for place, partition in partitions.items() if table.index.find(place) is not None]
+    bases = {opened.partition.place: opened.manifest for opened in table.open_all(known)}
+    dropped = [by_id[object_id] for object_id in delta.dropped]
+    emptied = table.open_all([partition for partition in dropped if partition.place not in new])
+    changes: list[PartitionChange] = [DropPartition(opened.partition, opened.manifest) for opened in emptied]
+    for partition in dropped:
+        if partition.place in new:
+            changes.append(ReplaceRows(partition, bases[partition.place], new[partition.place]))
+            del partitions[partition.place]
+    for place, partition in partitions.items():
+        if place in gone:
+            changes.append(ChangeRows(partition, bases[place], gone[place], new.get(place, ())))
+        else:
+            changes.append(AppendRows(partition, bases.get(place), new[place]))
+    return changes
+
+
+def delete_rows(
+    table: PartitionedTable,
+    filter: Expr | str,
+    options: CommitOptions | None = None,
+    *,
+    check: Callable[[PartitionedTable], Check | None] | None = None,
+) -> PartitionedTable:
+    """The version without the rows for which `filter` is true; `table` if there are none. Raises as `save_rows`.
+
+    Partitions all of whose rows it takes for certain go without a look at their files.
+
+    Args:
+        check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
+    """
+    condition = parse(filter) if isinstance(filter, str) else filter
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        delta = matching_rows(whole, condition)
+        return commit_delta(whole, None, delta, options, check=None if check is None else check(whole))
+
+    return run_on_newest(table, options, once)
+
+
+def matching_rows(table: PartitionedTable, filter: Expr, known: Mapping[str, UInt64Array] | None = None) -> RowDelta:
+    """The rows for which `filter` is true, as rows that go.
+
+    Args:
+        known: by object id of the partition, their addresses in `partitions_to_search`, if those were looked through.
+    """
+    covered = sorted(partition.object_id for partition in table.covered_partitions(filter))
+    if known is not None:
+        return RowDelta(known, (), covered)
+    gone = {
+        opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(table, opened, filter)])
+        for opened in partitions_to_search(table, filter)
+    }
+    return RowDelta(gone, (), covered)
+
+
+def partitions_to_search(table: PartitionedTable, filter: Expr) -> list[PartitionVersion]:
+    """The partitions some of whose rows may match `filter`, and not all of them for certain."""
+    covered = {partition.object_id for partition in table.covered_partitions(filter)}
+    return table.open_all([item for item in table.partitions(filter) if item.object_id not in covered])
+
+
+def replace_where(
+    table: PartitionedTable,
+    data: object,
+    filter: Expr | str,
+    *,
+    limits: FileLimits | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version with the rows of `data` instead of those for which `filter` is true.
+
+    Raises:
+        InvalidInputError: the rows do not fit the table, or `filter` is not true for one of them. Nothing was changed.
+        RetryableConflictError: another writer has touched rows that go. Nothing was changed.
+        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    condition = parse(filter) if isinstance(filter, str) else filter
+    gone = matching_rows(table, condition)
+    source = RowSource.of(data)
+    plan = PartitionedWrite.of(table, source.schema, limits)
+    with PartitionWriter(plan) as writer:
+        for batch in source.batches:
+            _refuse_others(table, batch, condition)
+            writer.write(batch)
+        written = writer.close()
+    return commit_delta(table, plan, replace(gone, written=written), named(options, "overwrite"))
+
+
+def _refuse_others(table: PartitionedTable, batch: pa.RecordBatch, condition: Expr) -> None:
+    """Passes if the condition is true for all rows."""
+    missing = [field for field in table.schema if field.name not in batch.schema.names]
+    arrays = [*batch.columns, *(pa.nulls(batch.num_rows, field.type) for field in missing)]
+    whole = pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *(field.name for field in missing)])
+    holds = pc.fill_null(evaluate(condition, whole), False)
+    if not pc.all(holds, min_count=0).as_py():
+        raise InvalidInputError(f"a row that is to be written does not match {condition}, the rows to be replaced")
+
+
+def update_rows(
+    table: PartitionedTable,
+    values: Mapping[str, object],
+    filter: Expr | str | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version in which columns have other `values` where `filter` is true; rows move to the partitions of these.
+
+    Args:
+        values: as `table.assignments.Assignments` takes them.
+    """
+
+    def once(whole: PartitionedTable) -> PartitionedTable:
+        assignments = Assignments(whole.lance_schema, values)
+        plan = PartitionedWrite.of(whole, whole.schema)
+        gone: dict[str, UInt64Array] = {}
+        with PartitionWriter(plan) as writer:
+            for opened in whole.open_all(whole.partitions(filter)):
+                scan = whole.plan(opened, filter=filter, with_row_address=True)
+                found = [np.empty(0, np.uint64)]
+                for fragment in opened.manifest.fragments:
+                    for batch in scan.read_fragment(fragment):
+                        rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=whole.schema)
+                        found.append(batch.column(batch.num_columns - 1).to_numpy())
+                        homes = pa.array([opened.partition.object_id] * batch.num_rows)
+                        writer.write(assignments(rows), RowOrigins(homes, found[-1]))
+                gone[opened.partition.object_id] = np.concatenate(found)
+            written = writer.close()
+        return commit_delta(whole, plan, RowDelta(gone, written), options)
+
+    return run_on_newest(table, options, once)
+
+
+def run_on_newest(
+    table: PartitionedTable, options: CommitOptions | None, once: Callable[[PartitionedTable], PartitionedTable]
+) -> PartitionedTable:
+    """What `once` makes of `table`, or of a newer version if other writers have touched the same rows.
+
+    Raises:
+        RetryableConflictError: they did so ten times in a row.
+    """
+    policy = (options or CommitOptions()).policy or RetryPolicy()
+    for run in range(_MAX_RUNS):
+        try:
+            return once(table)
+        except RetryableConflictError:
+            if run + 1 == _MAX_RUNS:
+                raise
+        policy.wait(run)
+        table = table.newest()
+    raise AssertionError("the last run returns or raises")
+
+
+def _addresses(whole: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:
+    scan = whole.plan(opened, [ROW_ADDRESS], condition)
+    return [
+        batch.column(0).to_numpy() for fragment in opened.manifest.fragments for batch in scan.read_fragment(fragment)
+    ]

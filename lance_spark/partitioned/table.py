@@ -1,0 +1,388 @@
+"""A partitioned namespace as one table: what a version of its `__manifest` names (partitioning specification).
+
+Everything that is read comes from one version of `__manifest`, so that a reader sees all partitions as one commit has
+left them. Columns belong together by their field ids: a partition that was written before a column was added reads as
+null there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.expr.literals import literal
+from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
+from lance_spark.expr.sql import parse
+from lance_spark.file_version import FileVersion
+from lance_spark.namespace.catalog_entry import TABLE
+from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
+from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion, starts_with
+from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
+from lance_spark.namespace.locations import location_uri
+from lance_spark.namespace.object_id import DELIMITER
+from lance_spark.partitioned.manifest_index import Partition, PartitionIndex, partitions_of
+from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned, specs_from_metadata
+from lance_spark.partitioned.values.conditions import any_of
+from lance_spark.partitioned.values.prune import full_partition_filter, manifest_filter
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.overlap import overlapped
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_summary import ManifestSummary
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
+
+NUM_THREADS = 16
+"""So many partitions are opened, or committed to, at the same time."""
+
+STABLE_ROW_IDS = "lance.enable_stable_row_ids"
+FILE_VERSION = "lance.file_format_version"
+"""Properties of the namespace that say how new partitions are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionVersion:
+    """A partition at the version that is read.
+
+    Attributes:
+        partition: which one.
+        table: where its table is.
+        manifest: the version.
+    """
+
+    partition: Partition
+    table: TableLocation
+    manifest: Manifest
+
+
+class PartitionedTable:
+    """One version of a partitioned namespace. It never changes; open it again to see what others have committed.
+
+    Args:
+        root: URI of the namespace's root.
+        catalog_version: the version of `__manifest` to show.
+
+    Raises:
+        InvalidInputError: the namespace is not partitioned.
+        CorruptFileError: `__manifest` contradicts the specification.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        storage_options: Mapping[str, str] | None,
+        catalog: CatalogTable,
+        catalog_version: CatalogVersion,
+    ) -> None:
+        self.root = root
+        self.storage_options = None if storage_options is None else dict(storage_options)
+        self.catalog = catalog
+        self.catalog_version = catalog_version
+        self.specs: PartitionSpecs = specs_from_metadata(catalog_version.properties)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled is where the version is; storage options, credentials among them, travel as they were given.
+        dataset = self.catalog_version.dataset
+        committed = None if dataset is None else dataset.manifest.timestamp_nanos
+        return _reopened, (absolute_uri(self.root), self.storage_options, self.version, committed)
+
+    def __repr__(self) -> str:
+        return f"PartitionedTable({self.root!r}, version={self.version})"
+
+    @property
+    def version(self) -> int:
+        """The version of `__manifest`."""
+        dataset = self.catalog_version.dataset
+        return 0 if dataset is None else dataset.version
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was committed."""
+        dataset = self.catalog_version.dataset
+        assert dataset is not None  # A namespace without `__manifest` has no specs.
+        return dataset.timestamp
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of the namespace."""
+        return self.catalog_version.properties
+
+    @property
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+        return self.specs.schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in Arrow's types."""
+        return to_arrow_schema(shown(self.specs.schema, self.file_version))
+
+    @property
+    def file_version(self) -> FileVersion:
+        """Of the data files of new partitions."""
+        named = self.properties.get(FILE_VERSION)
+        return DEFAULT_FILE_VERSION if named is None else FileVersion.parse(named)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows of new partitions have stable ids."""
+        return self.properties.get(STABLE_ROW_IDS, "").lower() == "true"
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows of `__manifest`."""
+        return self.catalog_version.rows()
+
+    @cached_property
+    def index(self) -> PartitionIndex:
+        """All partitions by their values."""
+        return PartitionIndex(self.rows, self.specs)
+
+    @cached_property
+    def num_partitions(self) -> int:
+        """How many partitions there are."""
+        if "rows" in self.__dict__:
+            return len(self.index)
+        mine = any_of([starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}") for spec in self.specs.specs])
+        assert mine is not None  # There is a spec.
+        is_table = Comparison(ComparisonOp.EQ, Column((OBJECT_TYPE,)), literal(TABLE))
+        found = self.catalog_version.rows(And((is_table, mine)), [OBJECT_TYPE])
+        return int(found.num_rows)
+
+    def newest(self) -> PartitionedTable:
+        """The table as it is now."""
+        return PartitionedTable(self.root, self.storage_options, self.catalog, self.catalog.load())
+
+    def partitions(self, filter: Expr | str | None = None, *, time_zone: str = "UTC") -> list[Partition]:
+        """The partitions that may hold rows which match `filter`, by one scan of `__manifest`.
+
+        Raises:
+            InvalidInputError: the filter makes no sense.
+            NotFoundError: it names a column that the table does not have.
+        """
+        if filter is None:
+            return self.index.partitions
+        tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+        self._plan_of_nothing([], tree, time_zone)
+        kept = manifest_filter(self.specs, tree, time_zone=time_zone)
+        return partitions_of(self.catalog_version.rows(Or((kept, self._of_no_spec()))), self.specs)
+
+    def _of_no_spec(self) -> Expr:
+        """The tables that none of the specs accounts for: a partition among them must not go unnoticed."""
+        object_id, object_type = Column((OBJECT_ID,)), Column((OBJECT_TYPE,))
+        others = [
+            Not(StringMatch(StringMatchOp.STARTS_WITH, object_id, f"{spec.namespace}{DELIMITER}"))
+            for spec in self.specs.specs
+        ]
+        return And((Comparison(ComparisonOp.EQ, object_type, literal(TABLE)), *others))
+
+    def covered_partitions(self, filter: Expr | str, *, time_zone: str = "UTC") -> list[Partition]:
+        """The partitions all of whose rows match `filter` for certain, by one scan of `__manifest`. Raises as above."""
+        tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+        self._plan_of_nothing([], tree, time_zone)
+        kept = []
+        for spec in self.specs.specs:
+            below = starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}")
+            kept.append(And((below, full_partition_filter(spec, self.lance_schema, tree, time_zone=time_zone))))
+        found = any_of(kept)
+        return [] if found is None else partitions_of(self.catalog_version.rows(found), self.specs)
+
+    def location(self, partition: Partition) -> TableLocation:
+        """Where the table of a partition is."""
+        return TableLocation(location_uri(self.root, partition.location), self.storage_options, branch=partition.branch)
+
+    def open(self, partition: Partition) -> PartitionVersion:
+        """The version of a partition that this version of the whole names.
+
+        Raises:
+            NotFoundError: the version is gone.
+            UnsupportedFeatureError: another writer gave the columns other ids than the namespace has.
+        """
+        table = self.location(partition)
+        if partition.tag is not None:
+            named = table.refs.tag(partition.tag)
+            table = table.on_branch(named.branch)
+            manifest = table.at(named.version).manifest
+        elif partition.version is not None:
+            manifest = table.at(partition.version).manifest
+        else:
+            manifest = table.history.load_latest().manifest
+        _check_field_ids(manifest.schema, partition)
+        return PartitionVersion(partition, table, manifest)
+
+    def summary(self, partition: Partition) -> ManifestSummary:
+        """What a history shows of the version of a partition that this version of the whole names.
+
+        Raises:
+            NotFoundError: the version is gone.
+        """
+        table, version = self.location(partition), partition.version
+        if partition.tag is not None:
+            tag = table.refs.tag(partition.tag)
+            table, version = table.on_branch(tag.branch), tag.version
+        if version is None:
+            version = table.history.load_latest().manifest.version
+        return table.history.summary(version)
+
+    def open_all(self, partitions: Sequence[Partition]) -> list[PartitionVersion]:
+        """`open` of each, at the same time."""
+        return overlapped(self.open, partitions, NUM_THREADS)
+
+    def plan(
+        self,
+        opened: PartitionVersion,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_rows: int | None = None,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+        time_zone: str = "UTC",
+    ) -> Scan:
+        """A plan that reads the fragments of one partition; arguments and errors as `Dataset.plan`."""
+        return Scan.of(
+            shown(self.specs.schema, data_format(opened.manifest)),
+            opened.table.bases(opened.manifest, shown_as=self.shown_as(opened)),
+            columns=columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            stable_row_ids=opened.manifest.has_stable_row_ids,
+            batch_rows=batch_rows,
+            window_bytes=window_bytes,
+            time_zone=time_zone,
+        )
+
+    def shown_as(self, opened: PartitionVersion) -> str:
+        """What errors call this version where it concerns a partition."""
+        return (
+            f"version {self.version} of {self.root} (version {opened.manifest.version} of its partition "
+            f"{opened.partition.object_id})"
+        )
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filter: Expr | str | None = None, *, batch_size: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, partition by partition; arguments and errors as `Dataset.scan`."""
+        for opened in self.open_all(self.partitions(filter)):
+            plan = self.plan(opened, columns, filter, batch_rows=batch_size)
+            for fragment in opened.manifest.fragments:
+                yield from plan.read_fragment(fragment)
+
+    def to_table(self, columns: Sequence[str] | None = None, filter: Expr | str | None = None) -> pa.Table:
+        """The rows in memory; arguments and errors as `scan`."""
+        empty = self._plan_of_nothing(columns, filter)
+        batches = list(self.scan(columns, filter))
+        if not empty.output and batches:
+            return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(batches, schema=empty.arrow_schema)
+
+    def _plan_of_nothing(
+        self, columns: Sequence[str] | None, filter: Expr | str | None, time_zone: str = "UTC"
+    ) -> Scan:
+        """What is asked for, checked, for when there is no partition."""
+        dataset = self.catalog_version.dataset
+        assert dataset is not None  # A namespace without `__manifest` has no specs.
+        schema = shown(self.specs.schema, self.file_version)
+        bases = self.catalog.table.bases(dataset.manifest)
+        return Scan.of(schema, bases, columns=columns, filter=filter, time_zone=time_zone)
+
+    def count_rows(self, filter: Expr | str | None = None) -> int:
+        """The number of rows; without a filter from metadata alone, if that has the numbers."""
+        opened = self.open_all(self.partitions(filter))
+        return sum(sum(self.plan(item, [], filter).counts(item.manifest.fragments)) for item in opened)
+
+
+class PlannedTable(PartitionedTable):
+    """A version with the columns and specs that it is to get; rows are written by them before they are there."""
+
+    def __init__(self, base: PartitionedTable, specs: PartitionSpecs) -> None:
+        super().__init__(base.root, base.storage_options, base.catalog, base.catalog_version)
+        self.base = base
+        self.specs = specs
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows of `__manifest`, with the columns of all specs."""
+        rows = self.catalog_version.rows()
+        for column in self.specs.partition_columns():
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        return rows
+
+
+def open_partitioned(
+    root: UriOrPath,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    timestamp: datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> PartitionedTable:
+    """The partitioned namespace at `root` as one table, as it is now unless an older version is named.
+
+    Args:
+        version, tag, timestamp: a version of `__manifest`; a tag of it; the newest one that was committed then.
+
+    Raises:
+        NotFoundError: there is none at `root`, or no such version.
+        InvalidInputError: it is not partitioned, or more than one version is named.
+    """
+    if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
+        raise InvalidInputError("give one of version, tag and timestamp")
+    root = absolute_uri(uri_text(root))
+    catalog = CatalogTable(root, storage_options)
+    table = catalog.table
+    if tag is not None:
+        version = table.refs.tag(tag).version
+    if version is not None:
+        found = catalog.at(table.at(version).manifest)
+    elif timestamp is not None:
+        found = catalog.at(table.as_of(timestamp).manifest)
+    else:
+        found = catalog.load()
+    if found.dataset is None:
+        raise NotFoundError(f"there is no partitioned table at {root}")
+    return PartitionedTable(root, storage_options, catalog, found)
+
+
+def _reopened(
+    root: str, storage_options: Mapping[str, str] | None, version: int, committed: int | None
+) -> PartitionedTable:
+    """What a pickled `PartitionedTable` becomes where it is unpickled.
+
+    Raises:
+        NotFoundError: the version was cleaned up since, or replaced by one of another table at the same place.
+    """
+    table = open_partitioned(root, version=version, storage_options=storage_options)
+    dataset = table.catalog_version.dataset
+    if dataset is None or dataset.manifest.timestamp_nanos != committed:
+        raise NotFoundError(f"version {version} of {root} is another one than was pickled; open the table again")
+    return table
+
+
+def is_partitioned_table(root: UriOrPath, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Whether there is a partitioned namespace at `root`."""
+    return is_partitioned(CatalogTable(uri_text(root), storage_options).load().properties)
+
+
+def _check_field_ids(schema: LanceSchema, partition: Partition) -> None:
+    for field in schema.walk():
+        named = field.metadata.get(FIELD_ID_KEY)
+        if named is not None and named != str(field.id).encode():
+            raise UnsupportedFeatureError(
+                f"column {field.name!r} of {partition.object_id!r} has id {field.id} in its table and "
+                f"{named.decode(errors='replace')} in the namespace",
+                feature="partition tables with field ids of their own",
+            )

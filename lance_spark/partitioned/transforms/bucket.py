@@ -1,0 +1,112 @@
+"""`bucket`: the hash of one column, into N buckets: `abs(murmur3(col0)) % N`.
+
+The absolute value is taken in 64 bits, so that -2**31 has one. (Iceberg masks the sign instead: other buckets.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.expr.nodes import Column, Expr
+from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform, integer_parameter
+from lance_spark.partitioned.values.conditions import is_in_array
+from lance_spark.partitioned.values.hashing import check_hashable, murmur3
+from lance_spark.partitioned.values.key_space import space_of
+
+MAX_BUCKETS = 2**31 - 1
+MAX_POINTS = 10_000
+"""So many values of a filter are hashed; a filter with more is not carried over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modulo(Reducer):
+    """Buckets of a number of buckets that `divisor` divides, as buckets of `divisor`."""
+
+    divisor: int
+
+    def apply(self, values: pa.Array) -> pa.Array:
+        nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+        return pa.array(values.fill_null(0).to_numpy(zero_copy_only=False) % self.divisor, values.type, mask=nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Transform):
+    """The hash of one column modulo `num_buckets`."""
+
+    num_buckets: int
+    name = "bucket"
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Bucket:
+        return cls(integer_parameter(members, "num_buckets", MAX_BUCKETS))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "num_buckets": self.num_buckets}
+
+    def check_sources(self, sources: Sequence[pa.DataType]) -> None:
+        super(Bucket, self).check_sources(sources)
+        check_hashable(sources[0])
+
+    def result_type(self, sources: Sequence[pa.DataType]) -> pa.DataType:
+        self.check_sources(sources)
+        return pa.int32()
+
+    def apply(self, *columns: pa.Array) -> pa.Array:
+        (column,) = columns
+        return buckets(murmur3(column), self.num_buckets)
+
+    def derived_expression(self, sources: Sequence[pa.DataType]) -> str:
+        return f"abs(murmur3(col0)) % {self.num_buckets}"
+
+    def _project_values(self, source: Source, partition: Column) -> Expr | None:
+        space = source.space
+        keys = space.points(source.values, MAX_POINTS)
+        if keys is None:
+            return None
+        known = space.array([key for key in keys if key is not None])
+        return is_in_array(partition, self.apply(known))
+
+    def reducer(self, other: Transform) -> Reducer | None:
+        return bucket_reducer(self.num_buckets, other.num_buckets) if isinstance(other, Bucket) else None
+
+
+def buckets(hashes: pa.Int32Array, num_buckets: int) -> pa.Int32Array:
+    """`abs(hash) % num_buckets`, null for null: int32."""
+    nulls = hashes.is_null().to_numpy(zero_copy_only=False) if hashes.null_count else None
+    wide = np.abs(hashes.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+    return pa.array((wide % num_buckets).astype(np.int32), mask=nulls)
+
+
+def bucket_reducer(num_buckets: int, other: int) -> Reducer | None:
+    """What makes buckets out of `num_buckets` comparable with those out of `other`; None if nothing is in common."""
+    common = math.gcd(num_buckets, other)
+    if common == num_buckets:
+        return Keep()
+    return Modulo(common) if common > 1 else None
+
+
+def point_rows(sources: Sequence[Source]) -> list[pa.Array] | None:
+    """All combinations of the sources' values, a column for each; None if they are too many to be tried."""
+    points: list[pa.Array] = []
+    num_rows = 1
+    for source in sources:
+        space = space_of(source.type)
+        # Of a column that was dropped any value may have gone into the partitions.
+        keys = None if space is None else space.points(source.values, MAX_POINTS // max(num_rows, 1))
+        if space is None or keys is None:
+            return None
+        points.append(space.array(keys))
+        num_rows *= len(keys)
+    rows: list[pa.Array] = []
+    repeats = num_rows
+    for values in points:
+        repeats = repeats // len(values) if len(values) else 0
+        pattern = np.repeat(np.arange(len(values)), repeats)
+        rows.append(values.take(pa.array(np.resize(pattern, num_rows), pa.int64())))
+    return rows

@@ -1,0 +1,316 @@
+"""Removing old versions of a partitioned table, and what only they need.
+
+What is read of a partition is what versions of `__manifest` name, which need not be its newest version, so one order
+holds for the whole:
+
+1. Old versions of `__manifest` go, as in the clean-up of any table; tagged ones stay. What they name is noted before.
+2. What the versions of `__manifest` name that are there now is kept, and all versions that tags or branches of a
+   partition's table need.
+3. In each partition versions go that nobody names: those that a version of step 1 named, and those that are older than
+   the safety window, as writers leave them that were killed. Then the files that no version names any more.
+4. Directories of partitions go that nobody names: those that a version of step 1 named, and those that nobody has
+   touched for longer than the safety window.
+
+Whatever stops it in between, each version of `__manifest` that is there has all that it names. What is not known any
+more to have been named counts as a leftover, and goes when it is old. The highest version of a partition stays always,
+because a number must not come again for other content while a writer may hold it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.locations import is_external, location_uri
+from lance_spark.partitioned.history import RESTORE_GUARD
+from lance_spark.partitioned.manifest_index import Partition, partitions_of
+from lance_spark.partitioned.spec import is_partitioned, specs_from_metadata
+from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable
+from lance_spark.storage import open_store
+from lance_spark.storage.base import ObjectInfo, ObjectStore
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupRun, CleanupStats, cleanup
+from lance_spark.table.cleanup.leftovers import FileKind, Leftover
+from lance_spark.table.cleanup.other_roots import other_branches
+from lance_spark.table.features import check_writable
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.paths import DATA, DELETIONS, INDICES, TAGS, TRANSACTIONS, VERSIONS
+
+_DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")
+_KINDS = {
+    DATA: FileKind.DATA,
+    DELETIONS: FileKind.DELETION,
+    INDICES: FileKind.INDEX,
+    TRANSACTIONS: FileKind.TRANSACTION,
+}
+_Named = dict[str, set[int | None]]
+"""By location the versions of the main branch that are named; None for whatever is the newest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumStats:
+    """What was removed, or would be.
+
+    Attributes:
+        versions: of the whole.
+        catalog: what went of `__manifest`.
+        partitions: by location what went of partitions that are left, where anything did.
+        directories: locations of partitions that went as a whole.
+        of_directories: what was in them.
+    """
+
+    versions: tuple[int, ...] = ()
+    catalog: CleanupStats = field(default_factory=CleanupStats)
+    partitions: Mapping[str, CleanupStats] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    of_directories: CleanupStats = field(default_factory=CleanupStats)
+
+    @property
+    def total(self) -> CleanupStats:
+        """Everything together; `versions` are those of the whole."""
+        parts = [self.catalog, *self.partitions.values(), self.of_directories]
+        return CleanupStats(
+            self.versions,
+            data_files=sum(part.data_files for part in parts),
+            deletion_files=sum(part.deletion_files for part in parts),
+            index_files=sum(part.index_files for part in parts),
+            transaction_files=sum(part.transaction_files for part in parts),
+            staged_files=sum(part.staged_files for part in parts),
+            bytes_removed=sum(part.bytes_removed for part in parts),
+        )
+
+
+def vacuum(
+    table: PartitionedTable,
+    older_than: timedelta | datetime | None = None,
+    keep_versions: int | None = None,
+    *,
+    keep_from: int | None = None,
+    delete_unverified: bool = False,
+    error_if_tagged_old_versions: bool = True,
+    dry_run: bool = False,
+) -> VacuumStats:
+    """Removes old versions of the whole and what only they need; what was removed.
+
+    The newest version, that of `table` and those after it stay, and those that have a tag. What no version ever named
+    may belong to a writer that is still at work: it goes when it is seven days old.
+
+    Args:
+        older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions` is
+            given. If both are, versions go that both let go.
+        keep_versions: so many of the newest versions stay.
+        keep_from: this version stays too, and those after it.
+        delete_unverified: removes what no version ever named whatever its age; nobody may be writing then.
+        error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
+        dry_run: only tells what would go.
+
+    Raises:
+        InvalidInputError: tagged versions would have to go; nothing was removed.
+        UnsupportedFeatureError: a version needs something that this release does not know.
+        CorruptFileError: a manifest cannot be read. Nothing that it may name was removed.
+        StorageError: the store failed. Each version that is left has its files.
+    """
+    policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
+    run = _Vacuum(table, policy, None if delete_unverified else SAFETY_WINDOW)
+    return run.run(table.version if keep_from is None else min(table.version, keep_from))
+
+
+def remove_orphans(
+    table: PartitionedTable, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False
+) -> VacuumStats:
+    """Removes what no version of the whole ever named and is older than `older_than`; what was removed.
+
+    A version of a partition that only versions named which are gone counts as never named. Raises as `vacuum`.
+    """
+    if older_than < timedelta(0):
+        raise InvalidInputError(f"an age of {older_than} lies in the future")
+    return _Vacuum(table, CleanupPolicy(dry_run=dry_run), older_than).run(None)
+
+
+class _Vacuum:
+    """One clean-up.
+
+    Args:
+        window: what no version ever named goes if it is older; None: whatever its age.
+    """
+
+    def __init__(self, table: PartitionedTable, policy: CleanupPolicy, window: timedelta | None) -> None:
+        self._table = table
+        self._catalog: CatalogTable = table.catalog
+        self._policy = policy
+        self._now = datetime.now(timezone.utc)
+        self._window = window
+        self._store: ObjectStore = open_store(table.root, table.storage_options)
+
+    def run(self, keep_from: int | None) -> VacuumStats:
+        """What went. Versions of the whole go if they are older than `keep_from`; None: none go."""
+        catalog, gone = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
+        kept = self._kept(catalog.versions if self._policy.dry_run else ())
+        inside = [location for location in sorted(kept) if not is_external(location)]
+        found = overlapped(lambda location: self._clean(location, kept, gone), inside, NUM_THREADS)
+        cleaned = {place: stats for place, stats in zip(inside, found, strict=True) if stats != CleanupStats()}
+        dropped = [location for location in sorted(self._directories(gone)) if location not in kept]
+        removed = overlapped(lambda location: self._drop(location, location in gone), dropped, NUM_THREADS)
+        directories = {location: files for location, files in zip(dropped, removed, strict=True) if files}
+        files = [file for of_directory in directories.values() for file in of_directory]
+        return VacuumStats(catalog.versions, catalog, cleaned, tuple(directories), _counted(files))
+
+    def _orphans_of_catalog(self) -> tuple[CleanupStats, _Named]:
+        location = self._catalog.table
+        check_writable(location.history.load_latest().manifest.writer_flags, location.uri)
+        return CleanupRun(location, self._policy, self._now).remove_files(self._window), {}
+
+    def _remove_versions(self, keep_from: int) -> tuple[CleanupStats, _Named]:
+        """Step 1; what the versions named that went."""
+        location = self._catalog.table
+        policy = replace(self._policy, error_if_tagged_old_versions=self._refuses_tags())
+        old = cleanup(location, replace(policy, dry_run=True), keep_from=keep_from)
+        named: dict[int, _Named] = {}
+        for version in old.versions:
+            try:
+                named[version] = self._named_by(location.at(version).manifest)
+            except NotFoundError:
+                continue  # Another clean-up was faster; what it named goes when it is old.
+        if not self._policy.dry_run:
+            old = cleanup(location, policy, keep_from=keep_from)
+        gone: _Named = {}
+        for version in old.versions:
+            _add(gone, named.get(version, {}))
+        return old, gone
+
+    def _refuses_tags(self) -> bool:
+        """Whether tags are to be heeded; those of restores that were killed go when they are old."""
+        refs = self._catalog.table.refs
+        before = None if self._window is None else self._now - self._window
+        for entry in list(refs.store.list(TAGS)):
+            is_old = before is None or (entry.modified is not None and entry.modified < before)
+            if is_old and entry.path.startswith(f"{TAGS}/{RESTORE_GUARD}") and not self._policy.dry_run:
+                refs.store.delete(entry.path)
+        names = [name for name in refs.tags() if not name.startswith(RESTORE_GUARD)]
+        return self._policy.error_if_tagged_old_versions and bool(names)
+
+    def _kept(self, without: Sequence[int]) -> _Named:
+        """Step 2, as far as `__manifest` tells."""
+        location = self._catalog.table
+        kept: _Named = {}
+        for branch in (location, *other_branches(location)):
+            for number in [entry.version for entry in branch.history.locations()]:
+                if branch is location and number in without:
+                    continue
+                try:
+                    manifest = branch.history.load(number).manifest
+                except NotFoundError:
+                    continue  # Another clean-up has removed it.
+                _add(kept, self._named_by(manifest))
+        return kept
+
+    def _named_by(self, manifest: Manifest) -> _Named:
+        """What a version of `__manifest` names."""
+        version = self._catalog.at(manifest)
+        if not is_partitioned(version.properties):
+            return {}
+        named: _Named = {}
+        for partition in partitions_of(version.rows(), specs_from_metadata(version.properties)):
+            named.setdefault(partition.location, set()).update(_main_versions(partition))
+        return named
+
+    def _clean(self, location: str, kept: _Named, gone: _Named) -> CleanupStats:
+        """Step 3 for one partition."""
+        table = TableLocation(location_uri(self._table.root, location), self._table.storage_options)
+        newest = table.latest()
+        if newest is None:
+            return CleanupStats()
+        check_writable(newest.writer_flags, table.uri)
+        before = None if self._window is None else self._now - self._window
+        run = _PartitionRun(table, self._policy, self._now, before, kept[location], gone.get(location, set()))
+        run.remove_versions(newest, None)
+        return run.remove_files(self._window)
+
+    def _directories(self, gone: _Named) -> set[str]:
+        """The places of partitions below the root, and those that versions named which went."""
+        found = {path.rstrip("/").rpartition("/")[2] for path in self._store.list_folders("")}
+        listed = {name for name in found if _DIRECTORY.fullmatch(name)}
+        return listed | {location for location in gone if not is_external(location)}
+
+    def _drop(self, location: str, was_named: bool) -> list[ObjectInfo]:
+        """Step 4 for one directory; what goes."""
+        entries = list(self._store.list(location, recursive=True))
+        if not was_named and self._window is not None:
+            before = self._now - self._window
+            if any(entry.modified is None or entry.modified >= before for entry in entries):
+                return []
+        if not self._policy.dry_run:
+            # Manifests first, so that what is left after a crash is no table.
+            manifests = [entry.path for entry in entries if f"/{VERSIONS}/" in f"/{entry.path}"]
+            others = [entry.path for entry in entries if f"/{VERSIONS}/" not in f"/{entry.path}"]
+            for paths in (manifests, others):
+                overlapped(self._store.delete, paths, NUM_THREADS)
+        return entries
+
+
+class _PartitionRun(CleanupRun):
+    """The clean-up of one partition. Here a higher version need not be younger.
+
+    Args:
+        before: versions that nobody ever named go if they are from before this; None: whatever their age.
+        kept: the versions that `__manifest` names.
+        gone: those that versions of it named which are no more.
+    """
+
+    ages_ascend = False
+
+    def __init__(
+        self,
+        table: TableLocation,
+        policy: CleanupPolicy,
+        now: datetime,
+        before: datetime | None,
+        kept: set[int | None],
+        gone: set[int | None],
+    ) -> None:
+        super().__init__(table, policy, now)
+        self._kept_versions = kept
+        self._gone_versions = gone
+        self._before = before
+
+    def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
+        found = sorted(self._history.locations(), key=lambda location: location.version)
+        return [location for location in found[:-1] if self._may_go(location)]
+
+    def _may_go(self, location: ManifestLocation) -> bool:
+        if location.version in self._kept_versions:
+            return False
+        if location.version in self._gone_versions or self._before is None:
+            return True
+        return location.modified is None or location.modified < self._before
+
+    def _is_old(self, manifest: Manifest) -> bool:
+        if manifest.version in self._gone_versions or self._before is None:
+            return True
+        return manifest.timestamp < self._before
+
+
+def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
+    """What files in directories of partitions were."""
+    files = [
+        Leftover(_KINDS[folder], entry.path, entry.size)
+        for entry in entries
+        if (folder := entry.path.split("/")[1]) in _KINDS
+    ]
+    return replace(CleanupStats().with_files(files), bytes_removed=sum(entry.size for entry in entries))
+
+
+def _main_versions(partition: Partition) -> set[int | None]:
+    """What is named of the main branch; the clean-up does not touch what is on others or has a tag."""
+    return set() if partition.tag is not None or partition.branch is not None else {partition.version}
+
+
+def _add(named: _Named, more: _Named) -> None:
+    for location, versions in more.items():
+        named.setdefault(location, set()).update(versions)

@@ -1,0 +1,360 @@
+"""What a condition on one column says of its values: for which it is TRUE, and for which FALSE.
+
+The sets never lack a value; where a condition cannot be told exactly (`name LIKE '%x'`) they hold too many. NULL in
+three-valued logic needs no care here: where a condition is NULL the value is in neither set.
+
+>>> from lance_spark.expr.sql import parse
+>>> truth_of(parse("x BETWEEN 3 AND 5").terms[0], {("x",): pa.int8()}, "UTC")
+Truth(path=('x',), true=ValueSet(intervals=((3, None),), has_null=False), false=ValueSet(intervals=((None, 3),), \
+has_null=False), is_exact=True)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.comparison import align, scalar_as_double
+from lance_spark.expr.datetime_text import is_utc
+from lance_spark.expr.evaluate import constant_value
+from lance_spark.expr.grid import grid_of
+from lance_spark.expr.literals import Literal, literal
+from lance_spark.expr.nodes import (
+    Cast,
+    Column,
+    Comparison,
+    ComparisonOp,
+    Expr,
+    Function,
+    FunctionName,
+    In,
+    IsNan,
+    IsNull,
+    Like,
+    StringMatch,
+    StringMatchOp,
+    like_tokens,
+)
+from lance_spark.expr.values import NUMBERS, Family, family_of
+from lance_spark.partitioned.transforms.calendar import start_of, ticks_per_day
+from lance_spark.partitioned.values.key_space import KeySpace, prefix_interval, space_of
+from lance_spark.partitioned.values.value_set import (
+    ALL_VALUES,
+    EVERYTHING,
+    NOTHING,
+    ONLY_NULL,
+    ValueSet,
+    between,
+    complement,
+    mapped,
+    of_intervals,
+    without_null,
+)
+
+ColumnTypes = Mapping[tuple[str, ...], pa.DataType]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """For which values of the column at `path` a condition is TRUE, and for which FALSE.
+
+    `is_exact` is false if the sets may hold more than those.
+    """
+
+    path: Path
+    true: ValueSet
+    false: ValueSet
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    types: ColumnTypes
+    time_zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A column as a comparison sees it, perhaps through a function that keeps the order.
+
+    Args:
+        path: the column.
+        own: the keys of the column.
+        space: the keys of what is compared.
+        preimage: values of the column for values of what is compared.
+        slack: by how many ticks of the column the preimage may be off.
+    """
+
+    path: Path
+    own: KeySpace
+    space: KeySpace
+    preimage: Callable[[ValueSet], ValueSet] = lambda values: values
+    slack: int = 0
+
+    def truth(self, true: ValueSet, false: ValueSet, *, slack: int = 0, is_exact: bool = True) -> Truth:
+        slack += self.slack
+        sides = [self.own.normalized(_widened(self.preimage(values), slack)) for values in (true, false)]
+        return Truth(self.path, sides[0], sides[1], is_exact and slack == 0)
+
+    def truth_where(self, true: ValueSet, *, slack: int = 0) -> Truth:
+        """TRUE for these values, NULL for NULL, FALSE for the others."""
+        return self.truth(without_null(true), without_null(complement(true)), slack=slack)
+
+    def unknown(self) -> Truth:
+        return Truth(self.path, ALL_VALUES, ALL_VALUES, False)
+
+
+def truth_of(expr: Expr, types: ColumnTypes, time_zone: str) -> Truth | None:
+    """What a condition that is no AND, OR or NOT says of the one column that it reads; None if nothing can be told.
+
+    Args:
+        expr: the condition, columns spelled as in `types`.
+        types: the columns that matter.
+        time_zone: the session's zone.
+    """
+    return _truth(expr, _Scope(types, time_zone))
+
+
+@functools.singledispatch
+def _truth(expr: Expr, scope: _Scope) -> Truth | None:
+    return None
+
+
+@_truth.register
+def _(expr: Column, scope: _Scope) -> Truth | None:
+    view = _view(expr, scope)
+    return None if view is None else _compared(view, ComparisonOp.EQ, pa.scalar(True), scope)
+
+
+@_truth.register
+def _(expr: Comparison, scope: _Scope) -> Truth | None:
+    for value, other, op in ((expr.left, expr.right, expr.op), (expr.right, expr.left, expr.op.mirrored)):
+        view, constant = _view(value, scope), _constant(other, scope)
+        if view is not None and constant is not None:
+            return _compared(view, op, constant, scope)
+    return None
+
+
+@_truth.register
+def _(expr: In, scope: _Scope) -> Truth | None:
+    view = _view(expr.value, scope)
+    options = [_constant(option, scope) for option in expr.options]
+    known = [option for option in options if option is not None]
+    if view is None or len(known) < len(options):
+        return None
+    if any(family_of(option.type) is Family.FLOAT for option in known) and family_of(view.space.type) in NUMBERS:
+        # One option of floating point makes the whole list so (docs/design/002-filter-semantics.md).
+        known = [_as_double(option) for option in known]
+    cuts = [_cuts(view, option, scope) for option in known if option.is_valid]
+    certain = [cut for cut in cuts if cut is not None]
+    if len(certain) < len(cuts):
+        return view.unknown()
+    true = of_intervals((cut.low, cut.high) for cut in certain)
+    # Never FALSE if an option is NULL.
+    false = without_null(complement(true)) if len(cuts) == len(known) else NOTHING
+    return view.truth(true, false, slack=max((cut.slack for cut in certain), default=0))
+
+
+def _as_double(constant: pa.Scalar) -> pa.Scalar:
+    if family_of(constant.type) not in NUMBERS:
+        return constant
+    return pa.scalar(scalar_as_double(constant), pa.float64())
+
+
+@_truth.register
+def _(expr: IsNull, scope: _Scope) -> Truth | None:
+    if isinstance(expr.value, Column) and expr.value.path in scope.types:
+        return Truth(expr.value.path, ONLY_NULL, ALL_VALUES, True)
+    view = _view(expr.value, scope)
+    return None if view is None else Truth(view.path, ONLY_NULL, ALL_VALUES, True)
+
+
+@_truth.register
+def _(expr: IsNan, scope: _Scope) -> Truth | None:
+    view = _view(expr.value, scope)
+    if view is None or family_of(view.space.type) not in NUMBERS:
+        return None
+    if family_of(view.space.type) is not Family.FLOAT:
+        return Truth(view.path, NOTHING, EVERYTHING, True)
+    # FALSE, not NULL, for NULL.
+    is_nan = between(view.space.highest, None)
+    return view.truth(is_nan, complement(is_nan))
+
+
+@_truth.register
+def _(expr: StringMatch, scope: _Scope) -> Truth | None:
+    view = _text_view(expr.value, scope)
+    if view is None:
+        return None
+    if expr.op is StringMatchOp.STARTS_WITH or not expr.text:
+        return view.truth_where(between(*prefix_interval(expr.text)))
+    return view.unknown()
+
+
+@_truth.register
+def _(expr: Like, scope: _Scope) -> Truth | None:
+    view = _text_view(expr.value, scope)
+    if view is None:
+        return None
+    tokens = like_tokens(expr.pattern, expr.escape)
+    prefix = tokens[0][1] if tokens and not tokens[0][0] else ""
+    rest = tokens[1:] if prefix else tokens
+    if not rest:
+        return view.truth_where(between(prefix, prefix + "\0"))
+    starts = between(*prefix_interval(prefix))
+    if all(text == "%" for _, text in rest):
+        return view.truth_where(starts)
+    return view.truth(starts, ALL_VALUES, is_exact=False)
+
+
+def _text_view(expr: Expr, scope: _Scope) -> _View | None:
+    view = _view(expr, scope)
+    return view if view is not None and family_of(view.space.type) is Family.STRING else None
+
+
+def _constant(expr: Expr, scope: _Scope) -> pa.Scalar | None:
+    if isinstance(expr, Literal):
+        return expr.scalar()
+    try:
+        value = constant_value(expr, time_zone=scope.time_zone)
+        return None if value is None else literal(value).scalar()
+    except InvalidInputError:
+        # It fails on its value; whether that is an error depends on the rows that get there.
+        return None
+
+
+def _compared(view: _View, op: ComparisonOp, constant: pa.Scalar, scope: _Scope) -> Truth:
+    if op is ComparisonOp.NULL_SAFE_EQ:
+        return _null_safe(view, constant, scope)
+    if not constant.is_valid:
+        return Truth(view.path, NOTHING, NOTHING, True)
+    cut = _cuts(view, constant, scope)
+    if cut is None:
+        return view.unknown()
+    return view.truth_where(_COMPARED[op](cut.low, cut.high), slack=cut.slack)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What equals a constant, [low, high), and by how many ticks of the column that may be off."""
+
+    low: Any
+    high: Any
+    slack: int
+
+
+def _cuts(view: _View, constant: pa.Scalar, scope: _Scope) -> _Cut | None:
+    """Where a constant lies among what is compared; None if the two do not compare, or in no order."""
+    column = _null_of(view.space.type)
+    try:
+        values, aligned = align(column, constant, scope.time_zone)
+    except (InvalidInputError, OverflowError):
+        # Text that is no date, or an instant beyond 64 bits: evaluating the rows tells the user so.
+        return None
+    families = family_of(values.type), family_of(aligned.type)
+    if not aligned.is_valid:
+        return None
+    slack = 0
+    if values is not column:
+        # The column is moved to another clock for the comparison, which keeps the order but for what clocks skip.
+        if families[0] is not families[1]:
+            return None
+        if families[0] is Family.TIMESTAMP and not is_utc(scope.time_zone):
+            slack = _day(view.own)
+    elif not view.space.accepts(families[1]):
+        return None
+    low, high = view.space.cuts(aligned)
+    return _Cut(low, high, slack)
+
+
+@functools.lru_cache(maxsize=256)
+def _null_of(type_: pa.DataType) -> pa.Array:
+    return pa.nulls(1, type_)
+
+
+_COMPARED: dict[ComparisonOp, Callable[[Any, Any], ValueSet]] = {
+    ComparisonOp.EQ: between,
+    ComparisonOp.NE: lambda low, high: complement(between(low, high)),
+    ComparisonOp.LT: lambda low, _high: between(None, low),
+    ComparisonOp.LE: lambda _low, high: between(None, high),
+    ComparisonOp.GT: lambda _low, high: between(high, None),
+    ComparisonOp.GE: lambda low, _high: between(low, None),
+}
+
+
+def _null_safe(view: _View, constant: pa.Scalar, scope: _Scope) -> Truth:
+    """Never NULL: FALSE where = is."""
+    if not constant.is_valid:
+        return Truth(view.path, ONLY_NULL, ALL_VALUES, True)
+    equal = _compared(view, ComparisonOp.EQ, constant, scope)
+    return Truth(view.path, equal.true, ValueSet(equal.false.intervals, True), equal.is_exact)
+
+
+def _view(expr: Expr, scope: _Scope) -> _View | None:
+    """The column under `expr`, if what stands above it keeps its order."""
+    if isinstance(expr, Column):
+        space = space_of(scope.types[expr.path]) if expr.path in scope.types else None
+        return None if space is None else _View(expr.path, space, space)
+    if isinstance(expr, Cast):
+        inner = _view(expr.value, scope)
+        return None if inner is None else _cast(inner, expr.type, scope)
+    if isinstance(expr, Function) and expr.name is FunctionName.YEAR:
+        inner = _view(expr.arguments[0], scope)
+        return None if inner is None else _year(inner, scope)
+    return None
+
+
+_STAMPS = (Family.TIMESTAMP, Family.TIMESTAMP_NTZ)
+
+
+def _cast(inner: _View, type_: pa.DataType, scope: _Scope) -> _View | None:
+    """A cast that loses nothing, or from a timestamp to its date."""
+    source, target = family_of(inner.space.type), family_of(type_)
+    space = space_of(type_)
+    if space is None or inner.space is not inner.own:
+        return None
+    if source is target is Family.INTEGER:
+        own, wide = grid_of(inner.own.type), grid_of(type_)
+        if wide.lowest <= own.lowest and own.highest <= wide.highest:
+            return _View(inner.path, inner.own, space)
+    if source is target is Family.FLOAT and type_ == pa.float64():
+        return _View(inner.path, inner.own, space)
+    if inner.space.type == type_:
+        return inner
+    if source in _STAMPS and target is Family.DATE:
+        day = _day(inner.own)
+        slack = day if source is Family.TIMESTAMP and not is_utc(scope.time_zone) else 0
+        return _View(inner.path, inner.own, space, lambda values: mapped(values, day.__mul__, day.__mul__), slack)
+    return None
+
+
+def _year(inner: _View, scope: _Scope) -> _View | None:
+    """The calendar year of a date or timestamp column."""
+    family = family_of(inner.space.type)
+    space = space_of(pa.int64())
+    if inner.space is not inner.own or family not in (Family.DATE, *_STAMPS) or space is None:
+        return None
+    day = _day(inner.own)
+    slack = day if family is Family.TIMESTAMP and not is_utc(scope.time_zone) else 0
+
+    def start(year: int) -> int:
+        return start_of(year) // 24 * day
+
+    return _View(inner.path, inner.own, space, lambda values: mapped(values, start, start), slack)
+
+
+def _day(space: KeySpace) -> int:
+    """Ticks of a day: more than a zone's clock is off UTC."""
+    return ticks_per_day(space.type)
+
+
+def _widened(values: ValueSet, slack: int) -> ValueSet:
+    if not slack:
+        return values
+    return mapped(values, lambda low: low - slack, lambda high: high + slack)
