@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark.spark.datasource import LanceDataSource
+from lance_spark.spark.plugin.datasource import LanceDataSource
 from tests.spark import tpch
 
 WIDE_COLUMNS = 200

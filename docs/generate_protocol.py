@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import get_type_hints
 
-from lance_spark.spark.bridge.registry import Reply, known_operations
+from lance_spark.spark.connector.channel.registry import Reply, known_operations
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "protocol.md"
@@ -45,7 +45,7 @@ def table() -> str:
     called = callers()
     lines = ["| request | sent by (Java) | answered by (Python) | arguments | reply |", "|---|---|---|---|---|"]
     for name, operation in sorted(known_operations().items()):
-        module = operation.handler.__module__.removeprefix("lance_spark.spark.")
+        module = operation.handler.__module__.removeprefix("lance_spark.spark.connector.")
         returns = get_type_hints(operation.handler)["return"]
         cells = (
             f"`{name}`",

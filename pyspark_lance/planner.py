@@ -1,5 +1,5 @@
 """The connector's worker on the driver: Spark's daemon imports only modules whose name starts with ``pyspark``."""
 
-from lance_spark.spark.bridge.worker import main
+from lance_spark.spark.connector.channel.worker import main
 
 __all__ = ["main"]

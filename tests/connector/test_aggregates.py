@@ -14,9 +14,9 @@ from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from lance_spark.spark.bridge import groups
-from lance_spark.spark.bridge.exact_numbers import Number
-from lance_spark.spark.bridge.groups import Grouping, Slot
+from lance_spark.spark.connector.scan import groups
+from lance_spark.spark.connector.scan.decimal_expr import Number
+from lance_spark.spark.connector.scan.groups import Grouping, Slot
 from tests.connector.conftest import plan
 
 ANSI = "spark.sql.ansi.enabled"

@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-from lance_spark.spark.bridge.registry import PROTOCOL, answer
+from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from tests.connector.conftest import plan
 from tests.connector.test_metrics import metrics
 

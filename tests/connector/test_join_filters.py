@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType
 
-from lance_spark.spark.bridge import runtime_filters
+from lance_spark.spark.connector.scan import runtime_filters
 from tests.connector.conftest import plan
 from tests.connector.test_spj_runtime_filters import PRUNING, load, result, scans
 

@@ -19,9 +19,9 @@ from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.bridge.aggregates import Aggregate
-from lance_spark.spark.bridge.partitioned import PartitionedPlanner
-from lance_spark.spark.bridge.registry import Session
+from lance_spark.spark.connector.channel.registry import Session
+from lance_spark.spark.connector.scan.aggregates import Aggregate
+from lance_spark.spark.connector.scan.partitioned import PartitionedPlanner
 from lance_spark.spark.options import ReadOptions
 from tests.connector.conftest import plan
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_spark.spark.bridge.registry import PROTOCOL, answer
+from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 
 
 class SilentServer:

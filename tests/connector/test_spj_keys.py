@@ -21,8 +21,8 @@ from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.partitioned.transforms.month import Month
 from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.partitioned.transforms.year import Year
-from lance_spark.spark.bridge.common_keys import common_keys
-from lance_spark.spark.bridge.partition_keys import texts
+from lance_spark.spark.connector.scan.common_keys import common_keys
+from lance_spark.spark.connector.scan.partition_keys import texts
 
 YEARS, MONTHS, DAYS, HOURS = ((Year(), Month(), Day(), Hour())[:count] for count in (1, 2, 3, 4))
 START = datetime(1969, 11, 30, 22, tzinfo=timezone.utc)

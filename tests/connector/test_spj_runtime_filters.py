@@ -21,7 +21,7 @@ from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_r
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.bridge import runtime_filters
+from lance_spark.spark.connector.scan import runtime_filters
 from tests.connector.conftest import plan
 
 PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"

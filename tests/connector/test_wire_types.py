@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.spark.bridge.wire_types import to_wire_batch, wire_schema
+from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 
 
 def test_decimals_of_every_width(spark: SparkSession, uri: str) -> None:

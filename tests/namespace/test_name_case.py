@@ -10,8 +10,8 @@ import pytest
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.spark.bridge.handles import CatalogSettings
-from lance_spark.spark.bridge.places import TableName, find
+from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.channel.handles import CatalogSettings
 
 
 @pytest.fixture

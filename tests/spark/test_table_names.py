@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lance_spark.spark.bridge.handles import TableHandle
-from lance_spark.spark.bridge.table_names import remember, remembering, with_names
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.table_names import remember, remembering, with_names
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ import lance_spark
 from lance_spark.errors import StorageError
 from lance_spark.partitioned.save import SaveMode, create_partitioned, save_rows, update_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
-from lance_spark.spark.bridge.handles import CatalogSettings
-from lance_spark.spark.bridge.partitioned_changes import PartitionedRowChanges
-from lance_spark.spark.bridge.procedure_types import Arguments, Invocation
-from lance_spark.spark.bridge.procedures import _PROCEDURES
+from lance_spark.spark.connector.channel.handles import CatalogSettings
+from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation
+from lance_spark.spark.connector.procedures.procedures import _PROCEDURES
+from lance_spark.spark.connector.write.partitioned_changes import PartitionedRowChanges
+from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob
+from lance_spark.spark.jobs.table_row_changes import TableRowChanges
+from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.partitioned_write_job import PartitionedWriteJob
-from lance_spark.spark.table_row_changes import TableRowChanges
 from lance_spark.spark.types import to_spark_schema
-from lance_spark.spark.write_job import WriteJob
 from lance_spark.storage import exclusive_create
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.location import TableLocation

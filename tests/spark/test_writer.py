@@ -14,9 +14,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
 from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, InvalidInputError, LanceError
-from lance_spark.spark import write_job
+from lance_spark.spark.jobs import write_job
 from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.writer import LanceWriter
+from lance_spark.spark.plugin.writer import LanceWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
 ROWS = pa.RecordBatch.from_pydict({"id": pa.array(range(10), pa.int64())})

@@ -64,7 +64,7 @@ final class LanceRunner implements Serializable {
 
   /** How a Python worker reports one of our own errors, as the last line of a traceback. */
   private static final Pattern TASK_ERROR =
-      Pattern.compile("^lance_spark\\.spark\\.bridge\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
+      Pattern.compile("^lance_spark\\.spark\\.connector\\.channel\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
 
   private static final Logger LOG = LoggerFactory.getLogger(LanceRunner.class);
 

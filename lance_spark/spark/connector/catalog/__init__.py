@@ -1,0 +1,1 @@
+"""Requests of catalogs and tables: load, create, alter, drop, metadata tables."""

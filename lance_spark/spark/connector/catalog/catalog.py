@@ -1,0 +1,199 @@
+"""Names of a catalog: namespaces, and the tables in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.spark.connector.catalog.places import (
+    TableName,
+    actual_namespace,
+    actual_table,
+    find,
+    names_of,
+    new_identifier,
+)
+from lance_spark.spark.connector.channel.handles import CatalogSettings
+from lance_spark.spark.connector.channel.registry import Call, Done, operation
+
+_OK, _NO_NAMESPACE, _EXISTS, _NOT_EMPTY, _NO_TABLE = "ok", "no_namespace", "exists", "not_empty", "no_table"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRequest:
+    """A namespace of a catalog."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    updates: Mapping[str, str | None] = field(default_factory=dict)
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceReply:
+    """What became of a request: "ok", "no_namespace", "exists" or "not_empty"."""
+
+    outcome: str
+    names: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DropRequest:
+    """A table to drop."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    purge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameRequest:
+    """A table to give another name."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    new_namespace: tuple[str, ...]
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request: "ok", "no_table" or "exists"."""
+
+    outcome: str
+
+
+@operation("catalog.list_tables")
+def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """The tables right below a namespace."""
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
+        return NamespaceReply(_NO_NAMESPACE)
+    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_tables(namespace)))
+
+
+@operation("catalog.list_namespaces")
+def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """The namespaces right below another."""
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
+        return NamespaceReply(_NO_NAMESPACE)
+    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_namespaces(namespace)))
+
+
+@operation("catalog.namespace")
+def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """The properties of a namespace."""
+    path = actual_namespace(request.catalog, request.namespace)
+    if path is None:
+        return NamespaceReply(_NO_NAMESPACE)
+    if not path:
+        return NamespaceReply(_OK)
+    return NamespaceReply(_OK, properties=dict(names_of(request.catalog).namespace_properties(path)))
+
+
+@operation("catalog.create_namespace")
+def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """Makes a namespace."""
+    if actual_namespace(request.catalog, request.namespace) is not None:
+        return NamespaceReply(_EXISTS)
+    _check_properties(request.properties)
+    path = new_identifier(request.catalog, request.namespace) or request.namespace
+    try:
+        names_of(request.catalog).create_namespace(path, dict(request.properties))
+    except AlreadyExistsError:
+        # Another writer was as quick. What has this name may also be a table.
+        if actual_namespace(request.catalog, request.namespace) is None:
+            raise
+        return NamespaceReply(_EXISTS)
+    return NamespaceReply(_OK)
+
+
+@operation("catalog.alter_namespace")
+def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """Sets properties of a namespace; null removes one."""
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
+        return NamespaceReply(_NO_NAMESPACE)
+    _check_properties(request.updates)
+    names_of(request.catalog).set_namespace_properties(namespace, dict(request.updates))
+    return NamespaceReply(_OK)
+
+
+@operation("catalog.drop_namespace")
+def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
+    """Removes a namespace; one that holds something only with `cascade`, and then with the files of its tables.
+
+    Files outside of the catalog's root stay, as those of a table do that is dropped without PURGE.
+    """
+    namespace = actual_namespace(request.catalog, request.namespace)
+    if namespace is None:
+        return NamespaceReply(_NO_NAMESPACE)
+    names = names_of(request.catalog)
+    if not request.cascade and (names.list_tables(namespace) or names.list_namespaces(namespace)):
+        return NamespaceReply(_NOT_EMPTY)
+    names.drop_namespace(namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
+    return NamespaceReply(_OK)
+
+
+@operation("catalog.drop_table")
+def drop_table(request: DropRequest, _call: Call) -> Done:
+    """Removes a table; false if there was none."""
+    identifier = actual_table(request.catalog, (*request.namespace, request.name))
+    if identifier is None:
+        _check_droppable(request)
+        return Done(False)
+    try:
+        names_of(request.catalog).drop_table(identifier, purge=request.purge)
+    except NotFoundError:
+        return Done(False)  # Another writer was as quick.
+    return Done()
+
+
+def _check_droppable(request: DropRequest) -> None:
+    """Refuses to drop what is a table to Spark and no entry of the catalog.
+
+    Raises:
+        InvalidInputError: the name is a path, or a branch.
+    """
+    place = find(TableName(request.catalog, request.namespace, request.name))
+    if place is None:
+        return
+    if place.branch is not None:
+        raise InvalidInputError(f"{request.name!r} is a branch; ALTER TABLE ... DROP BRANCH {place.branch} removes it")
+    raise InvalidInputError(
+        f"{request.name!r} is a path, and DROP TABLE takes names out of the catalog; delete the files of the table"
+    )
+
+
+@operation("catalog.rename_table")
+def rename_table(request: RenameRequest, _call: Call) -> Outcome:
+    """Gives a table another name."""
+    names = names_of(request.catalog)
+    namespace = request.new_namespace
+    if namespace[:1] == (request.catalog.name,) and actual_namespace(request.catalog, namespace) is None:
+        namespace = namespace[1:]  # Spark hands over the new name as it was written, with the catalog.
+    old = actual_table(request.catalog, (*request.namespace, request.name))
+    if old is None:
+        return Outcome(_NO_TABLE)
+    given = (*namespace, request.new_name)
+    new = new_identifier(request.catalog, given) or given
+    known = actual_table(request.catalog, new)
+    # A table may get its own name in another case.
+    if known is not None and (known != old or new == old):
+        return Outcome(_EXISTS)
+    names.rename_table(old, new)
+    return Outcome(_OK)
+
+
+def _check_properties(properties: Mapping[str, str | None]) -> None:
+    if properties.get("location") is not None:
+        raise UnsupportedFeatureError(
+            "namespaces have no LOCATION, their tables are below the catalog's root; give the tables a LOCATION",
+            feature="LOCATION of a namespace",
+        )

@@ -1,0 +1,437 @@
+"""ALTER TABLE: columns and properties. One statement makes one version; one that changes nothing makes none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructField, StructType
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.expr.nodes import quote_name
+from lance_spark.partitioned.columns import alter_column as alter_partitioned_column
+from lance_spark.partitioned.columns import edit_columns
+from lance_spark.partitioned.columns import next_field_id as next_partitioned_id
+from lance_spark.partitioned.properties import set_properties
+from lance_spark.partitioned.replace import planned_with
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.schema import evolution
+from lance_spark.schema.arrow import to_arrow_field, with_metadata
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.spark.column_properties import apply, metadata_key, split_name
+from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.catalog.table import (
+    LoadReply,
+    LoadRequest,
+    describe_evolving,
+    describe_whole_evolving,
+    load,
+    open_whole,
+)
+from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
+from lance_spark.spark.connector.channel.registry import Call, operation
+from lance_spark.spark.options import StateOptions, TableDefaults
+from lance_spark.spark.property_names import check_set_properties
+from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
+from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
+from lance_spark.table.columns.schema_edit import Edit, edit_schema
+from lance_spark.table.field_ids import next_field_id
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.versions.changes import update_properties
+
+_SET, _REMOVE = "set_property", "remove_property"
+_PROPERTIES = (_SET, _REMOVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a column goes: right after `after`, or first."""
+
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One of Spark's changes of a table.
+
+    Attributes:
+        kind: "set_property", "remove_property", "add", "drop", "rename", "type", "nullable", "comment", "position", or
+            "other" for what tables here do not have.
+        name: the property, the new name of the column, or Spark's name of an other change.
+        path: the column, as Spark names it: items of arrays are `element`, parts of maps `key` and `value`.
+        if_exists: whether a column that is to be dropped may be missing.
+    """
+
+    kind: str
+    name: str = ""
+    value: str | None = None
+    path: tuple[str, ...] = ()
+    type: DataType | None = None
+    nullable: bool = True
+    comment: str | None = None
+    position: Position | None = None
+    if_exists: bool = False
+    has_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterRequest:
+    """A table, and what is to be changed of it."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    changes: tuple[Change, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+
+
+@operation("table.alter")
+def alter(request: AlterRequest, call: Call) -> LoadReply:
+    """Makes the changes; the table as it is then."""
+    table = TableName(request.catalog, request.namespace, request.name, request.options, request.by_path)
+    place = find(table)
+    base = None if place is None else place.location().latest()
+    whole = open_whole(place, StateOptions()) if place is not None and place.branch is None and base is None else None
+    if place is None or (base is None and whole is None):
+        return LoadReply(False)
+    kinds = {change.kind in _PROPERTIES for change in request.changes}
+    if len(kinds) > 1:
+        raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
+    if whole is not None:
+        _check_known(request.changes, whole.lance_schema)
+        change_whole(whole, request.changes)
+    elif base is not None:
+        _check_known(request.changes, base.schema)
+        change = change_properties if kinds == {True} else change_columns
+        change(place.location(), base, request.changes)
+    return load(LoadRequest(request.catalog, request.namespace, request.name, request.options, request.by_path), call)
+
+
+_NOT_HERE = {
+    "ClusterBy": "tables have no clustering columns; sort the rows that you write",
+    "UpdateColumnDefaultValue": "columns have no DEFAULT; name the value in each INSERT",
+}
+
+
+def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
+    """Refuses changes that mean nothing here, or more than their author may know.
+
+    Raises:
+        InvalidInputError: a property has a value that means nothing.
+        UnsupportedFeatureError: there is such a change.
+    """
+    for change in changes:
+        if change.kind == "other":
+            text = _NOT_HERE.get(change.name, f"tables know no change of the kind {change.name}")
+            raise UnsupportedFeatureError(text, feature=f"ALTER TABLE: {change.name}")
+        if change.has_default:
+            text = f"column {change.path[-1]!r}: columns have no DEFAULT; name the value in each INSERT"
+            raise UnsupportedFeatureError(text, feature="DEFAULT of a column")
+        if change.kind == _SET and change.name == "location":
+            raise UnsupportedFeatureError(
+                "a table stays where it is; CALL system.register_table gives a name to one that is elsewhere",
+                feature="SET LOCATION",
+            )
+    check_set_properties({change.name: change.value or "" for change in changes if change.kind == _SET})
+    dropped = {change.path for change in changes if change.kind == "drop"}
+    if dropped >= {(name,) for name in schema.names()} and any(change.kind == "add" for change in changes):
+        raise UnsupportedFeatureError(
+            "REPLACE COLUMNS would drop the values of all columns; use ADD, DROP, RENAME and ALTER COLUMN",
+            feature="REPLACE COLUMNS",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveRequest(AlterRequest):
+    """A table, and the columns that the rows of a statement are about to bring.
+
+    Attributes:
+        handle: the table with columns that the statement has asked for before.
+    """
+
+    handle: TableHandle | None = None
+
+
+@operation("table.evolve")
+def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
+    """The table as a statement WITH SCHEMA EVOLUTION writes to it: its columns come with the rows, as one version, and
+    not at all if the rows fail.
+    """
+    place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
+    if place is None:
+        return LoadReply(False)
+    handle, changes, location = request.handle, request.changes, place.location()
+    base = location.latest() if handle is None else None
+    if base is not None or (handle is not None and not handle.partitioned):
+        if handle is not None:
+            location, base = handle.open()
+        assert base is not None, "the handle is of a version"
+        schema = _edit(base.config, changes)(base.schema, next_field_id(location.history, base))
+        return LoadReply(True, describe_evolving(place, location, replace(base, schema=schema)))
+    whole = open_whole(place, StateOptions()) if handle is None else handle.open_partitioned()
+    if whole is None:
+        return LoadReply(False)
+    schema = _edit(whole.properties, changes)(whole.lance_schema, next_partitioned_id(whole))
+    return LoadReply(True, describe_whole_evolving(place, planned_with(whole, schema)))
+
+
+def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
+    """The version with other entries of the config, and of the metadata of columns that properties name.
+
+    Raises:
+        InvalidInputError: a property does not fit its column.
+    """
+    wanted = _wanted(changes)
+    _check_defaults(base.config, wanted)
+    config = {name: value for name, value in wanted.items() if base.config.get(name) != value}
+    fields = _field_metadata(base.schema, wanted, base.config)
+    if not config and not fields:
+        return base
+    return update_properties(table, base, config, fields)
+
+
+def _check_defaults(config: Mapping[str, str], wanted: Mapping[str, str | None]) -> None:
+    merged = {**config, **wanted}
+    TableDefaults.of({name: value for name, value in merged.items() if value is not None})
+
+
+def _wanted(changes: Sequence[Change]) -> dict[str, str | None]:
+    return {change.name: change.value if change.kind == _SET else None for change in changes}
+
+
+def _field_metadata(
+    schema: LanceSchema, wanted: Mapping[str, str | None], config: Mapping[str, str]
+) -> dict[FieldId, dict[str, str | None]]:
+    """What properties change in the metadata of columns.
+
+    Raises:
+        InvalidInputError: a property does not fit its column.
+    """
+    fields: dict[FieldId, dict[str, str | None]] = {}
+    for name, value in wanted.items():
+        of_column = split_name(name.lower())
+        known = None if of_column is None else _named(schema, of_column[0])
+        if of_column is None or known is None:
+            continue  # Of the table, or of a column that is to be added.
+        key = metadata_key(of_column[1])
+        if key is None and value is not None and config.get(name) != value:
+            raise InvalidInputError(f"{name}: {known.name!r} has its type; properties shape that of new columns only")
+        if value is not None and key is not None:
+            apply({of_column[0]: {of_column[1]: value}}, pa.schema([to_arrow_field(known)]))
+        if key is not None and known.metadata.get(key) != (None if value is None else value.encode()):
+            fields.setdefault(known.id, {})[key] = value
+    return fields
+
+
+def change_whole_properties(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
+    """The version of a partitioned table with other properties, and other metadata of columns that they name.
+
+    Raises:
+        InvalidInputError: a property does not fit its column, or says what the table is.
+    """
+    wanted = _wanted(changes)
+    _check_defaults(table.properties, wanted)
+
+    def edit(schema: LanceSchema) -> LanceSchema:
+        fields = _field_metadata(schema, wanted, table.properties)
+        return LanceSchema(
+            tuple(_with_entries(item, fields.get(item.id, {})) for item in schema.fields), schema.metadata
+        )
+
+    return set_properties(table, wanted, edit)
+
+
+def _with_entries(item: Field, entries: Mapping[str, str | None]) -> Field:
+    if not entries:
+        return item
+    rest = {key: value for key, value in item.metadata.items() if key not in entries}
+    return with_metadata(item, {**rest, **{key: value.encode() for key, value in entries.items() if value is not None}})
+
+
+def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
+    """The version with the columns changed, one change after the other.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: a change makes no sense.
+        UnsupportedFeatureError: the type of a column is changed together with other columns.
+    """
+    converted = [change for change in changes if change.kind == "type" and _changes_type(base.schema, change)]
+    if not converted:
+        return edit_schema(table, base, _edit(base.config, changes))
+    if len(changes) > 1:
+        raise UnsupportedFeatureError(
+            "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
+        )
+    path = _text(_names(base.schema, converted[0].path))
+    return alter_column(table, base, Alteration(path, data_type=_arrow_type(converted[0], path).type))
+
+
+def _edit(config: Mapping[str, str], changes: Sequence[Change]) -> Edit:
+    columns = {change.path[0]: _column_type(change, config) for change in changes if change.kind == "add"}
+    return lambda schema, first_id: _edited(schema, first_id, changes, columns)
+
+
+def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
+    """The version of a partitioned table with the columns changed.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: a change makes no sense.
+        UnsupportedFeatureError: the type of a column is changed together with other columns.
+    """
+    if any(change.kind in _PROPERTIES for change in changes):
+        return change_whole_properties(table, changes)
+    schema = table.lance_schema
+    converted = [change for change in changes if change.kind == "type" and _changes_type(schema, change)]
+    if not converted:
+        return edit_columns(table, _edit(table.properties, changes))
+    if len(changes) > 1:
+        raise UnsupportedFeatureError(
+            "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
+        )
+    path = _text(_names(schema, converted[0].path))
+    return alter_partitioned_column(table, Alteration(path, data_type=_arrow_type(converted[0], path).type))
+
+
+def _named(schema: LanceSchema, folded: str) -> Field | None:
+    found = [item for item in schema.fields if item.name.lower() == folded]
+    return found[0] if len(found) == 1 else None
+
+
+def _changes_type(schema: LanceSchema, change: Change) -> bool:
+    path = _text(_names(schema, change.path))
+    return not is_same_for_spark(to_arrow_field(evolution.field_at(schema, path)).type, _arrow_type(change, path).type)
+
+
+def _arrow_type(change: Change, name: str) -> pa.Field:
+    assert change.type is not None, "the change tells a type"
+    spark = StructType([StructField(name, change.type, change.nullable)])
+    return table_types(written_schema(spark), None).field(0)
+
+
+def _column_type(change: Change, config: Mapping[str, str]) -> pa.Field:
+    """A column to be added, as the table's properties shape it."""
+    name = change.path[-1]
+    plain = _arrow_type(change, name)
+    if len(change.path) > 1:
+        return plain
+    asked: dict[str, str] = {}
+    for key, value in config.items():
+        of_column = split_name(key.lower())
+        if of_column is not None and of_column[0] == name.lower():
+            asked[of_column[1]] = value
+    return apply({name.lower(): asked}, pa.schema([plain])).field(0) if asked else plain
+
+
+def _edited(
+    schema: LanceSchema, first_id: int, changes: Sequence[Change], columns: Mapping[str, pa.Field]
+) -> LanceSchema:
+    for change in changes:
+        if change.kind == "add":
+            given = columns[change.path[0]] if len(change.path) == 1 else _arrow_type(change, change.path[-1])
+            schema = _with_column(schema, first_id, change, given)
+            first_id = max(first_id, *(node.id + 1 for node in schema.walk()))
+        elif not (change.kind == "drop" and change.if_exists and not _has(schema, change.path)):
+            schema = _changed(schema, change, _names(schema, change.path))
+    return schema
+
+
+def _with_column(schema: LanceSchema, first_id: int, change: Change, given: pa.Field) -> LanceSchema:
+    around = _names(schema, change.path[:-1]) if len(change.path) > 1 else ()
+    path = (*around, change.path[-1])
+    if not change.nullable:
+        raise InvalidInputError(
+            f"column {change.path[-1]!r} would be null in the rows that are there; leave NOT NULL out"
+        )
+    if _has(schema, change.path):
+        raise InvalidInputError(f"there is a column {'.'.join(change.path)!r} already")
+    if change.comment:
+        given = given.with_metadata({**(given.metadata or {}), COMMENT: change.comment})
+    new = evolution.as_nested(schema, _text(path), given)
+    schema = evolution.with_added(schema, pa.schema([new]), first_id).schema
+    return schema if change.position is None else _moved(schema, path, change.position)
+
+
+def _changed(schema: LanceSchema, change: Change, names: tuple[str, ...]) -> LanceSchema:
+    path = _text(names)
+    if change.kind == "drop":
+        return evolution.without(schema, [path])
+    if change.kind == "rename":
+        return evolution.renamed(schema, {path: change.name})
+    if change.kind == "nullable":
+        return evolution.replaced(schema, path, lambda old: replace(old, nullable=change.nullable))
+    if change.kind == "comment":
+        return evolution.replaced(schema, path, lambda old: _commented(old, change.comment))
+    if change.kind == "position":
+        return _moved(schema, names, change.position or Position())
+    if change.kind == "type":
+        return schema  # To Spark it has that type.
+    raise InvalidInputError(f"unknown change {change.kind!r} of a table")
+
+
+def _commented(old: Field, comment: str | None) -> Field:
+    rest = {key: value for key, value in old.metadata.items() if key != COMMENT}
+    return with_metadata(old, {**rest, COMMENT: comment.encode()} if comment else rest)
+
+
+def _moved(schema: LanceSchema, names: tuple[str, ...], position: Position) -> LanceSchema:
+    if len(names) == 1:
+        return LanceSchema(_in_order(schema.fields, names[0], position), schema.metadata)
+    return evolution.replaced(
+        schema, _text(names[:-1]), lambda old: old.with_children(_in_order(old.children, names[-1], position))
+    )
+
+
+def _in_order(siblings: Sequence[Field], name: str, position: Position) -> tuple[Field, ...]:
+    rest = [item for item in siblings if item.name != name]
+    known = [item.name for item in rest]
+    if position.after is not None and position.after not in known:
+        raise NotFoundError(f"there is no column {position.after!r} beside {name!r}")
+    place = 0 if position.after is None else known.index(position.after) + 1
+    return (*rest[:place], *(item for item in siblings if item.name == name), *rest[place:])
+
+
+def _has(schema: LanceSchema, path: Sequence[str]) -> bool:
+    try:
+        _names(schema, path)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _names(schema: LanceSchema, path: Sequence[str]) -> tuple[str, ...]:
+    """The names along Spark's path as the table has them."""
+    siblings: Sequence[Field] = schema.fields
+    around = ""
+    names: list[str] = []
+    for part in path:
+        if around == "map" and part in ("key", "value"):
+            entries = siblings[0]
+            names.append(entries.name)
+            found = entries.children[part == "value"]
+        elif around == "list" and part == "element":
+            found = siblings[0]
+        else:
+            match = [item for item in siblings if item.name == part]
+            if not match:
+                raise NotFoundError(f"there is no column {'.'.join(path)!r}")
+            found = match[0]
+        names.append(found.name)
+        siblings = found.children
+        around = _shape(found)
+    return tuple(names)
+
+
+def _shape(item: Field) -> str:
+    shown = to_arrow_field(item).type
+    if pa.types.is_map(shown):
+        return "map"
+    return "list" if pa.types.is_list(shown) or pa.types.is_large_list(shown) else ""
+
+
+def _text(names: Sequence[str]) -> str:
+    return ".".join(quote_name(name) for name in names)

@@ -1,0 +1,436 @@
+"""Tables that are made, replaced and emptied: CREATE, CTAS and RTAS, TRUNCATE, and those of the session catalog."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+    UnsupportedFeatureError,
+)
+from lance_spark.namespace.locations import hashed_directory, location_uri
+from lance_spark.namespace.object_id import object_id
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.connector.catalog.partition_by import partition_fields
+from lance_spark.spark.connector.catalog.places import (
+    Place,
+    TableName,
+    actual_table,
+    check_free,
+    directory,
+    find,
+    given_place,
+    names_of,
+    new_identifier,
+    shown_name,
+)
+from lance_spark.spark.connector.catalog.table import (
+    EVOLVES,
+    READS,
+    WRITES,
+    LoadReply,
+    TableDescription,
+    describe,
+    describe_whole,
+    open_whole,
+)
+from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Done, operation
+from lance_spark.spark.connector.channel.tasks import TaskOutput
+from lance_spark.spark.connector.scan.expressions import SparkExpression
+from lance_spark.spark.connector.write.partitioned_writes import (
+    NewPartitionedTable,
+    commit_staged_partitioned,
+    delete_staged,
+    give_name,
+    give_up_partitioned,
+    stable_row_ids,
+    truncate_partitioned,
+)
+from lance_spark.spark.jobs.write_job import TRUNCATE, WriteJob
+from lance_spark.spark.options import StateOptions, TableProperties, WriteOptions
+from lance_spark.spark.types import to_spark_schema
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.row_level.row_changes import GoneRows
+from lance_spark.table.writing.save import CREATE, OVERWRITE
+
+_PROVIDERS = ("lance", "io.lancespark.lancesource")
+_DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRequest:
+    """A table to make: CREATE, or a CREATE or REPLACE whose rows come later.
+
+    Attributes:
+        mode: "create", "replace" or "create_or_replace".
+        like: the table whose columns these are.
+        default_source: what Spark sends as the provider where the user names none, `spark.sql.sources.default`.
+    """
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    schema: StructType
+    mode: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+    partitioning: tuple[SparkExpression, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    like: TableHandle | None = None
+    default_source: str = "lance"
+
+    def table_name(self) -> TableName:
+        """The name alone."""
+        return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
+
+
+@dataclass(frozen=True, slots=True)
+class MakeReply:
+    """The table that was made, or why not: "exists", "no_table" or "no_namespace"."""
+
+    outcome: str
+    table: TableDescription | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTableRequest:
+    """A table of Spark's session catalog: its properties tell the path."""
+
+    properties: Mapping[str, str]
+    schema: StructType | None = None
+    partitioning: tuple[SparkExpression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HandleRequest:
+    """Something to do with one version of a table."""
+
+    handle: TableHandle
+
+
+@operation("table.create")
+def create(request: MakeRequest, _call: Call) -> MakeReply:
+    """Makes a table without rows; its first version."""
+    try:
+        return _made(request)
+    except (AlreadyExistsError, CommitConflictError):
+        # Another writer was as quick. What has this name may also be a namespace.
+        if find(request.table_name()) is None:
+            raise
+        return MakeReply("exists")
+
+
+def _made(request: MakeRequest) -> MakeReply:
+    staged = _stage(request)
+    if isinstance(staged, MakeReply):
+        return staged
+    like = None if request.like is None or request.like.partitioned else to_arrow_schema(request.like.open()[1].schema)
+    place = Place(staged.uri, staged.storage_options, name=staged.name)
+    if staged.partitioned:
+        try:
+            whole = commit_staged_partitioned(staged, ())
+        except CommitStateUnknownError:
+            raise  # The table may be there; its name must not go.
+        except BaseException:
+            give_up_partitioned(staged)
+            raise
+        return MakeReply("made", describe_whole(place, whole, writable=True))
+    try:
+        manifest = staged_job(staged, request.schema, {}, like).commit([], repeated=False)
+    except CommitStateUnknownError:
+        raise  # The table may be there; its name must not go.
+    except BaseException:
+        _give_up(staged)
+        raise
+    assert manifest is not None, "a table that is made has a version"
+    return MakeReply("made", describe(place, place.location(), manifest, READS + WRITES))
+
+
+@operation("table.stage")
+def stage(request: MakeRequest, _call: Call) -> MakeReply:
+    """Prepares a table whose rows come later; nothing can be seen of it before its commit.
+
+    Raises:
+        RetryableConflictError: another writer has made the table that is to be made or replaced.
+    """
+    try:
+        handle = _stage(request)
+    except AlreadyExistsError as error:
+        if find(request.table_name()) is None:
+            raise
+        if request.mode == "create":
+            return MakeReply("exists")
+        name = ".".join(request.table_name().identifier)
+        raise RetryableConflictError(f"another writer has created {name} meanwhile; run the statement again") from error
+    if isinstance(handle, MakeReply):
+        return handle
+    return MakeReply(
+        "staged",
+        TableDescription(
+            handle=handle,
+            name=handle.shown,
+            schema=request.schema,
+            version=None,
+            properties=request.properties,
+            capabilities=WRITES,
+            metadata_columns=(),
+        ),
+    )
+
+
+@operation("table.commit_staged")
+def commit_staged(request: HandleRequest, call: Call) -> Done:
+    """Commits the rows that the attachments tell of, or none, together with the table."""
+    if request.handle.partitioned:
+        commit_staged_partitioned(request.handle, call.attachments)
+        return Done()
+    _commit_staged(request.handle, call.attachments)
+    return Done()
+
+
+@operation("table.abort_staged")
+def abort_staged(request: HandleRequest, _call: Call) -> Done:
+    """Gives a reserved name back."""
+    if request.handle.partitioned:
+        give_up_partitioned(request.handle)
+        return Done()
+    _give_up(request.handle)
+    return Done()
+
+
+@operation("table.truncate")
+def truncate(request: HandleRequest, _call: Call) -> Done:
+    """Removes all rows of the newest version; no new version if there are none."""
+    if request.handle.partitioned:
+        return Done(truncate_partitioned(request.handle))
+    location = request.handle.location()
+    newest = location.latest()
+    if newest is None:
+        raise NotFoundError(f"there is no Lance table at {location.uri}")
+    columns = to_spark_schema(to_arrow_schema(newest.schema))
+    job = WriteJob.of(location, newest, columns, TRUNCATE, WriteOptions.parse({"path": location.uri}))
+    return Done(job.commit([], repeated=False) is not None)
+
+
+@operation("table.session")
+def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
+    """A table of the session catalog, made if there is none and the statement tells its columns."""
+    properties = dict(request.properties)
+    uri = properties.get("path") or properties.get("location")
+    if not uri:
+        raise InvalidInputError("the table has neither a path nor a location; add LOCATION '...'")
+    if request.partitioning:
+        raise UnsupportedFeatureError("tables of the session catalog cannot be partitioned", feature="PARTITIONED BY")
+    place = Place(uri, StateOptions.pick(properties).storage_options)
+    location = place.location()
+    manifest = location.latest()
+    if manifest is None:
+        if not request.schema:
+            raise NotFoundError(f"there is no Lance table at {uri}")
+        _check_definitions(request.schema)
+        parsed = TableProperties.parse(properties, uri, {})
+        job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, config=parsed.config)
+        manifest = job.commit([], repeated=False)
+        assert manifest is not None, "a table that is made has a version"
+    description = describe(place, location, manifest, READS + WRITES + EVOLVES)
+    return LoadReply(True, replace(description, handle=replace(description.handle, of_session_catalog=True)))
+
+
+def _check_definitions(columns: StructType) -> None:
+    """Refuses columns with values of their own, which Spark's catalog takes and the table would not know.
+
+    Raises:
+        UnsupportedFeatureError: there is such a column.
+    """
+    for column in columns.fields:
+        if not _DEFINITIONS.isdisjoint(column.metadata):
+            raise UnsupportedFeatureError(
+                f"column {column.name!r}: columns have no DEFAULT, nor generated values; name the value in each INSERT",
+                feature="DEFAULT of a column",
+            )
+
+
+def _check_provider(request: MakeRequest) -> None:
+    provider = request.properties.get("provider")
+    # Spark names its default source for `saveAsTable` and `toTable` just as for an explicit USING.
+    known = (*_PROVIDERS, request.default_source.lower())
+    if provider is not None and provider.lower() not in known:
+        raise InvalidInputError(
+            f"USING {provider}: tables of catalog {request.catalog.name} are Lance tables; write USING lance, or leave "
+            "it out"
+        )
+
+
+def _stage(request: MakeRequest) -> TableHandle | MakeReply:
+    _check_provider(request)
+    table = request.table_name()
+    place = find(table)
+    base = None if place is None else place.location().latest()
+    whole = None if place is None or base is not None else open_whole(place, StateOptions())
+    is_there = base is not None or whole is not None
+    if is_there and request.mode == "create":
+        return MakeReply("exists")
+    if not is_there and request.mode == "replace":
+        return MakeReply("no_table")
+    given = given_place(table, request.properties.get("location"))
+    if given is not None and place is None:
+        check_free(given)
+    elif given is not None and place is not None and given.uri != place.uri:
+        raise UnsupportedFeatureError(
+            f"the table is at {place.uri}, and REPLACE does not move it; leave LOCATION out, or DROP it first",
+            feature="REPLACE TABLE at another location",
+        )
+    if request.partitioning or whole is not None:
+        return _stage_partitioned(request, place, base, whole)
+    declared, identifier = False, table.identifier
+    if place is None:
+        new = new_identifier(request.catalog, identifier)
+        if new is None:
+            return MakeReply("no_namespace")
+        names, identifier = names_of(request.catalog), new
+        entry = names.declare_table(identifier, location=request.properties.get("location"), properties={})
+        options = {**entry.storage_options, **table.storage_options()}
+        place, declared = Place(entry.uri, options, name=shown_name(request.catalog, identifier)), True
+    staged = Staged(
+        columns=request.schema,
+        properties=request.properties,
+        catalog=request.catalog,
+        identifier=None if table.path is not None else identifier,
+        declared=declared,
+    )
+    version = None if base is None else base.version
+    nanos = None if base is None else base.timestamp_nanos
+    name = place.shown(place.branch) if place.name else ""
+    return TableHandle(place.uri, place.branch, version, nanos, place.storage_options, staged, name=name)
+
+
+def _stage_partitioned(
+    request: MakeRequest, place: Place | None, base: Manifest | None, whole: PartitionedTable | None
+) -> TableHandle | MakeReply:
+    table = request.table_name()
+    changes_kind = base is not None or not request.partitioning
+    has_place = table.path is not None or "location" in request.properties
+    if changes_kind and (place is None or place.branch is not None or has_place):
+        raise UnsupportedFeatureError(
+            "of a path, a branch, or with LOCATION, REPLACE TABLE does not make a partitioned table of one without "
+            "partitions, nor back; delete it first",
+            feature="REPLACE TABLE of other partitions",
+        )
+    identifier: tuple[str, ...] | None = None if table.path is not None else table.identifier
+    if place is None:
+        directory(request.catalog)  # Says that a server's catalog has no such tables.
+        identifier = new_identifier(request.catalog, table.identifier)
+        if identifier is None:
+            return MakeReply("no_namespace")
+    elif changes_kind:
+        identifier = actual_table(request.catalog, table.identifier)
+    staged = Staged(
+        request.schema,
+        request.properties,
+        request.catalog,
+        identifier,
+        replaces=place.uri if changes_kind and place is not None else None,
+        partitioning=request.partitioning,
+    )
+    if changes_kind and not request.partitioning:
+        return _stage_elsewhere(staged, table)
+    made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options(), request.options)
+    if changes_kind or place is None or whole is None:
+        return made.stage(None if changes_kind else place)
+    return made.stage_over(place, whole)
+
+
+def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:
+    """A table without partitions in a new directory, which gets the name of a partitioned one with its commit."""
+    names = directory(table.catalog)
+    location = hashed_directory(object_id(table.identifier))
+    return TableHandle(
+        uri=location_uri(names.root, location),
+        storage_options=table.storage_options(),
+        staged=replace(staged, location=location),
+    )
+
+
+def staged_job(
+    handle: TableHandle,
+    columns: StructType,
+    options: Mapping[str, str],
+    like: pa.Schema | None = None,
+    *,
+    from_query: bool = False,
+) -> WriteJob:
+    """The job that makes a staged table with rows in `columns`; they get the types that they have in `like`.
+
+    Args:
+        from_query: as `WriteJob.of` takes it.
+    """
+    staged = handle.staged
+    assert staged is not None, "the table is staged"
+    parsed = TableProperties.parse(staged.properties, handle.uri, options)
+    parsed.options.check_makes_table(handle.branch)
+    parsed.options.check_without_partitions()
+    base = None if handle.version is None else handle.open()[1]
+    mode = CREATE if base is None else OVERWRITE
+    write_options = parsed.options
+    if base is None:
+        write_options = replace(write_options, enable_stable_row_ids=stable_row_ids(write_options, staged.catalog))
+    return WriteJob.of(
+        handle.location(),
+        base,
+        columns,
+        mode,
+        write_options,
+        config=parsed.config,
+        like=like,
+        from_query=from_query,
+    )
+
+
+def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:
+    staged = handle.staged
+    assert staged is not None, "the table is staged"
+    made = commit_job(attachments) if attachments else staged_job(handle, staged.columns, {}).commit([], repeated=False)
+    if staged.replaces is not None:
+        try:
+            give_name(staged)
+        except NotFoundError:
+            delete_staged(handle, staged)
+            raise
+    return made
+
+
+def commit_job(
+    attachments: tuple[bytes, ...], gone: GoneRows | None = None, reads: Sequence[ReadRows] = ()
+) -> Manifest | None:
+    """Commits a pickled job with what its tasks told, all made by this package on this driver and its executors.
+
+    Args:
+        gone, reads: as `WriteJob.commit` takes them.
+    """
+    job: WriteJob = pickle.loads(attachments[0])
+    outputs: list[TaskOutput] = [pickle.loads(message) for message in attachments[1:] if message]
+    fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
+    return job.commit(fragments, repeated=any(output.attempt for output in outputs), gone=gone, reads=reads)
+
+
+def _give_up(handle: TableHandle) -> None:
+    staged = handle.staged
+    if staged is None or not staged.declared or staged.catalog is None or staged.identifier is None:
+        return
+    if handle.location().latest() is None:
+        # The job has removed its files. A directory that the statement has named may hold others.
+        names_of(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)

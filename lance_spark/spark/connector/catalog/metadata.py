@@ -1,0 +1,230 @@
+"""Metadata tables: what is known of a table, as tables ``<table>.<kind>``. A table of that name hides them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
+
+from lance_spark.partitioned.history import history
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.connector.catalog.table import LoadRequest, load
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call, operation
+from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN
+from lance_spark.spark.connector.procedures.version_procedures import HISTORY, branches_of, history_rows, tags_of
+from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.table.dataset import Dataset
+
+_FRAGMENTS = row_type(
+    fragment_id=LongType(),
+    num_rows=LongType(),
+    physical_rows=LongType(),
+    num_deleted_rows=LongType(),
+    num_files=IntegerType(),
+    num_bytes=LongType(),
+)
+_FILES = row_type(
+    fragment_id=LongType(),
+    path=StringType(),
+    file_format_version=StringType(),
+    size_bytes=LongType(),
+    columns=ArrayType(StringType()),
+    base_id=LongType(),
+)
+_INDEXES = row_type(
+    name=StringType(),
+    uuid=StringType(),
+    columns=ArrayType(StringType()),
+    built_at_version=LongType(),
+    num_fragments=LongType(),
+)
+_REFS = row_type(name=StringType(), type=StringType(), branch=StringType(), version=LongType())
+_TRANSACTIONS = row_type(
+    version=LongType(),
+    transaction=StringType(),
+    read_version=LongType(),
+    operation=StringType(),
+    message=StringType(),
+    properties=MapType(StringType(), StringType()),
+)
+_PARTITIONS = row_type(
+    partition=StringType(),
+    values=MapType(StringType(), StringType()),
+    spec_id=IntegerType(),
+    num_rows=LongType(),
+    num_fragments=LongType(),
+    read_version=LongType(),
+    location=StringType(),
+)
+
+_Rows = Iterable[tuple[object, ...]]
+
+
+def _fragments(table: Dataset) -> _Rows:
+    counts = table.fragments.row_counts()
+    for message, count in zip(table.fragments.messages, counts, strict=True):
+        yield (
+            message.id,
+            count,
+            message.physical_rows or None,
+            message.deletion_file.num_deleted_rows,
+            len(message.files),
+            sum(file.file_size_bytes for file in message.files),
+        )
+
+
+def _files(table: Dataset) -> _Rows:
+    names = {item.id: item.name for item in table.lance_schema.walk()}
+    tops = {node.id: top.name for top in table.lance_schema.fields for node in top.walk()}
+    for fragment in table.fragments:
+        for file in fragment.files:
+            columns = dict.fromkeys(tops[number] for number in file.fields if number in names)
+            yield (fragment.id, file.path, file.version.value, file.size_bytes, list(columns), file.base_id)
+
+
+def _indexes(table: Dataset) -> _Rows:
+    names = {int(item.id): item.name for item in table.lance_schema.walk()}
+    for index in table.indices():
+        columns = [names.get(number, f"#{number}") for number in index.message.fields]
+        known = len(index.fragment_ids()) if index.tells_coverage else None
+        yield (index.name, index.uuid, columns, index.message.dataset_version, known)
+
+
+def _refs(table: Dataset | PartitionedTable, _limit: int | None) -> _Rows:
+    yield (MAIN, "branch", MAIN, _newest(table, None))
+    yield from ((name, "branch", name, _newest(table, name)) for name in sorted(branches_of(table)))
+    yield from ((tag.name, "tag", tag.branch or MAIN, tag.version) for _, tag in sorted(tags_of(table).items()))
+
+
+def _newest(table: Dataset | PartitionedTable, branch: str | None) -> int | None:
+    """The newest version of a branch; None if it has none."""
+    if isinstance(table, PartitionedTable):
+        return table.version
+    newest = table.location.on_branch(branch).latest()
+    return None if newest is None else newest.version
+
+
+def _transactions(table: Dataset | PartitionedTable, limit: int | None) -> _Rows:
+    if isinstance(table, PartitionedTable):
+        found = [(item.entry, item.operation, item.properties) for item in history(table, limit, contents=False)]
+    else:
+        found = [(item, item.operation, item.properties) for item in reversed(table.versions(limit))]
+    for item, made_by, properties in found:
+        yield (item.version, item.transaction, item.read_version, made_by, item.message, dict(properties))
+
+
+_KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable, int | None], _Rows]]] = {
+    "versions": (HISTORY, history_rows),
+    "refs": (_REFS, _refs),
+    "transactions": (_TRANSACTIONS, _transactions),
+}
+_NEWEST_FIRST = frozenset({"versions", "transactions"})
+"""The kinds that have a row a version, the newest one first, and read no more versions than a LIMIT asks for."""
+
+_KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], _Rows]]] = {
+    "fragments": (_FRAGMENTS, _fragments),
+    "files": (_FILES, _files),
+    "indexes": (_INDEXES, _indexes),
+}
+"""What a partitioned table has once a partition; its rows tell which in a column more."""
+
+_OF_PARTITIONED = "partitions"
+
+
+def _schema(kind: str, *, partitioned: bool) -> StructType | None:
+    """The columns of a metadata table, None if there is none of this kind."""
+    if kind == _OF_PARTITIONED:
+        return _PARTITIONS if partitioned else None
+    if kind in _KINDS:
+        return _KINDS[kind][0]
+    if kind not in _KINDS_OF_PARTITION:
+        return None
+    schema = _KINDS_OF_PARTITION[kind][0]
+    return StructType([*row_type(partition=StringType()).fields, *schema.fields]) if partitioned else schema
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataReply:
+    """The metadata table, if the name is one.
+
+    Attributes:
+        newest_first: whether its rows are those of versions, the newest one first, so that a LIMIT is worth pushing.
+    """
+
+    found: bool
+    handle: TableHandle | None = None
+    name: str = ""
+    kind: str = ""
+    schema: StructType | None = None
+    newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest:
+    """The rows of a metadata table are asked for.
+
+    Attributes:
+        limit: so many rows are enough.
+    """
+
+    handle: TableHandle
+    kind: str
+    limit: int | None = None
+
+
+@operation("metadata.load")
+def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
+    """The metadata table that a name means which is no table: its last part is the kind, the rest a table."""
+    kind = request.name if request.catalog.case_sensitive else request.name.lower()
+    if not request.namespace or request.privileges or _schema(kind, partitioned=True) is None:
+        return MetadataReply(False)
+    of = load(replace(request, namespace=request.namespace[:-1], name=request.namespace[-1]), call)
+    schema = None if of.table is None else _schema(kind, partitioned=of.table.handle.partitioned)
+    if of.table is None or schema is None:
+        return MetadataReply(False)
+    return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema, kind in _NEWEST_FIRST)
+
+
+@operation("metadata.rows")
+def rows(request: MetadataRequest, _call: Call) -> LocalRows:
+    """The rows of a metadata table."""
+    handle, kind = request.handle, request.kind
+    schema = _schema(kind, partitioned=handle.partitioned)
+    assert schema is not None, "it was loaded"
+    if kind == _OF_PARTITIONED:
+        return LocalRows.of(schema, _partitions(handle))
+    if kind in _KINDS:
+        table = handle.open_partitioned() if handle.partitioned else _plain(handle)
+        return LocalRows.of(schema, _KINDS[kind][1](table, request.limit))
+    found = _KINDS_OF_PARTITION[kind][1]
+    return LocalRows.of(schema, _of_partitions(handle, found) if handle.partitioned else found(_plain(handle)))
+
+
+def _plain(handle: TableHandle) -> Dataset:
+    return Dataset(*handle.open())
+
+
+def _of_partitions(handle: TableHandle, of_one: Callable[[Dataset], _Rows]) -> _Rows:
+    table = handle.open_partitioned()
+    for opened in table.open_all(table.partitions()):
+        yield from ((opened.partition.object_id, *row) for row in of_one(Dataset(opened.table, opened.manifest)))
+
+
+def _partitions(handle: TableHandle) -> _Rows:
+    table = handle.open_partitioned()
+    for item in table.open_all(table.partitions()):
+        counts = item.manifest.fragments.row_counts()
+        known = [count for count in counts if count is not None]
+        (row,) = item.partition.values.to_pylist() or [{}]
+        values = {name: None if value is None else str(value) for name, value in row.items()}
+        yield (
+            item.partition.object_id,
+            values,
+            item.partition.spec.id,
+            sum(known) if len(known) == len(counts) else None,
+            len(counts),
+            item.manifest.version,
+            item.table.uri,
+        )

@@ -1,0 +1,217 @@
+"""From the name of a table in a catalog to the place where it is.
+
+A name is a path if it has a slash. Otherwise it is looked up below the catalog's root. The last part of a name may be
+``branch_<name>``, a branch of the table that the parts before name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import quote_name
+from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.locations import given_location, location_uri
+from lance_spark.namespace.name_case import spelling
+from lance_spark.namespace.rest import RestNamespace
+from lance_spark.partitioned.table import is_partitioned_table
+from lance_spark.spark.connector.channel.handles import CatalogSettings, shown_place
+from lance_spark.spark.connector.channel.table_names import remember
+from lance_spark.spark.options import CatalogOptions, StateOptions
+from lance_spark.table.location import TableLocation
+
+_BRANCH = "branch_"
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table as a statement or a path names it.
+
+    Attributes:
+        options: those that `load(path)` or `save(path)` came with.
+        by_path: whether it was named so.
+    """
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """All parts of the name."""
+        return (*self.namespace, self.name)
+
+    @property
+    def path(self) -> str | None:
+        """The path, if the name is one."""
+        if self.by_path or (not self.namespace and "/" in self.name):
+            return self.name
+        return None
+
+    def storage_options(self) -> dict[str, str]:
+        """How to reach the store, by the catalog's settings and the options."""
+        return {
+            **CatalogOptions.parse(self.catalog.settings).storage_options,
+            **StateOptions.pick(self.options).storage_options,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is, or would be.
+
+    Attributes:
+        name: the table without its branch as statements call it; empty for a path.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str]
+    branch: str | None = None
+    name: str = ""
+
+    def shown(self, branch: str | None = None) -> str:
+        """The table, or a branch of it, as plans and messages call it."""
+        if not self.name:
+            return shown_place(self.uri, branch)
+        return self.name if branch is None else f"{self.name}.{quote_name(_BRANCH + branch)}"
+
+    def location(self) -> TableLocation:
+        """The branch there."""
+        return TableLocation(self.uri, self.storage_options, branch=self.branch)
+
+
+def shown_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:
+    """A table of a catalog as plans and messages call it."""
+    return ".".join(quote_name(part) for part in (catalog.name, *identifier))
+
+
+def actual_table(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
+    """A table as the catalog writes its name; None if there is none. What is written in the same way needs no listing.
+
+    Raises:
+        InvalidInputError: several names differ from the given one in case only.
+    """
+    names = names_of(catalog)
+    if names.table_exists(identifier):
+        return identifier
+    return None if catalog.case_sensitive else names.spelling(identifier, is_table=True)
+
+
+def new_identifier(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What is to be made, in the namespace as the catalog writes it; None if there is no such namespace."""
+    namespace = actual_namespace(catalog, identifier[:-1])
+    return None if namespace is None else (*namespace, identifier[-1])
+
+
+def actual_namespace(catalog: CatalogSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """As `actual_table`, of a namespace; the root is one."""
+    names = names_of(catalog)
+    if not path or names.namespace_exists(path):
+        return path
+    return None if catalog.case_sensitive else names.spelling(path, is_table=False)
+
+
+def names_of(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
+    """The names of a catalog.
+
+    Raises:
+        InvalidInputError: its settings do not say where they are.
+    """
+    options = CatalogOptions.parse(catalog.settings)
+    return directory(catalog) if options.uri is None else RestNamespace(options.uri, options.headers)
+
+
+def directory(catalog: CatalogSettings) -> DirectoryNamespace:
+    """The names below the root of a catalog.
+
+    Raises:
+        InvalidInputError: the catalog has no root.
+        UnsupportedFeatureError: a server keeps its names.
+    """
+    options = CatalogOptions.parse(catalog.settings)
+    if options.uri is not None:
+        raise UnsupportedFeatureError(
+            "a catalog that a server keeps has no partitioned tables", feature="partitioned tables over REST"
+        )
+    if options.root is None:
+        raise InvalidInputError(
+            f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
+        )
+    return DirectoryNamespace(options.root, options.storage_options, distinct_when_folded=not catalog.case_sensitive)
+
+
+def given_place(table: TableName, location: str | None) -> Place | None:
+    """Where a table of this name is to be by its LOCATION; None if nothing is said, or a server decides.
+
+    Raises:
+        InvalidInputError: the location leaves the catalog's root.
+    """
+    if location is None or table.path is not None:
+        return None
+    names = names_of(table.catalog)
+    if isinstance(names, RestNamespace):
+        return None
+    return Place(location_uri(names.root, given_location(names.root, location)), table.storage_options())
+
+
+def check_free(place: Place) -> None:
+    """Passes if there is no table.
+
+    Raises:
+        AlreadyExistsError: there is one.
+    """
+    if place.location().latest() is not None or is_partitioned_table(place.uri, place.storage_options):
+        raise AlreadyExistsError(f"there is a table at {place.uri}; CALL system.register_table gives it a name")
+
+
+def find(table: TableName) -> Place | None:
+    """Where the table of this name is; None if the catalog has no such name. A path may lead to nothing yet."""
+    storage = table.storage_options()
+    branch = StateOptions.pick(table.options).branch
+    if not table.name and "paths" not in {name.lower() for name in table.options}:
+        raise InvalidInputError("no path is given; use load(path), save(path), or the name of a table")
+    if table.path is not None:
+        if "paths" in {name.lower() for name in table.options}:
+            raise InvalidInputError("several paths are given; a table has one")
+        return Place(table.path, storage, branch)
+    is_below_path = any("/" in part for part in table.namespace)
+    found = None if is_below_path else _look_up(table, table.identifier, storage, branch)
+    asked = None if found is not None or not table.namespace else _branch_of(table)
+    if asked is not None:
+        found = _look_up(table, table.namespace, storage, None)
+        found = None if found is None else replace(found, branch=_actual_branch(table, found, asked))
+    return found
+
+
+def _branch_of(table: TableName) -> str | None:
+    """The branch that the last part of a name means, if it may mean one."""
+    name = (
+        table.name if table.catalog.case_sensitive else table.name[: len(_BRANCH)].lower() + table.name[len(_BRANCH) :]
+    )
+    return name[len(_BRANCH) :] if name.startswith(_BRANCH) else None
+
+
+def _actual_branch(table: TableName, place: Place, branch: str) -> str:
+    """A branch as the table writes its name; `branch` if it has no such one."""
+    refs = place.location().refs
+    if table.catalog.case_sensitive or branch in (names := list(refs.branches())):
+        return branch
+    found = spelling((branch,), lambda _namespace, _is_last: names)
+    return branch if found is None else found[0]
+
+
+def _look_up(
+    table: TableName, identifier: tuple[str, ...], storage: Mapping[str, str], branch: str | None
+) -> Place | None:
+    if len(identifier) == 1 and "/" in identifier[0]:
+        return Place(identifier[0], storage, branch)
+    actual = actual_table(table.catalog, identifier)
+    if actual is None:
+        return None
+    entry = names_of(table.catalog).table_location(actual)
+    name = shown_name(table.catalog, actual)
+    remember(entry.uri, name)
+    return Place(entry.uri, {**entry.storage_options, **storage}, branch, name)

@@ -1,0 +1,312 @@
+"""Tables: found and described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from lance_spark.errors import (
+    InvalidInputError,
+    NotFoundError,
+)
+from lance_spark.partitioned.properties import user_properties
+from lance_spark.partitioned.table import (
+    PartitionedTable,
+    PlannedTable,
+    is_partitioned_table,
+    open_partitioned,
+)
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.projection import project
+from lance_spark.spark.connector.catalog.partition_by import shown_fields
+from lance_spark.spark.connector.catalog.places import Place, TableName, find
+from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Done, operation
+from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.connector.scan.partitioned_tasks import PARTITION_COLUMN
+from lance_spark.spark.connector.write.partitioned_writes import (
+    timestamp_of,
+)
+from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
+from lance_spark.spark.types import to_spark_schema
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+READS = ("BATCH_READ",)
+WRITES = ("BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
+EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
+_ALL_COLUMNS = ColumnOptions()
+_COMMENTS = {
+    ROW_ID: "identity of the row; stays if the table has stable row ids",
+    ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
+    "_fragid": "fragment that holds the row",
+    CREATED_AT: "version that inserted the row; 1 if the table has no stable row ids",
+    LAST_UPDATED_AT: "version that last changed the row; 1 if the table has no stable row ids",
+}
+_COMMENTS_OF_PARTITIONED = {
+    CREATED_AT: "version of the partition that inserted the row; 1 if the table has no stable row ids",
+    LAST_UPDATED_AT: "version of the partition that last changed the row; 1 if the table has no stable row ids",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTravel:
+    """What a query says after AS OF."""
+
+    version: str | None = None
+    timestamp_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """A table to load, to read from it or, with `privileges`, to write to it."""
+
+    catalog: CatalogSettings
+    namespace: tuple[str, ...]
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    by_path: bool = False
+    time_travel: TimeTravel | None = None
+    privileges: tuple[str, ...] = ()
+
+    def table_name(self) -> TableName:
+        """The name alone."""
+        return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataColumn:
+    """A column that SELECT * leaves out."""
+
+    name: str
+    type: DataType
+    nullable: bool
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """A table as the JVM shows it to Spark."""
+
+    handle: TableHandle
+    name: str
+    schema: StructType
+    version: str | None
+    properties: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    metadata_columns: tuple[MetadataColumn, ...]
+    partitioning: tuple[SparkTransform, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReply:
+    """The table, if there is one."""
+
+    found: bool
+    table: TableDescription | None = None
+
+
+@operation("table.load")
+def load(request: LoadRequest, _call: Call) -> LoadReply:
+    """The table that a query reads or writes."""
+    table = request.table_name()
+    place = find(table)
+    if place is None:
+        return LoadReply(False)
+    if request.privileges:
+        return _load_to_write(request, place)
+    state, options = StateOptions.pick(request.options), ColumnOptions.pick(request.options)
+    location = place.location()
+    if location.branch is None and location.history.latest_location() is None:
+        whole = open_whole(place, state, request.time_travel)
+        if whole is not None:
+            if options != _ALL_COLUMNS:
+                raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
+            is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
+            return LoadReply(True, describe_whole(place, whole, writable=is_newest))
+    manifest = _version(location, state, request.time_travel)
+    if manifest is None:
+        if request.by_path:
+            raise NotFoundError(f"there is no Lance table at {location.uri}")
+        return LoadReply(False)
+    if isinstance(manifest, tuple):
+        location, manifest = manifest
+    if request.by_path:
+        ReadOptions.parse({**request.options, "path": place.uri})  # Refuses what it does not know.
+    is_newest = request.time_travel is None and state.version is None and state.tag is None and state.timestamp is None
+    return LoadReply(True, describe(place, location, manifest, READS + (WRITES if is_newest else ()), options=options))
+
+
+def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
+    options = WriteOptions.parse({**request.options, "path": place.uri})
+    location = place.location()
+    newest = location.latest()
+    if newest is None and location.branch is None:
+        whole = open_whole(place, StateOptions())
+        if whole is not None:
+            found = describe_whole(place, whole, writable=True)
+            if request.by_path and "DELETE" in request.privileges:
+                found = replace(found, handle=replace(found.handle, by_path=True))
+            if options.merge_schema:
+                found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
+            return LoadReply(True, found)
+    if newest is None:
+        # A path is enough for the first write; a name must have been made by CREATE TABLE.
+        return LoadReply(True, _to_be_made(place)) if request.by_path else LoadReply(False)
+    if request.by_path and "DELETE" in request.privileges:
+        description = describe(place, location, newest, WRITES + _ANY_SCHEMA)
+        return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
+    capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
+    return LoadReply(True, describe(place, location, newest, capabilities))
+
+
+def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
+    """Number, tag and moment of the version that is asked for; all None for the newest."""
+    version, tag, moment = state.version, state.tag, state.timestamp
+    if travel is not None:
+        if version is not None or tag is not None or moment is not None:
+            raise InvalidInputError("AS OF and the options version, tag and timestamp all choose a version; keep one")
+        if travel.version is not None:
+            text = travel.version.strip()
+            version, tag = (int(text), None) if text.isascii() and text.isdigit() else (None, text)
+        elif travel.timestamp_micros is not None:
+            moment = _EPOCH + timedelta(microseconds=travel.timestamp_micros)
+    return version, tag, moment
+
+
+def _version(
+    location: TableLocation, state: StateOptions, travel: TimeTravel | None
+) -> Manifest | tuple[TableLocation, Manifest] | None:
+    version, tag, moment = _asked_version(state, travel)
+    if tag is not None:
+        named = location.refs.tag(tag)
+        location = location.on_branch(named.branch)
+        return location, location.at(named.version).manifest
+    if version is not None:
+        return location.at(version).manifest
+    if moment is not None:
+        return location.as_of(moment).manifest
+    return location.latest()
+
+
+def describe(
+    place: Place,
+    location: TableLocation,
+    manifest: Manifest,
+    capabilities: tuple[str, ...],
+    options: ColumnOptions = _ALL_COLUMNS,
+) -> TableDescription:
+    """A version as Spark sees it, in the columns that `options` ask for."""
+    schema = shown(manifest.schema, data_format(manifest))
+    chosen = schema if options.columns is None else project(schema, options.columns)
+    asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    system = [StructField(name, LongType(), False) for name, on in asked if on]
+    columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *system])
+    return TableDescription(
+        handle=TableHandle(
+            uri=place.uri,
+            branch=location.branch,
+            version=manifest.version,
+            timestamp_nanos=manifest.timestamp_nanos,
+            storage_options=place.storage_options,
+            name=place.shown(location.branch) if place.name else "",
+        ),
+        name=place.shown(location.branch),
+        schema=columns,
+        version=str(manifest.version),
+        properties={**manifest.config, "provider": "lance", "location": location.uri},
+        capabilities=capabilities,
+        metadata_columns=_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
+    )
+
+
+def describe_evolving(place: Place, location: TableLocation, manifest: Manifest) -> TableDescription:
+    """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet."""
+    described = describe(place, location, manifest, READS + WRITES + EVOLVES)
+    return _without_version(replace(described, handle=described.handle.with_evolved(manifest.schema)))
+
+
+def _without_version(described: TableDescription) -> TableDescription:
+    """Spark loads a table with a version once more before it runs, and would find one without the columns."""
+    return replace(described, version=None)
+
+
+def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = None) -> PartitionedTable | None:
+    """The version of the partitioned table at a place that has no plain one; None if there is none either."""
+    if not is_partitioned_table(place.uri, place.storage_options):
+        return None
+    version, tag, moment = _asked_version(state, travel)
+    return open_partitioned(
+        place.uri, version=version, tag=tag, timestamp=moment, storage_options=place.storage_options
+    )
+
+
+def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> TableDescription:
+    """A version of a partitioned table as Spark sees it."""
+    schema = whole.schema
+    columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
+    if PARTITION_COLUMN not in schema.names:
+        columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
+    current = whole.specs.current
+    return TableDescription(
+        handle=TableHandle(
+            uri=place.uri,
+            version=whole.version,
+            timestamp_nanos=timestamp_of(whole),
+            storage_options=place.storage_options,
+            partitioned=True,
+            name=place.name,
+        ),
+        name=place.shown(),
+        schema=to_spark_schema(schema),
+        version=str(whole.version),
+        properties={**user_properties(whole.properties), "provider": "lance", "location": place.uri},
+        capabilities=READS + (WRITES + EVOLVES if writable else ()),
+        metadata_columns=tuple(columns),
+        partitioning=tuple(shown_fields(current, whole.lance_schema)),
+    )
+
+
+def describe_whole_evolving(place: Place, whole: PlannedTable) -> TableDescription:
+    """A version of a partitioned table, for a statement whose rows bring those columns that it does not have yet."""
+    described = describe_whole(place, whole, writable=True)
+    return _without_version(replace(described, handle=described.handle.with_evolved(whole.lance_schema)))
+
+
+def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) -> tuple[MetadataColumn, ...]:
+    known = [name for name in SYSTEM_FIELDS if name not in taken]
+    return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
+
+
+def _to_be_made(place: Place) -> TableDescription:
+    """A path without a table, which the first write makes."""
+    return TableDescription(
+        handle=TableHandle(uri=place.uri, storage_options=place.storage_options),
+        name=place.shown(),
+        schema=StructType(),
+        version=None,
+        properties={},
+        capabilities=WRITES + _ANY_SCHEMA,
+        metadata_columns=(),
+    )
+
+
+@operation("table.exists")
+def exists(request: LoadRequest, _call: Call) -> Done:
+    """Whether there is such a table."""
+    place = find(request.table_name())
+    if place is None:
+        return Done(False)
+    try:
+        is_plain = place.location().latest() is not None
+    except NotFoundError:
+        return Done(False)  # The table has no such branch.
+    return Done(is_plain or (place.branch is None and is_partitioned_table(place.uri, place.storage_options)))

@@ -1,0 +1,198 @@
+"""Tables as the JVM holds on to them: enough to find the same version again, in whatever worker answers next."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Generic, TypeVar
+
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import NotFoundError
+from lance_spark.partitioned.replace import planned_with
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
+from lance_spark.spark.connector.channel.table_names import remember
+from lance_spark.spark.connector.scan.expressions import SparkExpression
+from lance_spark.table.bases import removed_meanwhile
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+
+_CACHED = 32
+
+
+def shown_place(uri: str, branch: str | None) -> str:
+    """A table at a path as plans and messages call it."""
+    return uri if branch is None else f"{uri} (branch {branch})"
+
+
+Version = TypeVar("Version")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """A catalog as the session has it.
+
+    Attributes:
+        settings: what follows ``spark.sql.catalog.<name>.``
+        case_sensitive: whether names that differ in case only are different ones.
+    """
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    case_sensitive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A table that is about to be made or replaced.
+
+    Attributes:
+        columns: of the statement; rows may come with others.
+        properties: the statement's TBLPROPERTIES.
+        identifier: its name in the catalog, None for a path.
+        declared: whether the name was reserved for it, or the place of a partitioned table.
+        location: of a table that gets its name with the commit, relative to the catalog's root.
+        replaces: URI of the table that has the name until then, of one with partitions by one without, or the reverse.
+        partitioning: what PARTITIONED BY says, of a partitioned table that is to be replaced.
+    """
+
+    columns: StructType
+    properties: Mapping[str, str] = field(default_factory=dict)
+    catalog: CatalogSettings | None = None
+    identifier: tuple[str, ...] | None = None
+    declared: bool = False
+    location: str | None = None
+    replaces: str | None = None
+    partitioning: tuple[SparkExpression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableHandle:
+    """A version of a table.
+
+    Attributes:
+        uri: root of the main branch.
+        branch: None is the main one.
+        version: None if there is no table yet.
+        timestamp_nanos: of the version, which tells it from one of a table that was dropped and made anew.
+        storage_options: how to reach the store.
+        staged: for a table that a statement is about to make.
+        replaces_schema: whether an overwrite gives the table the columns of the new rows.
+        partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
+        by_path: whether `save(path)` loaded it to overwrite it.
+        of_session_catalog: whether its name is one of Spark's own catalog.
+        name: what statements call it; empty for a path.
+        evolved: all columns that the table gets with the rows of the statement that this is for, as `lance.file.Schema`
+            in base64; None if it keeps its own.
+    """
+
+    uri: str
+    branch: str | None = None
+    version: int | None = None
+    timestamp_nanos: int | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    staged: Staged | None = None
+    replaces_schema: bool = False
+    partitioned: bool = False
+    by_path: bool = False
+    of_session_catalog: bool = False
+    evolved: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name:
+            remember(self.uri, self.name)
+
+    @property
+    def shown(self) -> str:
+        """The table as plans and messages call it."""
+        return self.name or shown_place(self.uri, self.branch)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this version from all others."""
+        return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
+
+    def open_partitioned(self) -> PartitionedTable:
+        """The version of a partitioned table, with the columns that it is about to get.
+
+        Raises:
+            NotFoundError: it has been cleaned up.
+        """
+        table = _partitioned.get(self.key)
+        if table is None:
+            try:
+                table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
+            except NotFoundError as error:
+                raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
+            found = table.catalog_version.dataset
+            if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
+                raise NotFoundError(f"{self.shown} was dropped and made anew while the query was planned; run it again")
+            _partitioned.put(self.key, table)
+        evolved = self.evolved_schema()
+        return table if evolved is None else planned_with(table, evolved)
+
+    def location(self) -> TableLocation:
+        """The branch of the table."""
+        return TableLocation(self.uri, self.storage_options, branch=self.branch)
+
+    def open(self) -> tuple[TableLocation, Manifest]:
+        """The version itself, with the columns that it is about to get.
+
+        Raises:
+            NotFoundError: it has been cleaned up, or the table was replaced by another one.
+        """
+        location = self.location()
+        if self.version is None:
+            raise NotFoundError(f"there is no Lance table {self.shown}")
+        manifest = _manifests.get(self.key)
+        if manifest is None:
+            try:
+                manifest = location.at(self.version).manifest
+            except NotFoundError as error:
+                raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
+            if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
+                raise NotFoundError(f"{self.shown} was dropped and made anew while the query was planned; run it again")
+            _manifests.put(self.key, manifest)
+        evolved = self.evolved_schema()
+        return location, manifest if evolved is None else replace(manifest, schema=evolved)
+
+    def evolved_schema(self) -> LanceSchema | None:
+        """All columns that the table gets with the rows; None if it keeps its own."""
+        if self.evolved is None:
+            return None
+        return schema_from_bytes(b64decode(self.evolved))
+
+    def with_evolved(self, schema: LanceSchema) -> TableHandle:
+        """The same version for a statement whose rows bring columns."""
+        return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())
+
+
+class Recent(Generic[Version]):
+    """What was asked for last of versions of tables. It never changes, so it is only ever dropped."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[object, Version] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: object) -> Version | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: object, version: Version) -> None:
+        with self._lock:
+            self._entries[key] = version
+            while len(self._entries) > _CACHED:
+                self._entries.popitem(last=False)
+
+
+_manifests: Recent[Manifest] = Recent()
+_partitioned: Recent[PartitionedTable] = Recent()

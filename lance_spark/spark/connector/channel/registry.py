@@ -1,0 +1,146 @@
+"""The operations that the JVM can ask for, by name.
+
+An operation is a function of a request (a frozen dataclass) and the call that it came with; it returns a dataclass, or
+a `Reply` if attachments go with it::
+
+    @operation("table.truncate")
+    def truncate(request: TruncateRequest, call: Call) -> Done: ...
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any, TypeVar, get_type_hints
+
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.spark.connector.channel.codec import decode, encode
+from lance_spark.spark.connector.channel.conditions import ErrorReply, describe
+from lance_spark.spark.connector.channel.table_names import remembering, with_names
+from lance_spark.storage.patience import one_statement
+
+PROTOCOL = 1
+"""Both ends refuse another number; it changes with the form of the channel, not with its operations."""
+
+_MODULES = (
+    "catalog.catalog",
+    "catalog.ddl",
+    "catalog.make_table",
+    "catalog.metadata",
+    "catalog.table",
+    "procedures.procedures",
+    "scan.changelog",
+    "scan.scan",
+    "write.row_level",
+    "write.write",
+)
+"""The modules of `lance_spark.spark.connector` that have operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Settings of the Spark session that asks.
+
+    Attributes:
+        parallelism: tasks that the cluster runs at a time.
+        inline_bytes: how small a read is that the planner does by itself, as the user has written it.
+        store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
+    """
+
+    time_zone: str = "UTC"
+    case_sensitive: bool = False
+    parallelism: int = 1
+    inline_bytes: str | None = None
+    store_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What comes with a request."""
+
+    session: Session = field(default_factory=Session)
+    attachments: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: a dataclass and binary attachments."""
+
+    body: object
+    attachments: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An answer that says nothing else."""
+
+    done: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    protocol: int
+    op: str
+    session: Session = field(default_factory=Session)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A handler and the type of its request."""
+
+    request: type
+    handler: Callable[[Any, Call], object]
+
+
+HandlerT = TypeVar("HandlerT", bound=Callable[..., object])
+
+_operations: dict[str, Operation] = {}
+
+
+def operation(name: str) -> Callable[[HandlerT], HandlerT]:
+    """Registers a function as the operation `name`; the type of its first parameter is that of the request."""
+
+    def register(handler: HandlerT) -> HandlerT:
+        if name in _operations:
+            raise ValueError(f"there are two operations {name}")
+        request = next(kind for key, kind in get_type_hints(handler).items() if key != "return")
+        _operations[name] = Operation(request, handler)
+        return handler
+
+    return register
+
+
+def answer(request: bytes, attachments: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...]]:
+    """The reply to a request, both JSON in UTF-8, with attachments; an error of ours is a reply too."""
+    with remembering():
+        try:
+            reply = _answered(json.loads(request), tuple(attachments))
+        except LanceError as error:
+            described = describe(error)
+            reply = Reply(ErrorReply(replace(described, message=with_names(described.message))))
+    body = json.dumps(encode(reply.body)).encode()
+    return body, reply.attachments
+
+
+def _answered(message: dict[str, object], attachments: tuple[bytes, ...]) -> Reply:
+    envelope = decode(_Envelope, message)
+    if envelope.protocol != PROTOCOL:
+        raise InvalidInputError(
+            f"the connector's jar speaks protocol {envelope.protocol}, the Python package {PROTOCOL}; "
+            "use the jar that the package carries"
+        )
+    found = known_operations().get(envelope.op)
+    if found is None:
+        raise InvalidInputError(f"the connector's jar asks for {envelope.op!r}, which the Python package does not know")
+    with one_statement(store_failed=envelope.session.store_failed):
+        result = found.handler(decode(found.request, message.get("args", {})), Call(envelope.session, attachments))
+    return result if isinstance(result, Reply) else Reply(result)
+
+
+def known_operations() -> Mapping[str, Operation]:
+    """All operations by name."""
+    for module in _MODULES:
+        import_module(f"lance_spark.spark.connector.{module}")
+    return _operations

@@ -1,0 +1,76 @@
+"""The worker that answers requests of the JVM; Spark's daemon starts it as `pyspark_lance.planner`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from io import BufferedReader
+from typing import IO
+
+from pyspark.sql.worker.utils import worker_run
+
+from lance_spark.spark.connector.channel.registry import answer
+from lance_spark.spark.connector.channel.warm_worker import keep_imports, silent_early_end
+
+_INT = struct.Struct("!i")
+
+
+def main(infile: BufferedReader, outfile: IO[bytes]) -> None:
+    """Answers one request; Spark calls it again for the next."""
+    if not _has_request(infile):
+        # The application ends. Spark's own end of a worker prints the traceback of a BrokenPipeError.
+        os._exit(0)
+    worker_run(_serve, infile, outfile)
+
+
+def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
+    _send_at_once(outfile)
+    request = _read(infile)
+    attachments = [_read(infile) for _ in range(_read_int(infile))]
+    # Nothing is written before the answer is whole: an error that is not ours goes another way, as a traceback.
+    body, replied = answer(request, attachments)
+    with silent_early_end():
+        _write(body, outfile)
+        outfile.write(_INT.pack(len(replied)))
+        for attachment in replied:
+            _write(attachment, outfile)
+    keep_imports()
+
+
+def _has_request(infile: BufferedReader) -> bool:
+    """Waits for a request; False if the JVM has closed the channel instead."""
+    try:
+        return bool(infile.peek(1))
+    except OSError:
+        return False
+
+
+def _send_at_once(outfile: IO[bytes]) -> None:
+    """Lets no part of a reply wait for the JVM's receipt of the part before: over TCP that takes 40 ms a request."""
+    with socket.socket(fileno=os.dup(outfile.fileno())) as channel:
+        if channel.family in (socket.AF_INET, socket.AF_INET6):
+            channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _read(infile: IO[bytes]) -> bytes:
+    return _exactly(_read_int(infile), infile)
+
+
+def _read_int(infile: IO[bytes]) -> int:
+    (number,) = _INT.unpack(_exactly(_INT.size, infile))
+    return int(number)
+
+
+def _exactly(length: int, infile: IO[bytes]) -> bytes:
+    data = infile.read(length)
+    if len(data) < length:
+        raise EOFError("the JVM closed the channel in the middle of a request")
+    return data
+
+
+def _write(data: bytes, outfile: IO[bytes]) -> None:
+    if len(data) >= 1 << 31:
+        raise ValueError(f"a part of a reply has {len(data)} bytes, more than the channel can tell")
+    outfile.write(_INT.pack(len(data)))
+    outfile.write(data)

@@ -1,0 +1,1 @@
+"""CALL system.<procedure>: arguments, results and the work of each procedure."""

@@ -1,0 +1,124 @@
+"""Procedures on the names of a catalog."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.namespace.locations import given_location, location_uri
+from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+from lance_spark.spark.connector.catalog.places import directory, new_identifier, shown_name
+from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
+from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.table.location import TableLocation
+
+_REGISTERED = row_type(location=StringType(), version=LongType(), partitioned=BooleanType())
+
+
+def _register(call: Invocation) -> LocalRows:
+    table = call.table_name(call.arguments.required("table"))
+    if table.path is not None:
+        raise InvalidInputError(f"{table.path!r} is a path; give the name that the table at the location is to get")
+    names, storage = directory(call.catalog), table.storage_options()
+    location = given_location(names.root, call.arguments.required("location"))
+    uri = location_uri(names.root, location)
+    newest = TableLocation(uri, storage).latest()
+    identifier = new_identifier(call.catalog, table.identifier)
+    if identifier is None:
+        raise NotFoundError(f"there is no namespace {shown_name(call.catalog, table.namespace)}")
+    if newest is not None:
+        names.register_table(identifier, location)
+        return LocalRows.of(_REGISTERED, [(uri, newest.version, False)])
+    if not is_partitioned_table(uri, storage):
+        raise NotFoundError(f"there is no Lance table at {uri}")
+    version = open_partitioned(uri, storage_options=storage).version
+    names.declare_table(identifier, location=location)
+    return LocalRows.of(_REGISTERED, [(uri, version, True)])
+
+
+_DROPPED = row_type(
+    name=StringType(),
+    location=StringType(),
+    dropped_at=TimestampType(),
+    versions=LongType(),
+    files=LongType(),
+    bytes=LongType(),
+)
+_PURGED = row_type(name=StringType(), location=StringType(), files=LongType(), bytes=LongType(), dry_run=BooleanType())
+
+
+def _dropped_tables(call: Invocation) -> LocalRows:
+    names = directory(call.catalog)
+    text = call.arguments.text("namespace")
+    namespace = None if text is None else call.namespace(text)
+    found = [item for item in names.dropped.find() if namespace in (None, item.name[:-1])]
+    rows = []
+    for item in found:
+        files = names.dropped.files(item)
+        where = location_uri(names.root, item.location)
+        rows.append((".".join(item.name), where, item.dropped_at, files.versions, files.files, files.num_bytes))
+    return LocalRows.of(_DROPPED, rows)
+
+
+def _purge(call: Invocation) -> LocalRows:
+    given, names = call.arguments, directory(call.catalog)
+    table, location, age = given.text("table"), given.text("location"), given.age("days")
+    dry_run = bool(given.flag("dry_run"))
+    if table is None and location is None and age is None:
+        raise InvalidInputError("give the table, its location, or days: then all tables that were dropped before go")
+    found = names.dropped.find()
+    if table is not None:
+        found = [item for item in found if item.name == call.table_name(table).identifier]
+    if location is not None:
+        wanted = given_location(names.root, location)
+        found = [item for item in found if item.location == wanted]
+    if not found and (table is not None or location is not None):
+        raise NotFoundError(
+            f"catalog {call.catalog.name} has no dropped table {table or location}; CALL system.dropped_tables() lists "
+            "those that there are"
+        )
+    if age is not None:
+        before = datetime.now(timezone.utc) - age
+        found = [item for item in found if item.dropped_at is not None and item.dropped_at < before]
+    rows = []
+    for item in found:
+        files = names.dropped.files(item)
+        if dry_run:
+            names.dropped.check_unused(item)
+        else:
+            names.dropped.purge(item)
+        where = location_uri(names.root, item.location)
+        rows.append((".".join(item.name), where, files.files, files.num_bytes, dry_run))
+    return LocalRows.of(_PURGED, rows)
+
+
+PROCEDURES = (
+    Procedure(
+        "dropped_tables",
+        "Tables that were dropped without PURGE, whose files are still there.",
+        (Parameter("namespace", TEXT, "only tables that were in this namespace"),),
+        _dropped_tables,
+    ),
+    Procedure(
+        "purge",
+        "Deletes the files of dropped tables.",
+        (
+            Parameter("table", TEXT, "the name that the table had"),
+            Parameter("location", TEXT, "where its files are, as dropped_tables shows it"),
+            Parameter("days", NUMBER, "only tables that were dropped so many days ago or earlier"),
+            Parameter("dry_run", FLAG, "only shows what would be deleted"),
+        ),
+        _purge,
+    ),
+    Procedure(
+        "register_table",
+        "Gives a name to a table that exists, partitioned or not; DROP TABLE takes it away again.",
+        (
+            Parameter("table", TEXT, "the name in this catalog", required=True),
+            Parameter("location", TEXT, "where the table is: a path below the catalog's root, or a URI", required=True),
+        ),
+        _register,
+    ),
+)

@@ -1,0 +1,123 @@
+"""Tasks that write columns for rows that are told by their addresses."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.partitioned.backfill import PartitionBackfillWriter, PartitionedBackfill
+from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.connector.scan.partitioned_tasks import PARTITION_COLUMN
+from lance_spark.spark.connector.write.partitioned_changes import PARTITION_ROW_ID
+from lance_spark.spark.jobs.table_row_changes import ROW_ID
+from lance_spark.spark.types import from_spark_batch
+from lance_spark.table.columns.backfill import BackfillPlan, write_backfill
+from lance_spark.table.location import TableLocation
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.row_address import UInt64Array, split_addresses
+
+_Home = tuple[str | None, int]
+"""A partition, None in a table without any, and a fragment in it."""
+
+
+@dataclass(frozen=True)
+class BackfillTask:
+    """Writes the columns of the fragments whose rows it gets, ordered by their addresses.
+
+    Attributes:
+        target: address and columns, in the types of the table.
+    """
+
+    location: TableLocation
+    plan: BackfillPlan
+    target: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        base = self.location.at(self.plan.base_version).manifest
+        places = {message.id: place for place, message in enumerate(base.fragments.messages)}
+        bases = self.location.bases(base)
+        written = []
+        for (_, number), rows in by_fragment(batches, self.target, ROW_ID):
+            if number not in places:
+                raise NotFoundError(f"version {base.version} of {self.location.uri} has no fragment {number}")
+            fragment = base.fragments[places[number]]
+            columns = rows.drop_columns([ROW_ADDRESS])
+            made = write_backfill(self.location.store, bases, self.plan, fragment, _addresses(rows), columns)
+            if made is not None:
+                written.append(pickle.dumps(made))
+        yield messages(written)
+
+
+@dataclass(frozen=True)
+class PartitionedBackfillTask:
+    """The same for the fragments of partitions; rows are ordered by partition and address.
+
+    Attributes:
+        target: partition, address and columns, in the types of the table.
+    """
+
+    plan: PartitionedBackfill
+    target: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = PartitionBackfillWriter(self.plan)
+        written = []
+        for (object_id, _), rows in by_fragment(batches, self.target, PARTITION_ROW_ID):
+            assert object_id is not None, "the rows have a partition"
+            columns = rows.drop_columns(list(PARTITION_ROW_ID))
+            made = writer.write(object_id, _addresses(rows), columns)
+            if made is not None:
+                written.append(pickle.dumps(made))
+        yield messages(written)
+
+
+def by_fragment(
+    batches: Iterable[pa.RecordBatch], target: pa.Schema, ids: Sequence[str]
+) -> Iterator[tuple[_Home, pa.Table]]:
+    """The rows of each fragment, in the types of `target`, of batches of Spark that are ordered by where rows are.
+
+    Args:
+        ids: the columns that tell it.
+
+    Raises:
+        InvalidInputError: a row does not tell where it is.
+    """
+    held: list[pa.RecordBatch] = []
+    current: _Home | None = None
+    for shown in batches:
+        batch = from_spark_batch(shown, target)
+        for home, start, stop in _runs(batch, ids):
+            if home != current and current is not None:
+                yield current, pa.Table.from_batches(held)
+                held = []
+            current = home
+            held.append(batch.slice(start, stop - start))
+    if current is not None:
+        yield current, pa.Table.from_batches(held)
+
+
+def _runs(batch: pa.RecordBatch, ids: Sequence[str]) -> Iterator[tuple[_Home, int, int]]:
+    """Rows [start, stop) that are next to each other and in one fragment."""
+    partitions = batch.column(PARTITION_COLUMN) if PARTITION_COLUMN in ids else None
+    for name in ids:
+        if batch.column(name).null_count:
+            raise InvalidInputError(f"a row has no {name}, so it cannot be told which row of the table it is for")
+    fragments, _ = split_addresses(batch.column(ROW_ADDRESS).to_numpy().view(np.uint64))
+    changes = np.diff(fragments) != 0
+    if partitions is not None:
+        changes |= pc.not_equal(partitions[1:], partitions[:-1]).to_numpy(zero_copy_only=False)
+    starts: Sequence[int] = [0, *(np.flatnonzero(changes) + 1).tolist()] if batch.num_rows else []
+    for start, stop in pairwise([*starts, batch.num_rows]):
+        yield (None if partitions is None else partitions[start].as_py(), int(fragments[start])), start, stop
+
+
+def _addresses(rows: pa.Table) -> UInt64Array:
+    addresses: UInt64Array = rows.column(ROW_ADDRESS).to_numpy().view(np.uint64)
+    return addresses

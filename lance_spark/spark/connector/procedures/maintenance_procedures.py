@@ -1,0 +1,215 @@
+"""Procedures that tidy up: fewer and larger fragments, no old versions, no files that nobody needs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, LongType
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.connector.procedures.partitioned_procedures import (
+    PartitionedCompaction,
+    cleaned,
+    compaction,
+    orphans,
+)
+from lance_spark.spark.connector.procedures.procedure_types import (
+    FLAG,
+    NUMBER,
+    TABLE,
+    TEXT,
+    WHOLE,
+    Invocation,
+    Parameter,
+    Procedure,
+    Tasks,
+)
+from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.table.cleanup.cleanup import CleanupPolicy, CleanupStats, cleanup
+from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
+from lance_spark.table.writing.save import CommitOptions
+
+_OPTIMIZED = row_type(
+    version=LongType(),
+    fragments_removed=LongType(),
+    fragments_added=LongType(),
+    files_removed=LongType(),
+    files_added=LongType(),
+)
+_CLEANED = row_type(
+    versions=LongType(),
+    data_files=LongType(),
+    deletion_files=LongType(),
+    index_files=LongType(),
+    transaction_files=LongType(),
+    staged_files=LongType(),
+    bytes_removed=LongType(),
+    dry_run=BooleanType(),
+)
+_COMPACTION = (
+    TABLE,
+    Parameter("target_rows_per_fragment", WHOLE, "fragments with fewer rows are joined"),
+    Parameter("max_bytes_per_file", WHOLE, "begins a new fragment earlier"),
+    Parameter("materialize_deletions", FLAG, "whether large fragments are rewritten to shed deleted rows"),
+    Parameter("materialize_deletions_threshold", NUMBER, "which part of the rows has to be deleted for that"),
+    Parameter("batch_size", WHOLE, "rows that are read at a time"),
+    Parameter("commit_message", TEXT, "kept with the version"),
+    Parameter("where", TEXT, "only partitions that may hold rows for which this is true; of partitioned tables"),
+)
+
+
+@dataclass(frozen=True)
+class _State:
+    location: TableLocation
+    version: int
+    message: str | None
+
+
+@dataclass(frozen=True)
+class CompactTask:
+    """Runs a compaction task; its result as a message."""
+
+    location: TableLocation
+    version: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        work = [item.as_py() for batch in batches for item in batch.column(0)]
+        base = self.location.at(self.version).manifest
+        results = [run_task(self.location, base, CompactionTask.from_json(item.decode())) for item in work]
+        yield messages(result.to_json().encode() for result in results)
+
+
+def _optimize(call: Invocation) -> LocalRows | Tasks:
+    table, given = call.table(), call.arguments
+    where, message = given.text("where"), given.text("commit_message")
+    options = CompactionOptions.of(
+        table.properties if isinstance(table, PartitionedTable) else table.config,
+        target_rows_per_fragment=given.whole("target_rows_per_fragment"),
+        max_bytes_per_file=given.whole("max_bytes_per_file"),
+        materialize_deletions=given.flag("materialize_deletions"),
+        materialize_deletions_threshold=given.number("materialize_deletions_threshold"),
+        batch_size=given.whole("batch_size"),
+    )
+    catalog = table.catalog.table if isinstance(table, PartitionedTable) else table.location
+    catalog.history.check_commits()
+    if isinstance(table, PartitionedTable):
+        job = compaction(table, options, where, call.time_zone, message)
+        return job or LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])
+    if where is not None:
+        raise InvalidInputError("where chooses partitions, and the table has none")
+    plan = plan_compaction(table.location, table.manifest, options)
+    if not plan.tasks:
+        return LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])
+    state = _State(table.location, table.version, message)
+    work = [task.to_json().encode() for task in plan.tasks]
+    return Tasks(CompactTask(table.location, table.version), work, pickle.dumps(state))
+
+
+def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
+    planned: _State | PartitionedCompaction = pickle.loads(state)  # Made by this package, on this driver.
+    if isinstance(planned, PartitionedCompaction):
+        return LocalRows.of(_OPTIMIZED, [planned.finish(results)])
+    rewritten = [RewriteResult.from_json(result.decode()) for result in results]
+    base = planned.location.at(planned.version).manifest
+    made = commit_compaction(planned.location, base, rewritten, CommitOptions(message=planned.message))
+    files = {message.id: len(message.files) for message in base.fragments.messages}
+    kept = {message.id for message in made.fragments.messages}
+    used = [result for result in rewritten if kept.isdisjoint(result.fragment_ids)]
+    old = [number for result in used for number in result.fragment_ids]
+    new = [fragment for result in used for fragment in result.new_fragments]
+    row = (
+        made.version,
+        len(old),
+        len(new),
+        sum(files[number] for number in old),
+        sum(len(fragment.files) for fragment in new),
+    )
+    return LocalRows.of(_OPTIMIZED, [row])
+
+
+def _vacuum(call: Invocation) -> LocalRows:
+    table, given = call.table(), call.arguments
+    before, moment, age = given.whole("before_version"), given.moment("before_timestamp_millis"), given.age("days")
+    if sum(item is not None for item in (before, moment, age)) > 1:
+        raise InvalidInputError("give one of before_version, before_timestamp_millis and days")
+    older_than = timedelta(0) if before is not None else moment or age
+    checks_tags = given.flag("error_if_tagged_old_versions")
+    policy = CleanupPolicy(
+        older_than=older_than,
+        keep_versions=given.whole("keep_versions"),
+        delete_unverified=bool(given.flag("delete_unverified")),
+        error_if_tagged_old_versions=True if checks_tags is None else checks_tags,
+        dry_run=bool(given.flag("dry_run")),
+    )
+    if isinstance(table, PartitionedTable):
+        return _cleaned(cleaned(table, policy, before), policy.dry_run)
+    return _cleaned(cleanup(table.location, policy, keep_from=before), policy.dry_run)
+
+
+def _remove_orphans(call: Invocation) -> LocalRows:
+    age, dry_run = call.arguments.age("days"), bool(call.arguments.flag("dry_run"))
+    table = call.table()
+    if isinstance(table, PartitionedTable):
+        return _cleaned(orphans(table, age, dry_run=dry_run), dry_run)
+    stats = table.remove_orphans(dry_run=dry_run) if age is None else table.remove_orphans(age, dry_run=dry_run)
+    return _cleaned(stats, dry_run)
+
+
+def _cleaned(stats: CleanupStats, dry_run: bool) -> LocalRows:
+    row = (
+        len(stats.versions),
+        stats.data_files,
+        stats.deletion_files,
+        stats.index_files,
+        stats.transaction_files,
+        stats.staged_files,
+        stats.bytes_removed,
+        dry_run,
+    )
+    return LocalRows.of(_CLEANED, [row])
+
+
+_DRY_RUN = Parameter("dry_run", FLAG, "only tells what would go")
+
+PROCEDURES = (
+    *(
+        Procedure(
+            name,
+            "Joins small fragments and sheds deleted rows, as a job over the cluster.",
+            _COMPACTION,
+            _optimize,
+            finish=_commit_optimized,
+            changes_rows=True,
+        )
+        for name in ("optimize", "compact")
+    ),
+    Procedure(
+        "vacuum",
+        "Removes old versions, and the files that no version needs any more.",
+        (
+            TABLE,
+            Parameter("before_version", WHOLE, "versions before this one go"),
+            Parameter("before_timestamp_millis", WHOLE, "versions from before this moment go"),
+            Parameter("days", NUMBER, "versions that are older go; 14 if nothing is given"),
+            Parameter("keep_versions", WHOLE, "so many of the newest versions stay"),
+            Parameter("delete_unverified", FLAG, "removes files that no version ever named whatever their age"),
+            Parameter("error_if_tagged_old_versions", FLAG, "refuse if tagged versions are among those to go; true"),
+            _DRY_RUN,
+        ),
+        _vacuum,
+    ),
+    Procedure(
+        "remove_orphans",
+        "Removes files that no version names, which writers that were killed have left.",
+        (TABLE, Parameter("days", NUMBER, "files that are older go; 7 if it is left out"), _DRY_RUN),
+        _remove_orphans,
+    ),
+)

@@ -1,0 +1,248 @@
+"""What a procedure is: its parameters, and what it may ask the JVM to run for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.schema.projection import parse_path
+from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
+from lance_spark.spark.connector.scan.local_rows import LocalRows
+from lance_spark.table.dataset import Dataset
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+TEXT, WHOLE, FLAG, NUMBER, TEXTS = StringType(), LongType(), BooleanType(), DoubleType(), ArrayType(StringType())
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter; one that is not required is null if it is left out."""
+
+    name: str
+    type: DataType
+    comment: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call, each as a list of texts."""
+
+    values: Mapping[str, tuple[str | None, ...] | None]
+
+    def text(self, name: str) -> str | None:
+        """One text, None if it was left out."""
+        given = self.values.get(name)
+        return None if given is None else given[0]
+
+    def required(self, name: str) -> str:
+        """One text.
+
+        Raises:
+            InvalidInputError: it is null or empty.
+        """
+        given = self.text(name)
+        if not given:
+            raise InvalidInputError(f"parameter {name} is empty")
+        return given
+
+    def whole(self, name: str) -> int | None:
+        """A whole number."""
+        given = self.text(name)
+        return None if given is None else int(given)
+
+    def number(self, name: str) -> float | None:
+        """A number."""
+        given = self.text(name)
+        return None if given is None else float(given)
+
+    def age(self, name: str) -> timedelta | None:
+        """A number of days before now.
+
+        Raises:
+            InvalidInputError: the calendar does not go back so far.
+        """
+        days = self.number(name)
+        if days is None:
+            return None
+        try:
+            age = timedelta(days=days)
+            datetime.now(timezone.utc) - age
+            return age
+        except (OverflowError, ValueError) as error:
+            raise InvalidInputError(f"parameter {name}: the calendar does not go back {days} days") from error
+
+    def moment(self, name: str) -> datetime | None:
+        """Milliseconds since 1970.
+
+        Raises:
+            InvalidInputError: a moment before the year 1 or after the year 9999.
+        """
+        millis = self.whole(name)
+        try:
+            return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
+        except OverflowError as error:
+            raise InvalidInputError(
+                f"parameter {name} is {millis}, which is no moment; give milliseconds since 1970"
+            ) from error
+
+    def flag(self, name: str) -> bool | None:
+        """True or false."""
+        given = self.text(name)
+        return None if given is None else given == "true"
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts, empty if it was left out.
+
+        Raises:
+            InvalidInputError: there is a null in it.
+        """
+        given = self.values.get(name) or ()
+        known = tuple(text for text in given if text is not None)
+        if len(known) != len(given):
+            raise InvalidInputError(f"parameter {name} has a null in it; leave it out")
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One call of a procedure; `time_zone` and `case_sensitive` are those of the session."""
+
+    catalog: CatalogSettings
+    arguments: Arguments
+    time_zone: str = "UTC"
+    case_sensitive: bool = False
+
+    def identifier(self) -> tuple[str, ...]:
+        """The name that the parameter `table` gives, without the catalog."""
+        return self.table_name(self.arguments.required("table")).identifier
+
+    def table(self) -> Dataset | PartitionedTable:
+        """The newest version of the table that the parameter `table` names.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        name = self.arguments.required("table")
+        place = find(self.table_name(name))
+        newest = None if place is None else place.location().latest()
+        if place is not None and newest is not None:
+            return Dataset(place.location(), newest)
+        if place is None or place.branch is not None or not is_partitioned_table(place.uri, place.storage_options):
+            raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
+        return open_partitioned(place.uri, storage_options=place.storage_options)
+
+    def dataset(self) -> Dataset:
+        """The same of a table without partitions.
+
+        Raises:
+            NotFoundError: there is none.
+            UnsupportedFeatureError: it is a partitioned one.
+        """
+        table = self.table()
+        if isinstance(table, PartitionedTable):
+            raise UnsupportedFeatureError(
+                f"{self.arguments.required('table')} is a partitioned table, which this procedure does not take",
+                feature="partitioned table",
+            )
+        return table
+
+    def whole(self) -> PartitionedTable:
+        """The same of a partitioned table.
+
+        Raises:
+            NotFoundError: there is none.
+            UnsupportedFeatureError: it has no partitions.
+        """
+        table = self.table()
+        if isinstance(table, Dataset):
+            raise UnsupportedFeatureError(
+                f"{self.arguments.required('table')} has no partitions; CREATE TABLE ... PARTITIONED BY makes such",
+                feature="partition fields of a plain table",
+            )
+        return table
+
+    def namespace(self, text: str) -> tuple[str, ...]:
+        """The path of a namespace as a statement writes it, without the catalog."""
+        parts = tuple(parse_path(text))
+        return parts[1:] if parts[:1] == (self.catalog.name,) else parts
+
+    def table_name(self, text: str) -> TableName:
+        """A name as a statement writes it, with or without the catalog; or a path."""
+        if "/" in text and "`" not in text:
+            return TableName(self.catalog, (), text)
+        parts = parse_path(text)
+        if len(parts) > 1 and parts[0] == self.catalog.name:
+            parts = parts[1:]
+        return TableName(self.catalog, parts[:-1], parts[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """A Spark job: `function` is called with each of `work`.
+
+    Attributes:
+        state: what `Procedure.finish` needs to know beside the results.
+    """
+
+    function: Callable[..., object]
+    work: Sequence[bytes]
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A Spark job over the rows of a query; its function is planned when its columns are known."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """What becomes of the rows of a query: `function` sees those of one partition."""
+
+    function: Callable[..., object]
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The query of a procedure, analysed.
+
+    Attributes:
+        columns: of its rows.
+        tables: the versions of Lance tables that it reads.
+    """
+
+    columns: StructType
+    tables: tuple[TableHandle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure. It answers at once, or by a job whose results `finish` gets, in no order.
+
+    Attributes:
+        plan: of procedures that ask for a `Query`.
+        abort: removes what tasks have left of a job that failed.
+        changes_rows: whether the parameter `table` names a table that has other rows afterwards, or rows elsewhere.
+    """
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    call: Callable[[Invocation], LocalRows | Tasks | Query]
+    plan: Callable[[Invocation, Source], QueryPlan] | None = None
+    finish: Callable[[bytes, Sequence[bytes]], LocalRows] | None = None
+    abort: Callable[[bytes], None] | None = None
+    changes_rows: bool = False
+
+
+TABLE = Parameter("table", TEXT, "name of the table in this catalog, or its path", required=True)

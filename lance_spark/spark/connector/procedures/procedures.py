@@ -1,0 +1,154 @@
+"""``CALL <catalog>.system.<procedure>(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import DataType, StructType
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Done, Reply, Session, operation
+from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
+from lance_spark.spark.connector.procedures import (
+    catalog_procedures,
+    column_procedures,
+    maintenance_procedures,
+    partition_procedures,
+    version_procedures,
+)
+from lance_spark.spark.connector.procedures.procedure_types import (
+    Arguments,
+    Invocation,
+    Procedure,
+    Query,
+    Source,
+    Tasks,
+)
+from lance_spark.spark.connector.scan.local_rows import LocalRows
+
+_MODULES = (maintenance_procedures, version_procedures, column_procedures, partition_procedures, catalog_procedures)
+_PROCEDURES: Mapping[str, Procedure] = {
+    procedure.name: procedure for module in _MODULES for procedure in module.PROCEDURES
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureRequest:
+    """A procedure by its name; the empty one asks for all names."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterDescription:
+    """A parameter; one that is not required has the default NULL."""
+
+    name: str
+    type: DataType
+    comment: str
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureDescription:
+    """A procedure, if there is one of this name."""
+
+    found: bool
+    description: str = ""
+    parameters: tuple[ParameterDescription, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A call, or a later step of one.
+
+    Attributes:
+        columns: of the rows of the query that the procedure has asked for.
+        tables: the Lance tables that this query reads.
+    """
+
+    catalog: CatalogSettings
+    name: str
+    arguments: Mapping[str, tuple[str | None, ...] | None] = field(default_factory=dict)
+    columns: StructType | None = None
+    tables: tuple[TableHandle, ...] = ()
+
+    def invocation(self, session: Session) -> Invocation:
+        """The call as procedures see it."""
+        return Invocation(self.catalog, Arguments(self.arguments), session.time_zone, session.case_sensitive)
+
+
+@dataclass(frozen=True, slots=True)
+class CallReply:
+    """The result, or the job that has to run first.
+
+    Attributes:
+        step: "done"; "tasks": the attachments are the function, the state and the work; or "query".
+        changed: name of the table whose rows are other ones afterwards.
+    """
+
+    step: str
+    result: LocalRows | None = None
+    query: str | None = None
+    changed: tuple[str, ...] | None = None
+
+
+@operation("procedure.describe")
+def describe(request: ProcedureRequest, _call: Call) -> ProcedureDescription:
+    """The procedure's parameters."""
+    found = _PROCEDURES.get(request.name)
+    if found is None:
+        return ProcedureDescription(False, names=tuple(sorted(_PROCEDURES)))
+    parameters = [ParameterDescription(item.name, item.type, item.comment, item.required) for item in found.parameters]
+    return ProcedureDescription(True, found.description, tuple(parameters))
+
+
+@operation("procedure.call")
+def call(request: CallRequest, call: Call) -> Reply:
+    """The result of a procedure, or its job."""
+    procedure, invocation = _procedure(request), request.invocation(call.session)
+    result = procedure.call(invocation)
+    changed = invocation.identifier() if procedure.changes_rows else None
+    if isinstance(result, Tasks):
+        attachments = (command(result.function, MESSAGE_TYPE), result.state, *result.work)  # type: ignore[arg-type]
+        return Reply(CallReply("tasks", changed=changed), attachments)
+    if isinstance(result, Query):
+        return Reply(CallReply("query", query=result.text, changed=changed))
+    return Reply(CallReply("done", result, changed=changed))
+
+
+@operation("procedure.plan")
+def plan(request: CallRequest, call: Call) -> Reply:
+    """The function for the rows of a query, and the state."""
+    procedure = _procedure(request)
+    assert procedure.plan is not None, "the procedure has asked for a query"
+    assert request.columns is not None, "its columns are known"
+    planned = procedure.plan(request.invocation(call.session), Source(request.columns, request.tables))
+    return Reply(Done(), (command(planned.function, MESSAGE_TYPE), planned.state))  # type: ignore[arg-type]
+
+
+@operation("procedure.finish")
+def finish(request: CallRequest, call: Call) -> LocalRows:
+    """The result of a procedure whose job has run; its state and the results of its tasks are attached."""
+    procedure = _procedure(request)
+    assert procedure.finish is not None, "the procedure has had a job"
+    return procedure.finish(call.attachments[0], call.attachments[1:])
+
+
+@operation("procedure.abort")
+def abort(request: CallRequest, call: Call) -> Done:
+    """Tidies up after a job that failed."""
+    procedure = _procedure(request)
+    if procedure.abort is not None:
+        procedure.abort(call.attachments[0])
+    return Done()
+
+
+def _procedure(request: CallRequest) -> Procedure:
+    found = _PROCEDURES.get(request.name)
+    if found is None:
+        raise InvalidInputError(f"there is no procedure {request.name}; there are {', '.join(sorted(_PROCEDURES))}")
+    return found

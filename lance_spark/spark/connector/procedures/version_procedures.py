@@ -1,0 +1,262 @@
+"""Procedures on versions, tags and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import LongType, MapType, StringType, TimestampType
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.partitioned.history import create_tag, delete_tag, history, restore, update_tag
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN, at, user_tags, without_branches
+from lance_spark.spark.connector.procedures.procedure_types import (
+    FLAG,
+    TABLE,
+    TEXT,
+    WHOLE,
+    Invocation,
+    Parameter,
+    Procedure,
+)
+from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.refs import Branch, Tag
+from lance_spark.table.versions.version_summary import Content, Difference, TableVersion
+
+_VERSION = row_type(version=LongType())
+_NAME = row_type(name=StringType())
+_TAG = row_type(
+    name=StringType(),
+    branch=StringType(),
+    version=LongType(),
+    created_at=TimestampType(),
+    updated_at=TimestampType(),
+    manifest_size=LongType(),
+)
+_BRANCH = row_type(
+    name=StringType(),
+    parent_branch=StringType(),
+    parent_version=LongType(),
+    created_at=TimestampType(),
+    manifest_size=LongType(),
+)
+HISTORY = row_type(
+    version=LongType(),
+    timestamp=TimestampType(),
+    operation=StringType(),
+    read_version=LongType(),
+    message=StringType(),
+    num_rows=LongType(),
+    num_fragments=LongType(),
+    added_rows=LongType(),
+    removed_rows=LongType(),
+    num_bytes=LongType(),
+    writer=StringType(),
+    transaction=StringType(),
+    properties=MapType(StringType(), StringType()),
+)
+
+_AT = (
+    Parameter("version", WHOLE, "a version; the newest one if it is left out"),
+    Parameter("from_branch", TEXT, "the branch that has the version; the table's own one if it is left out"),
+    Parameter("from_tag", TEXT, "a tag instead of a version"),
+)
+_TAG_NAME = Parameter("tag", TEXT, "name of the tag", required=True)
+_BRANCH_NAME = Parameter("branch", TEXT, "name of the branch", required=True)
+_IF_NOT_EXISTS = Parameter("if_not_exists", FLAG, "do nothing if there is one")
+_IF_EXISTS = Parameter("if_exists", FLAG, "do nothing if there is none")
+
+
+def history_rows(table: Dataset | PartitionedTable, limit: int | None = None) -> list[tuple[object, ...]]:
+    """The versions of a branch or of a partitioned table, newest first, in the columns `HISTORY`."""
+    if isinstance(table, PartitionedTable):
+        found = history(table, limit)
+        return [_row(item.entry, item.operation, item.properties, item.content, item.difference) for item in found]
+    return [
+        _row(item, item.operation, item.properties, item.content, item.difference)
+        for item in reversed(table.versions(limit))
+    ]
+
+
+def _row(
+    item: TableVersion,
+    operation: str,
+    properties: Mapping[str, str],
+    content: Content | None,
+    difference: Difference | None,
+) -> tuple[object, ...]:
+    return (
+        item.version,
+        item.timestamp,
+        operation,
+        item.read_version,
+        item.message,
+        None if content is None else content.num_rows,
+        None if content is None else content.num_fragments,
+        None if difference is None else difference.added_rows,
+        None if difference is None else difference.removed_rows,
+        None if content is None else content.num_bytes,
+        None if item.writer is None else f"{item.writer.library} {item.writer.version}".strip(),
+        item.transaction,
+        dict(properties),
+    )
+
+
+def tags_of(table: Dataset | PartitionedTable) -> dict[str, Tag]:
+    """The tags of a table by name."""
+    return user_tags(table) if isinstance(table, PartitionedTable) else table.tags()
+
+
+def branches_of(table: Dataset | PartitionedTable) -> dict[str, Branch]:
+    """The branches of a table by name, without the main one; a partitioned table has no others."""
+    return {} if isinstance(table, PartitionedTable) else table.branches()
+
+
+def _tag_row(tag: Tag) -> tuple[object, ...]:
+    return (tag.name, tag.branch or MAIN, tag.version, tag.created_at, tag.updated_at, tag.manifest_size)
+
+
+def _branch_row(branch: Branch) -> tuple[object, ...]:
+    return (branch.name, branch.parent or MAIN, branch.parent_version, branch.created_at, branch.manifest_size)
+
+
+def _list_tags(call: Invocation) -> LocalRows:
+    return LocalRows.of(_TAG, [_tag_row(tag) for _, tag in sorted(tags_of(call.table()).items())])
+
+
+def _list_branches(call: Invocation) -> LocalRows:
+    return LocalRows.of(_BRANCH, [_branch_row(branch) for _, branch in sorted(branches_of(call.table()).items())])
+
+
+def _history(call: Invocation) -> LocalRows:
+    limit = call.arguments.whole("limit")
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"there are no {limit} versions to show; give a limit of 0 or more")
+    return LocalRows.of(HISTORY, history_rows(call.table(), limit))
+
+
+def _restore(call: Invocation) -> LocalRows:
+    table = call.table()
+    version, tag = call.arguments.whole("version"), call.arguments.text("tag")
+    if (version is None) == (tag is None):
+        raise InvalidInputError("give the version to restore, or a tag")
+    if isinstance(table, PartitionedTable):
+        wanted = table.catalog.table.refs.tag(tag).version if version is None and tag is not None else version
+        assert wanted is not None, "one of the two is given"
+        return LocalRows.of(_VERSION, [(restore(table, wanted).version,)])
+    if tag is not None:
+        named = table.location.refs.tag(tag)
+        if named.branch != table.branch:
+            raise InvalidInputError(f"tag {tag!r} is of branch {named.branch or 'main'}, not of this one")
+        version = named.version
+    return LocalRows.of(_VERSION, [(table.restore(version).version,)])
+
+
+def _at(call: Invocation, table: Dataset) -> Dataset:
+    """The version that the parameters `version`, `from_branch` and `from_tag` choose."""
+    version, branch = call.arguments.whole("version"), call.arguments.text("from_branch")
+    tag = call.arguments.text("from_tag")
+    location = table.location
+    if tag is not None:
+        if version is not None or branch is not None:
+            raise InvalidInputError("from_tag chooses a version by itself; leave version and from_branch out")
+        named = location.refs.tag(tag)
+        location, version = location.on_branch(named.branch), named.version
+    elif branch is not None:
+        location = location.on_branch(None if branch == MAIN else branch)
+    elif version is None:
+        return table
+    return Dataset(
+        location, location.history.load_latest().manifest if version is None else location.at(version).manifest
+    )
+
+
+def _create_tag(call: Invocation) -> LocalRows:
+    table, name = call.table(), call.arguments.required("tag")
+    if not (call.arguments.flag("if_not_exists") and name in tags_of(table)):
+        if isinstance(table, PartitionedTable):
+            create_tag(table, name, at(table, call.arguments))
+        else:
+            _at(call, table).create_tag(name)
+    return _the_tag(table, name)
+
+
+def _update_tag(call: Invocation) -> LocalRows:
+    table, name = call.table(), call.arguments.required("tag")
+    if isinstance(table, PartitionedTable):
+        update_tag(table, name, at(table, call.arguments))
+    else:
+        _at(call, table).update_tag(name)
+    return _the_tag(table, name)
+
+
+def _the_tag(table: Dataset | PartitionedTable, name: str) -> LocalRows:
+    return LocalRows.of(_TAG, [_tag_row(tags_of(table)[name])])
+
+
+def _drop_tag(call: Invocation) -> LocalRows:
+    table, name = call.table(), call.arguments.required("tag")
+    if not call.arguments.flag("if_exists") or name in tags_of(table):
+        if isinstance(table, PartitionedTable):
+            delete_tag(table, name)
+        else:
+            table.delete_tag(name)
+    return LocalRows.of(_NAME, [(name,)])
+
+
+def _branching(call: Invocation) -> Dataset:
+    """The table, if it can have branches."""
+    table = call.table()
+    if isinstance(table, PartitionedTable):
+        raise without_branches(table)
+    return table
+
+
+def _create_branch(call: Invocation) -> LocalRows:
+    table, name = _branching(call), call.arguments.required("branch")
+    if not (call.arguments.flag("if_not_exists") and name in table.branches()):
+        _at(call, table).create_branch(name)
+    return LocalRows.of(_BRANCH, [_branch_row(table.branches()[name])])
+
+
+def _drop_branch(call: Invocation) -> LocalRows:
+    table, name = _branching(call), call.arguments.required("branch")
+    if not call.arguments.flag("if_exists") or name in table.branches():
+        table.delete_branch(name, force=bool(call.arguments.flag("force")))
+    return LocalRows.of(_NAME, [(name,)])
+
+
+PROCEDURES = (
+    Procedure(
+        "history",
+        "The versions of a branch, newest first.",
+        (TABLE, Parameter("limit", WHOLE, "so many versions at most")),
+        _history,
+    ),
+    Procedure(
+        "restore",
+        "Makes a new version with the content of an old one.",
+        (
+            TABLE,
+            Parameter("version", WHOLE, "the version to restore"),
+            Parameter("tag", TEXT, "the tag of the version to restore"),
+        ),
+        _restore,
+        changes_rows=True,
+    ),
+    Procedure("create_tag", "Names a version.", (TABLE, _TAG_NAME, *_AT, _IF_NOT_EXISTS), _create_tag),
+    Procedure("update_tag", "Gives a tag to another version.", (TABLE, _TAG_NAME, *_AT), _update_tag),
+    Procedure("drop_tag", "Removes a tag, not its version.", (TABLE, _TAG_NAME, _IF_EXISTS), _drop_tag),
+    Procedure("list_tags", "The tags of a table.", (TABLE,), _list_tags),
+    Procedure(
+        "create_branch", "Begins a branch at a version.", (TABLE, _BRANCH_NAME, *_AT, _IF_NOT_EXISTS), _create_branch
+    ),
+    Procedure(
+        "drop_branch",
+        "Removes a branch with its versions.",
+        (TABLE, _BRANCH_NAME, _IF_EXISTS, Parameter("force", FLAG, "remove one that was half made, too")),
+        _drop_branch,
+    ),
+    Procedure("list_branches", "The branches of a table, without the main one.", (TABLE,), _list_branches),
+)

@@ -1,0 +1,213 @@
+"""CHANGES FROM VERSION a TO VERSION b: what versions of a table have changed, row by row."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import quote_name
+from lance_spark.partitioned.change_feed import plan_range
+from lance_spark.partitioned.table import open_partitioned
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.connector.catalog.table import LoadRequest, load
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Reply, operation
+from lance_spark.spark.connector.channel.tasks import command
+from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
+from lance_spark.spark.connector.scan.requests import ScanPlan
+from lance_spark.spark.types import to_spark_schema
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.location import TableLocation
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.versions.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    ChangeFeed,
+    ChangeTask,
+    plan_changes,
+)
+from lance_spark.table.versions.version_range import VersionRange
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_ADDED = (
+    StructField(CHANGE_TYPE, StringType(), False),
+    StructField(COMMIT_VERSION, LongType(), False),
+    StructField(COMMIT_TIMESTAMP, TimestampType(), False),
+)
+_TASK_ROWS = 1_000_000
+"""Changes of small versions are read together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogRange:
+    """Versions, or moments in microseconds since 1970; the end is the newest version if nothing is said."""
+
+    starting_version: str | None = None
+    ending_version: str | None = None
+    starting_micros: int | None = None
+    ending_micros: int | None = None
+    starting_inclusive: bool = True
+    ending_inclusive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogRequest:
+    """A changelog to load: of a table, over a range of its versions.
+
+    Attributes:
+        deduplication: "none", "drop_carryovers" (there are none), or "net_changes".
+        compute_updates: whether a delete and an insert of one row are to show as an update.
+    """
+
+    table: LoadRequest
+    range: ChangelogRange
+    deduplication: str = "none"
+    compute_updates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogReply:
+    """The changelog, if there is the table."""
+
+    found: bool
+    handle: TableHandle | None = None
+    name: str = ""
+    schema: StructType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesRequest:
+    """A scan of a changelog.
+
+    Attributes:
+        handle: the version that was the newest one when the changelog was loaded.
+        columns: what it returns.
+    """
+
+    handle: TableHandle
+    range: ChangelogRange
+    columns: StructType
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChangesTask:
+    """Reads the changes that its only input row tells."""
+
+    columns: tuple[str, ...]
+    target: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        work = [item.as_py() for batch in batches for item in batch.column(0)]
+        for item in work:
+            # Pickled by the driver of this very query; it never was in a file or with a user.
+            tasks: tuple[ChangeTask, ...] = pickle.loads(item)
+            for task in tasks:
+                for batch in task.batches():
+                    yield to_wire_batch(batch.select(list(self.columns)), self.target)
+
+
+@operation("changelog.load")
+def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
+    """The columns of a changelog, and the version that is the newest one now."""
+    found = load(replace(request.table, privileges=()), call)
+    if found.table is None:
+        return ChangelogReply(False)
+    handle = found.table.handle
+    if request.deduplication == "net_changes":
+        raise UnsupportedFeatureError("changes are told version by version, not net", feature="net changes")
+    schema, has_stable_row_ids = _end(handle, request.range)
+    if request.compute_updates and not has_stable_row_ids:
+        raise UnsupportedFeatureError(
+            "rows of this table have no stable ids, so an update cannot be told from a delete and an insert",
+            feature="computed updates",
+        )
+    columns = to_spark_schema(schema)
+    clash = set(columns.fieldNames()) & {item.name for item in _ADDED}
+    if clash:
+        raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as changes have; rename it")
+    data = [StructField(item.name, item.dataType, True, item.metadata) for item in columns.fields]
+    return ChangelogReply(True, handle, f"{found.table.name} changes", StructType([*data, *_ADDED]))
+
+
+@operation("changelog.plan")
+def plan(request: ChangesRequest, _call: Call) -> Reply:
+    """The tasks that read the changes."""
+    added = {item.name for item in _ADDED}
+    names = request.columns.fieldNames()
+    data = [quote_name(name) for name in names if name not in added]
+    feed = _feed(request.handle, request.range, data)
+    groups = _together(feed.tasks)
+    target = wire_schema(request.columns)
+    function = ChangesTask(tuple(names), target)
+    known = [task.num_rows for task in feed.tasks]
+    counts = [count for count in known if count is not None]
+    num_rows = sum(counts) if len(counts) == len(known) else None
+    described = f"lance changes {request.handle.shown} columns=[{', '.join(names)}] tasks={len(groups)}"
+    summary = ScanPlan(described, num_rows, None if num_rows is None else num_rows * 8 * max(len(names), 1))
+    return Reply(summary, (command(function, request.columns), *(pickle.dumps(group) for group in groups)))
+
+
+def _together(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]:
+    groups: list[tuple[ChangeTask, ...]] = []
+    current: list[ChangeTask] = []
+    rows = 0
+    for task in tasks:
+        size = _TASK_ROWS if task.num_rows is None else task.num_rows
+        if current and rows + size > _TASK_ROWS:
+            groups.append(tuple(current))
+            current, rows = [], 0
+        current.append(task)
+        rows += size
+    return [*groups, tuple(current)] if current else groups
+
+
+def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[pa.Schema, bool]:
+    """The columns of the last version of a range, and whether its rows have stable ids."""
+    if handle.partitioned:
+        whole = handle.open_partitioned()
+        last = _range(whole.catalog.table, whole.version, asked).last
+        end = open_partitioned(whole.root, version=max(last, 1), storage_options=whole.storage_options)
+        return end.schema, end.has_stable_row_ids
+    table = Dataset(*handle.open())
+    manifest = handle.location().at(max(_range(table.location, table.version, asked).last, 1)).manifest
+    return to_arrow_schema(shown(manifest.schema, data_format(manifest))), manifest.has_stable_row_ids
+
+
+def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:
+    if handle.partitioned:
+        whole = handle.open_partitioned()
+        numbers = _range(whole.catalog.table, whole.version, asked)
+        return plan_range(whole, numbers, columns)
+    table = Dataset(*handle.open())
+    return plan_changes(table.location, _range(table.location, table.version, asked), columns)
+
+
+def _range(location: TableLocation, newest: int, asked: ChangelogRange) -> VersionRange:
+    first = _bound(asked.starting_version, asked.starting_micros)
+    last = _bound(asked.ending_version, asked.ending_micros)
+    return VersionRange.of(
+        location,
+        1 if first is None else first,
+        newest if last is None else last,
+        from_inclusive=asked.starting_inclusive,
+        to_inclusive=asked.ending_inclusive,
+    )
+
+
+def _bound(version: str | None, micros: int | None) -> int | datetime | None:
+    if micros is not None:
+        return _EPOCH + timedelta(microseconds=micros)
+    if version is None:
+        return None
+    if not version.strip().isascii() or not version.strip().isdigit():
+        raise InvalidInputError(f"{version!r} is no number of a version")
+    return int(version)

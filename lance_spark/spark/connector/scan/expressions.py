@@ -1,0 +1,209 @@
+"""Spark's V2 expressions as they arrive, and the filters of ours that mean exactly the same.
+
+What has no exact counterpart stays with Spark: it does not look again at rows that a pushed filter let pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from lance_spark.errors import LanceError
+from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.literals import FALSE, NULL, TRUE, Literal, duration_literal, literal, timestamp_literal
+from lance_spark.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    ComparisonOp,
+    Expr,
+    In,
+    IsNull,
+    Not,
+    Or,
+    StringMatch,
+    StringMatchOp,
+)
+from lance_spark.spark.plugin.filters import compared, type_at
+from lance_spark.spark.types import is_lossless
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExpression:
+    """One node of `org.apache.spark.sql.connector.expressions`.
+
+    Attributes:
+        name: of a call; "?" is a node that the JVM could not describe.
+        children: the arguments of a call.
+        column: the path of a column.
+        literal: the text of a constant, None for NULL; `type` is set for every constant.
+        type: of a constant or a cast.
+        cast: what is cast.
+        transform: name of a partition transform, with its arguments as `children`.
+    """
+
+    name: str | None = None
+    children: tuple[SparkExpression, ...] = ()
+    column: tuple[str, ...] | None = None
+    literal: str | None = None
+    type: st.DataType | None = None
+    cast: SparkExpression | None = None
+    transform: str | None = None
+
+
+def to_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
+    """The filter that keeps exactly the rows for which Spark's expression is true; None if there is none.
+
+    Args:
+        schema: what the filter may name, in the table's types.
+    """
+    try:
+        translated = _predicate(expression, schema)
+        if translated is not None:
+            check_filter(translated, schema)
+    except LanceError:
+        return None  # Spark knows how to compare these types, or complains better.
+    return translated
+
+
+def _predicate(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
+    if expression.column is not None:
+        return Column(expression.column) if type_at(schema, expression.column) == pa.bool_() else None
+    if expression.type is not None and expression.cast is None:
+        value = to_literal(expression)
+        return value if value is not None and value.value is not None and value.type == pa.bool_() else None
+    translate = _RULES.get(expression.name or "")
+    return None if translate is None else translate(expression.children, schema)
+
+
+def _many(build: type[And] | type[Or], children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    terms = [_predicate(child, schema) for child in children]
+    known = tuple(term for term in terms if term is not None)
+    if len(known) < max(1, len(terms)):
+        return None
+    return known[0] if len(known) == 1 else build(known)
+
+
+def _not(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    inner = _predicate(children[0], schema)
+    return None if inner is None else Not(inner)
+
+
+def _is_null(children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
+    path = children[0].column
+    return None if path is None else IsNull(Column(path))
+
+
+def _is_not_null(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    inner = _is_null(children, schema)
+    return None if inner is None else Not(inner)
+
+
+def _constant(value: Expr, _children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr:
+    return value
+
+
+def _comparison(op: ComparisonOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    left, right = children
+    if left.column is None:
+        left, right, op = right, left, op.mirrored
+    if left.column is None:
+        return None
+    if right.column is not None:
+        return _two_columns(op, left.column, right.column, schema)
+    value = to_literal(right)
+    if value is None or value.value is None:
+        return None
+    if op is ComparisonOp.NE:
+        equal = compared(ComparisonOp.EQ, left.column, value, schema)
+        return None if equal is None else Not(equal)
+    return compared(op, left.column, value, schema)
+
+
+def _two_columns(op: ComparisonOp, left: tuple[str, ...], right: tuple[str, ...], schema: pa.Schema) -> Expr | None:
+    kinds = type_at(schema, left), type_at(schema, right)
+    # Spark casts the narrower of two types, which then is no plain column; equal types it compares as they are.
+    if kinds[0] != kinds[1] or not is_lossless(kinds[0]) or pa.types.is_nested(kinds[0]):
+        return None
+    return Comparison(op, Column(left), Column(right))
+
+
+def _in(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    path = children[0].column
+    values = [to_literal(child) for child in children[1:]]
+    known = tuple(value for value in values if value is not None)
+    if path is None or not known or len(known) < len(values):
+        return None
+    if is_lossless(type_at(schema, path)):
+        return In(Column(path), known)
+    if any(value.value is None for value in known):
+        return None
+    terms = [compared(ComparisonOp.EQ, path, value, schema) for value in known]
+    exact = tuple(term for term in terms if term is not None)
+    if len(exact) < len(terms):
+        return None
+    return exact[0] if len(exact) == 1 else Or(exact)
+
+
+def _match(op: StringMatchOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    path, text = children[0].column, to_literal(children[1])
+    if path is None or text is None or not isinstance(text.value, str):
+        return None
+    return StringMatch(op, Column(path), text.value)
+
+
+_RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None]] = {
+    "ALWAYS_TRUE": partial(_constant, TRUE),
+    "ALWAYS_FALSE": partial(_constant, FALSE),
+    "AND": partial(_many, And),
+    "OR": partial(_many, Or),
+    "NOT": _not,
+    "IS_NULL": _is_null,
+    "IS_NOT_NULL": _is_not_null,
+    "=": partial(_comparison, ComparisonOp.EQ),
+    "<>": partial(_comparison, ComparisonOp.NE),
+    "<=>": partial(_comparison, ComparisonOp.NULL_SAFE_EQ),
+    ">": partial(_comparison, ComparisonOp.GT),
+    ">=": partial(_comparison, ComparisonOp.GE),
+    "<": partial(_comparison, ComparisonOp.LT),
+    "<=": partial(_comparison, ComparisonOp.LE),
+    "IN": _in,
+    "STARTS_WITH": partial(_match, StringMatchOp.STARTS_WITH),
+    "ENDS_WITH": partial(_match, StringMatchOp.ENDS_WITH),
+    "CONTAINS": partial(_match, StringMatchOp.CONTAINS),
+}
+
+_MICRO = 1000
+
+_LITERALS: dict[type[st.DataType], Callable[[str], Literal]] = {
+    st.BooleanType: lambda text: literal(text == "true"),
+    st.ByteType: lambda text: literal(int(text)),
+    st.ShortType: lambda text: literal(int(text)),
+    st.IntegerType: lambda text: literal(int(text)),
+    st.LongType: lambda text: literal(int(text)),
+    st.FloatType: lambda text: Literal(float(text), pa.float32()),
+    st.DoubleType: lambda text: literal(float(text)),
+    st.DecimalType: lambda text: literal(decimal.Decimal(text)),
+    st.StringType: literal,
+    st.BinaryType: lambda text: literal(base64.b64decode(text)),
+    st.DateType: lambda text: Literal(int(text), pa.date32()),
+    st.TimestampType: lambda text: timestamp_literal(int(text) * _MICRO, has_zone=True),
+    st.TimestampNTZType: lambda text: timestamp_literal(int(text) * _MICRO, has_zone=False),
+    st.DayTimeIntervalType: lambda text: duration_literal(int(text) * _MICRO),
+}
+
+
+def to_literal(expression: SparkExpression) -> Literal | None:
+    """The constant that `expression` is; None if it is none, or one of a type that filters do not have."""
+    if expression.type is None or expression.cast is not None:
+        return None
+    if expression.literal is None:
+        return NULL
+    build = _LITERALS.get(type(expression.type))
+    return None if build is None else build(expression.literal)

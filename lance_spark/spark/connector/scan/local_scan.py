@@ -1,0 +1,131 @@
+"""Answers so small that the planner reads them itself, and their rows travel with the plan.
+
+A task of Python costs some 20 ms beside its work, and a first one on an executor a second; for the rows of a small
+table, or the first ones of a large one, that is most of the time. Here the very function that a task would run is run
+by the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.spark.connector.channel.registry import Session
+from lance_spark.spark.connector.channel.task_metrics import cost_since
+from lance_spark.spark.connector.channel.tasks import TaskFunction
+from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
+from lance_spark.spark.partitions import SizedFragment, estimated_bytes
+from lance_spark.storage.meter import READS
+
+DEFAULT_BYTES = 1 << 20
+"""The bytes of a read that is done at once."""
+
+_MAX_ROWS = 1 << 18
+"""However well they are packed."""
+
+_MAX_PIECES = 64
+"""Each of them is opened by itself."""
+
+_EXPANSION = 4
+"""So many times larger than in the files the rows may be."""
+
+_SETTING = "spark.sql.lance.inlineBytes"
+
+
+@dataclass(frozen=True, slots=True)
+class InlineRows:
+    """Rows of a scan.
+
+    Attributes:
+        streams: what each task returns, as an Arrow stream; nothing if there are no rows.
+        cost: what the read has cost, by the names of the metrics.
+    """
+
+    streams: tuple[bytes, ...]
+    num_rows: int
+    num_bytes: int
+    cost: Mapping[str, int]
+
+
+def most_bytes(session: Session) -> int:
+    """The bytes of a read that is done at once, as the session says.
+
+    Raises:
+        InvalidInputError: its setting is no number.
+    """
+    text = session.inline_bytes
+    if text is None:
+        return DEFAULT_BYTES
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidInputError(f"{_SETTING} is {text!r}; it is a number of bytes, 0 for none")
+    return int(text)
+
+
+def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: int) -> bool:
+    """Whether the planner can read `pieces` by itself: `most` bytes of the files at most, 0 for never. Not where the
+    user has said how much a task reads. Of many pieces only the first ones are looked at.
+    """
+    if most <= 0 or options.target_partition_bytes != DEFAULT_PARTITION_BYTES:
+        return False
+    num_bytes = num_rows = 0
+    for number, piece in enumerate(pieces):
+        num_bytes += estimated_bytes(piece)
+        num_rows += piece.physical_rows
+        if number >= _MAX_PIECES or num_rows > _MAX_ROWS or num_bytes > most:
+            return False
+    return True
+
+
+def inline_rows(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:
+    """What tasks over `work` return; None if one of them fails, or if it is much more than the `most` bytes that a read
+    of this kind may take: then the tasks have to do it, and to tell.
+
+    Args:
+        is_remote: whether there is a store to wait for: then all of them are done at a time.
+    """
+    before, start = READS.counts, perf_counter()
+    with ThreadPoolExecutor(len(work) if is_remote and work else 1) as pool:
+        try:
+            returned = list(pool.map(lambda item: _run(task, item, most * _EXPANSION), work))
+        except (LanceError, _TooLargeError):
+            return None
+    num_bytes = sum(batch.nbytes for batches in returned for batch in batches)
+    if num_bytes > most * _EXPANSION:
+        return None
+    return InlineRows(
+        tuple(map(_stream, returned)),
+        sum(batch.num_rows for batches in returned for batch in batches),
+        num_bytes,
+        cost_since(before, perf_counter() - start),
+    )
+
+
+class _TooLargeError(Exception):
+    """A task returns more than it can have read."""
+
+
+def _run(task: TaskFunction, work: bytes, most: int) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = []
+    num_bytes = 0
+    for batch in task(iter([pa.RecordBatch.from_pydict({"work": pa.array([work], pa.binary())})])):
+        num_bytes += batch.nbytes
+        if num_bytes > most:
+            raise _TooLargeError
+        if batch.num_rows:
+            batches.append(batch)
+    return batches
+
+
+def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())

@@ -1,0 +1,112 @@
+"""What Spark has asked of a scan so far, and what it is told of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql.types import DataType, StructType
+
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.scan.aggregates import Aggregate
+from lance_spark.spark.connector.scan.expressions import SparkExpression
+from lance_spark.spark.connector.scan.local_scan import InlineRows
+from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.connector.scan.runtime_filters import (
+    MAX_VALUES,
+    KeyFilter,
+)
+from lance_spark.spark.connector.scan.top_n import SortOrder
+from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.partitions import BYTES_PER_ROW
+
+
+@dataclass(frozen=True, slots=True)
+class TopN:
+    """ORDER BY with LIMIT."""
+
+    orders: tuple[SortOrder, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """A scan as Spark has asked for it so far.
+
+    Attributes:
+        predicates: the filters that the scan took.
+        columns: what it returns.
+        limit: how many rows are enough.
+        offset: how many rows to leave out before that.
+        top_n: the order in which so many first rows are enough.
+        runtime_filters: those that Spark knows only when the query runs. It checks them itself.
+        for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
+            would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
+        group_by, aggregates: what every task returns instead of its rows; `columns` are their types then.
+    """
+
+    handle: TableHandle
+    options: Mapping[str, str] = field(default_factory=dict)
+    predicates: tuple[SparkExpression, ...] = ()
+    columns: StructType | None = None
+    limit: int | None = None
+    offset: int | None = None
+    top_n: TopN | None = None
+    runtime_filters: tuple[KeyFilter, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    group_by: tuple[str, ...] = ()
+    for_changes: bool = False
+
+    def read_options(self) -> ReadOptions:
+        """The options of the read; where the table is, is in the handle."""
+        return ReadOptions.parse({**self.options, "path": self.handle.uri})
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One column of the keys of partitions, for joins without a shuffle."""
+
+    transform: SparkTransform
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What Spark's planner is told; the tasks, or the rows, are in the attachments.
+
+    Attributes:
+        num_rows, size_bytes: of all rows that are read, before they are filtered.
+        keys, key_values: of the rows of each task, if they have some in common.
+        packs: tasks that may be one where the keys are of no use.
+        is_inline: whether the rows are read already.
+        runtime_columns: filters of these are taken while the query runs already.
+        max_runtime_values: unless they have more values.
+        filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
+        share: that, if it was asked for before.
+    """
+
+    description: str
+    num_rows: int | None
+    size_bytes: int | None
+    keys: tuple[Key, ...] = ()
+    key_values: tuple[tuple[str | None, ...], ...] = ()
+    packs: tuple[tuple[int, ...], ...] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    runtime_columns: tuple[str, ...] = ()
+    max_runtime_values: int = MAX_VALUES
+    filters_many_rows: bool = False
+    share: float | None = None
+    is_inline: bool = False
+
+    def with_rows(self, rows: InlineRows) -> ScanPlan:
+        """The same plan, where the rows are read already."""
+        return replace(
+            self,
+            num_rows=rows.num_rows,
+            size_bytes=max(rows.num_bytes, rows.num_rows * BYTES_PER_ROW),
+            metrics={**self.metrics, **rows.cost},
+            runtime_columns=(),
+            filters_many_rows=False,
+            share=None,
+            is_inline=True,
+        )

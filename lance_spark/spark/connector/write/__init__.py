@@ -1,0 +1,1 @@
+"""Requests of writes: INSERT, DELETE, UPDATE, MERGE, and the tasks that write."""

@@ -1,0 +1,52 @@
+"""What a statement that changes rows has read of its own table; its commit compares that with others' changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.expr.sql import parse
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.scan.expressions import to_filter
+from lance_spark.spark.connector.scan.requests import ScanRequest
+from lance_spark.spark.connector.scan.scan import filterable_of
+from lance_spark.spark.options import StateOptions
+from lance_spark.table.row_level.isolation import IsolationLevel
+from lance_spark.table.row_level.read_conflicts import ReadRows
+
+
+def reads_of(target: TableHandle, scans: Sequence[ScanRequest], time_zone: str) -> tuple[ReadRows, ...]:
+    """The rows of `target` that `scans` look at; none if the table asks for no more than snapshots.
+
+    Scans of other tables and branches do not count, and neither do those that choose an older version.
+    """
+    if isolation_of(target) is IsolationLevel.SNAPSHOT:
+        return ()
+    own = [scan for scan in scans if _is_of(scan, target)]
+    return tuple(
+        ReadRows(scan.handle.version, _filter(scan, time_zone), time_zone)
+        for scan in own
+        if scan.handle.version is not None
+    )
+
+
+def isolation_of(handle: TableHandle) -> IsolationLevel:
+    """What the version of a table says."""
+    properties = handle.open_partitioned().properties if handle.partitioned else handle.open()[1].config
+    return IsolationLevel.of(properties)
+
+
+def _is_of(scan: ScanRequest, target: TableHandle) -> bool:
+    if (scan.handle.uri, scan.handle.branch) != (target.uri, target.branch):
+        return False
+    state = StateOptions.pick(scan.options)
+    return state.version is None and state.tag is None and state.timestamp is None
+
+
+def _filter(scan: ScanRequest, time_zone: str) -> Expr | None:
+    """The filter of the scan, less the terms that have no exact counterpart."""
+    given = scan.read_options().filter
+    names = filterable_of(scan.handle)
+    terms = [parse(given, time_zone=time_zone) if isinstance(given, str) else given] if given is not None else []
+    found = (to_filter(predicate, names) for predicate in scan.predicates)
+    return conjunction((*terms, *(term for term in found if term is not None)))

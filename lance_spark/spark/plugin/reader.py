@@ -1,0 +1,169 @@
+"""Reading a pinned version in Spark tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import DataType, LongType, StructField, StructType
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.expr.nodes import conjunction
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import project
+from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports, silent_early_end
+from lance_spark.spark.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, plan_partitions, sized
+from lance_spark.spark.plugin.filters import split_filters
+from lance_spark.spark.projection import narrow
+from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifest import Manifest
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table as the driver sees it while it plans."""
+
+    options: ReadOptions
+    location: TableLocation
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, options: ReadOptions, pinned_version: int | None) -> Snapshot:
+        """The version that `options` ask for, or `pinned_version` if it was found out before.
+
+        Raises:
+            NotFoundError: no such table, version, tag or branch.
+        """
+        branch = options.branch
+        version = options.version
+        location = TableLocation(options.path, options.storage_options, branch=branch)
+        if options.tag is not None:
+            tag = location.refs.tag(options.tag)
+            location, version = location.on_branch(tag.branch), tag.version
+        if pinned_version is not None:
+            version = pinned_version
+        if version is not None:
+            return cls(options, location, location.at(version).manifest)
+        if options.timestamp is not None:
+            return cls(options, location, location.as_of(options.timestamp).manifest)
+        newest = location.latest()
+        if newest is None:
+            raise NotFoundError(f"there is no Lance table at {location.uri}")
+        return cls(options, location, newest)
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def system_columns(self) -> tuple[str, ...]:
+        """The system columns that the options ask for."""
+        asked = ((ROW_ID, self.options.with_row_id), (ROW_ADDRESS, self.options.with_row_address))
+        return tuple(name for name, on in asked if on)
+
+    @property
+    def spark_schema(self) -> StructType:
+        """What Spark sees: the columns that the options ask for, then system columns."""
+        schema = self.manifest.schema
+        chosen = schema if self.options.columns is None else project(schema, self.options.columns)
+        columns = to_spark_schema(to_arrow_schema(chosen))
+        return StructType([*columns.fields, *(StructField(name, LongType(), False) for name in self.system_columns)])
+
+
+class LanceReader(DataSourceReader):
+    """Reads the columns of `schema` from the version of `snapshot`.
+
+    What a task needs is pickled once, with this reader: the scan. The manifest stays on the driver.
+
+    Raises:
+        NotFoundError: `schema` names a column that the table has not.
+        InvalidInputError: a column of `schema` has another type in the table.
+    """
+
+    def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
+        self._snapshot: Snapshot | None = snapshot
+        self._target = exchanged_schema(schema)
+        self._limit = snapshot.options.limit
+        # Rows are limited before Spark filters them, so a limit leaves nothing to push.
+        self._pushes = self._limit is None
+        projection = narrow(snapshot.manifest.schema, schema, snapshot.system_columns)
+        _check_types(projection, schema)
+        self._scan = Scan.of(
+            snapshot.manifest.schema,
+            snapshot.location.bases(snapshot.manifest),
+            columns=[],
+            filter=snapshot.options.filter,
+            stable_row_ids=snapshot.manifest.has_stable_row_ids,
+            batch_rows=snapshot.options.batch_size,
+            window_bytes=snapshot.options.max_batch_bytes,
+        )
+        self._scan = replace(
+            self._scan, projection=projection, output=tuple(schema.fieldNames()), batch_bytes=BATCH_BYTES
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_snapshot": None}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        assert self._snapshot is not None, "planned on the driver only"
+        sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
+        fragments = [sized(fragment, self._scan.bases, sizes) for fragment in self._snapshot.manifest.fragments]
+        # Rows up to a limit are counted in one place, or there would be too many.
+        target = self._snapshot.options.target_partition_bytes if self._limit is None else 1 << 62
+        return plan_partitions(fragments, target)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, LanceInputPartition):
+            return  # What Spark makes up for a table without fragments.
+        with errors_without_traceback(), silent_early_end():
+            yield from self._read(partition)
+        keep_imports()
+
+    def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
+        left = self._limit
+        for piece in partition.slices:
+            fragment = DataFragment.from_bytes(piece.fragment)
+            for batch in self._scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                yield to_spark_batch(batch, self._target)
+                if left == 0:
+                    return
+
+
+class PushdownReader(LanceReader):
+    """The reader in sessions where Spark hands over its filters, for users who ask for it.
+
+    Spark 4.3 keeps one plan for all queries over one DataFrame and replaces it whenever a filter is pushed. A later
+    query without filters, or another branch of the same query, then reads with the filter of somebody else. So pushing
+    is off unless the user says that this DataFrame serves one query (docs/design/004).
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        if not self._pushes:
+            return filters
+        pushed, left = split_filters(filters, to_arrow_schema(self._scan.schema))
+        terms = tuple(pushed) if self._scan.filter is None else (self._scan.filter, *pushed)
+        self._scan = replace(self._scan, filter=conjunction(terms))
+        return left
+
+
+def _check_types(projection: LanceSchema, asked: StructType) -> None:
+    have = {field.name: field.dataType for field in to_spark_schema(to_arrow_schema(projection)).fields}
+    for field in asked.fields:
+        actual: DataType | None = have.get(field.name)
+        if actual is not None and actual.simpleString() != field.dataType.simpleString():
+            raise InvalidInputError(
+                f"column {field.name} is {actual.simpleString()} in the table, not {field.dataType.simpleString()}; "
+                "read it as it is and cast it"
+            )

@@ -1,0 +1,78 @@
+"""Writing by Spark's Python data source interface; what is written, and how it is committed, is in `write_job`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.partitioned.table import is_partitioned_table
+from lance_spark.schema.field import Field
+from lance_spark.spark.column_names import check_distinct
+from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports, silent_early_end
+from lance_spark.spark.jobs.messages import LanceCommitMessage
+from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.options import WriteOptions
+from lance_spark.table.fragment import DataFragment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.writing.save import APPEND, OVERWRITE
+
+
+class LanceWriter(DataSourceArrowWriter):
+    """One write job.
+
+    An append to a path without a table creates it, because Spark offers no other mode for it to Python data sources.
+
+    Raises:
+        InvalidInputError: `schema` does not fit the table.
+        UnsupportedFeatureError: the table is partitioned.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        location = TableLocation(options.path, options.storage_options, branch=options.branch)
+        mode = OVERWRITE if overwrite else APPEND
+        base = location.latest()
+        # Spark does not tell us how it compares names; names that the table has are taken as they are.
+        known = set() if base is None else set(base.schema.names())
+        check_distinct(schema, case_sensitive=known.issuperset(schema.fieldNames()))
+        if base is None and is_partitioned_table(options.path, options.storage_options):
+            raise UnsupportedFeatureError(
+                f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
+                feature="partitioned tables in the plug-in",
+            )
+        self._job = WriteJob.of(location, base, schema, mode, options, from_query=True)
+        if self._job.plan.evolved is not None:
+            _check_cases(self._job.plan.evolved.fields)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        with errors_without_traceback(), silent_early_end():
+            fragments = self._job.write(iterator)
+        keep_imports()
+        task = TaskContext.get()
+        return LanceCommitMessage(
+            tuple(fragment.to_bytes() for fragment in fragments), 0 if task is None else task.attemptNumber()
+        )
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        told = [message for message in messages if isinstance(message, LanceCommitMessage)]
+        fragments = [DataFragment.from_bytes(fragment) for message in told for fragment in message.fragments]
+        self._job.commit(fragments, repeated=any(message.attempt for message in told))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._job.abort(all_tasks_told=not any(message is None for message in messages))
+
+
+def _check_cases(siblings: Sequence[Field]) -> None:
+    """Refuses new columns beside others that Spark, which does not tell us how it compares names, may take for them."""
+    known: dict[str, str] = {}
+    for field in siblings:
+        other = known.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            raise InvalidInputError(
+                f"column {field.name!r} would come beside {other!r}, from which it differs in case only; rename it"
+            )
+        _check_cases(field.children)
