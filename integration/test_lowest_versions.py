@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(3600)
 ENGINE = ("tests/expr", "tests/schema", "tests/encodings", "tests/layouts", "tests/test_pickle.py")
 FILES = ("tests/file/test_reader.py", "tests/file/test_writer.py", "tests/file/test_writer_types.py")
 TABLES = (
-    *("tests/table/test_deletion_vector.py", "tests/table/test_row_ids.py", "tests/table/row_level"),
+    *("tests/table/rows/test_deletion_vector.py", "tests/table/rows/test_row_ids.py", "tests/table/row_level"),
     *("tests/partitioned/test_table.py", "tests/partitioned/test_hashing.py", "tests/partitioned/test_prune.py"),
 )
 STORES = ("tests/storage/test_local.py", "tests/storage/test_s3.py", "tests/storage/test_gcs.py")

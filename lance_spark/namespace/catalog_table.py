@@ -50,12 +50,12 @@ from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import below
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.field_ids import largest_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind
-from lance_spark.table.transaction import Transaction
 from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import OVERWRITE, plan_write

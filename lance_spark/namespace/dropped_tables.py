@@ -30,7 +30,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import below, parse_root
 from lance_spark.table.bases import resolved
 from lance_spark.table.cleanup.other_roots import detached_versions
-from lance_spark.table.history import History
+from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import VERSIONS, parse_manifest_name
 
 RECORDS = ".lance-dropped"

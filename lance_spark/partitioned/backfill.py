@@ -34,10 +34,10 @@ from lance_spark.table.columns.backfill import (
     write_backfill,
 )
 from lance_spark.table.columns.column_commit import column_file_version
-from lance_spark.table.features import check_writable
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 

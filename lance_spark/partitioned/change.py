@@ -16,17 +16,17 @@ from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.commit import Commit, NewTable
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Merge
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import DATA
 from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes
-from lance_spark.table.tidy import delete_quietly
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions, commit_append, commit_overwrite
 

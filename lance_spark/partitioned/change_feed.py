@@ -16,12 +16,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.operations import OperationKind
-from lance_spark.table.operations.successor import data_format
-from lance_spark.table.reading.blob_columns import shown
-from lance_spark.table.reading.scan import Scan
-from lance_spark.table.versions.change_feed import (
+from lance_spark.table.change_feed.change_feed import (
     CHANGE_FIELDS,
     ChangeFeed,
     ChangeTask,
@@ -31,9 +26,14 @@ from lance_spark.table.versions.change_feed import (
     RowsTask,
     VersionStep,
 )
-from lance_spark.table.versions.column_match import found_in, nullable
-from lance_spark.table.versions.version_diff import RowSet
-from lance_spark.table.versions.version_range import VersionRange
+from lance_spark.table.change_feed.column_match import found_in, nullable
+from lance_spark.table.change_feed.version_diff import RowSet
+from lance_spark.table.change_feed.version_range import VersionRange
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import Scan
 
 
 def changes(

@@ -31,9 +31,9 @@ from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.new_columns import arrow_fields
 from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
 from lance_spark.table.columns.stand_ins import StandIns
-from lance_spark.table.field_ids import largest_field_id
+from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 

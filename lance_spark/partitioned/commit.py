@@ -44,12 +44,12 @@ from lance_spark.partitioned.manifest_index import (
 )
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PlannedTable
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import DATA, TRANSACTIONS
-from lance_spark.table.tidy import delete_quietly
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 

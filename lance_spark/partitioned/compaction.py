@@ -21,7 +21,7 @@ from lance_spark.table.cleanup.other_roots import listed_versions
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_fragments
 

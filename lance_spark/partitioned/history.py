@@ -15,10 +15,10 @@ from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.refs import Tag
-from lance_spark.table.versions.tagging import create_tag as tag_version
-from lance_spark.table.versions.tagging import delete_tag as delete_version_tag
-from lance_spark.table.versions.tagging import update_tag as update_version_tag
+from lance_spark.table.refs.refs import Tag
+from lance_spark.table.refs.tagging import create_tag as tag_version
+from lance_spark.table.refs.tagging import delete_tag as delete_version_tag
+from lance_spark.table.refs.tagging import update_tag as update_version_tag
 from lance_spark.table.versions.version_summary import (
     Content,
     Difference,

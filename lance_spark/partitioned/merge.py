@@ -22,12 +22,12 @@ from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
-from lance_spark.table.row_address import UInt64Array, row_addresses
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.merge import Matched, MergeActions, conformed, key_paths, one_array, window_rows
 from lance_spark.table.row_level.moved_rows import by_fragment
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 

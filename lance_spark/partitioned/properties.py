@@ -17,7 +17,7 @@ from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions

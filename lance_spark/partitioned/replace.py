@@ -35,7 +35,7 @@ from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, with_meta
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.evolving_append import columns_lacking
 from lance_spark.table.writing.save import CommitOptions
 

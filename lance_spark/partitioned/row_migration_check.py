@@ -9,9 +9,9 @@ import pyroaring
 from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.table.columns.backfill import BackfilledFragment
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment
 
 
 class MovedRows:

@@ -35,8 +35,8 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.manifest_summary import ManifestSummary
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan

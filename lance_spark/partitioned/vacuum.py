@@ -36,10 +36,10 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupRun, CleanupStats, cleanup
 from lance_spark.table.cleanup.leftovers import FileKind, Leftover
 from lance_spark.table.cleanup.other_roots import other_branches
-from lance_spark.table.features import check_writable
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.paths import DATA, DELETIONS, INDICES, TAGS, TRANSACTIONS, VERSIONS
 
 _DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")

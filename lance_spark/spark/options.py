@@ -21,7 +21,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
 from lance_spark.spark.property_names import OF_ONE_WRITE, check_properties
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
-from lance_spark.table.refs import MAIN
+from lance_spark.table.refs.refs import MAIN
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 _log = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from lance_spark.schema.columns import column_fields, is_leaf
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFile, DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFile, DataFragment
 
 BYTES_PER_ROW = 4
 """The least that Spark is told of a row, however well its columns are packed: it decides by that what to broadcast."""

@@ -19,9 +19,9 @@ from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, parse_root, uri_text
-from lance_spark.table.fragment import BaseId, DataFile, DeletionFile, FragmentId
-from lance_spark.table.manifest_store import ObjectManifests
+from lance_spark.table.manifests.manifest_store import ObjectManifests
 from lance_spark.table.paths import DATA, detached_manifest_path, is_detached
+from lance_spark.table.rows.fragment import BaseId, DataFile, DeletionFile, FragmentId
 
 _SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
 

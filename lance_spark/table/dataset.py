@@ -14,10 +14,9 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.columns.column_verbs import ColumnVerbs
-from lance_spark.table.fragment import FragmentList
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.limit import limited
@@ -26,6 +25,7 @@ from lance_spark.table.reading.take import take
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.row_level.update import update_rows
+from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.row_source import RowSource

@@ -13,13 +13,13 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
-from lance_spark.table.external_manifests import ExternalManifests
-from lance_spark.table.history import History
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifests.external_manifests import ExternalManifests
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.manifests.pinned_history import PinnedHistory
 from lance_spark.table.paths import branch_root
-from lance_spark.table.pinned_history import PinnedHistory
-from lance_spark.table.refs import MAIN, Refs
+from lance_spark.table.refs.refs import MAIN, Refs
 
 
 class TableLocation:

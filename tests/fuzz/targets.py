@@ -30,7 +30,7 @@ from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage import open_store
 from lance_spark.storage.cache import shared
-from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
+from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from tests.expr.spark_cases import filters, table
 from tests.file.test_forced_layouts import CASES
 from tests.fuzz.mutate import NUMBERS, mutate_message, mutated_as, mutated_bytes

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
+from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from tests.fuzz.targets import TARGETS, made
 
 INPUTS = 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 import lance_spark
 from lance_spark.storage.faults import Fault, FaultStore
 from lance_spark.table.commits.commit import RetryPolicy
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.history import History
 from lance_spark.table.writing.save import CommitOptions
 
 PUT = "put_if_absent"

@@ -25,10 +25,10 @@ from lance_spark.file_version import FileVersion
 from lance_spark.table.columns.backfill import commit_backfill, plan_new_values, write_backfill
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.fragment import DataFile, FragmentId
 from lance_spark.table.maintenance.compaction import run_task
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import (
     CommittableOperation,
     DataReplacement,
@@ -38,7 +38,7 @@ from lance_spark.table.operations import (
     Rewrite,
     RewriteGroup,
 )
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFile, FragmentId
 from lance_spark.table.versions.changes import add_bases
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write

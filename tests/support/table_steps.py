@@ -14,12 +14,12 @@ from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.row_level.update import update_rows
 from lance_spark.table.versions.changes import restore, update_config
-from lance_spark.table.versions.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 

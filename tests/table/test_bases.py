@@ -15,9 +15,9 @@ import lance_spark
 from lance_spark.errors import CorruptFileError
 from lance_spark.storage import open_store
 from lance_spark.table.bases import BasePath, Bases, resolved
-from lance_spark.table.fragment import BaseId, FragmentList
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.rows.fragment import BaseId, FragmentList
 from tests.support.equality import assert_tables_equal
 
 

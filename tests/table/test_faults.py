@@ -16,10 +16,10 @@ import pytest
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
 from lance_spark.storage.faults import OPERATIONS, Fault, FaultStore, Harm
-from lance_spark.table.external_manifests import ExternalManifests
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.refs import Refs
+from lance_spark.table.manifests.external_manifests import ExternalManifests
+from lance_spark.table.manifests.history import History
+from lance_spark.table.refs.refs import Refs
 from tests.support.manifest_tables import MemoryManifestTable, TableFault, TableHarm
 from tests.support.table_steps import BEGIN, STEPS, Content, Step, append, copy_table, make_table
 

@@ -16,8 +16,8 @@ import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.storage.cache import shared
-from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
+from lance_spark.table.rows.fragment import DataFragment
 from tests.support.manifest_surgery import edit_manifest
 
 ROWS = 200

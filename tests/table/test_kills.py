@@ -24,10 +24,10 @@ from lance_spark.file.reader import FileReader
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.faults import OPERATIONS, Fault, FaultStore, Harm
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.refs import Refs
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.transaction import Transaction
+from lance_spark.table.refs.refs import Refs
 from tests.support.forked import Report, fork, kill_self
 from tests.support.moto import S3Bucket
 from tests.support.table_steps import BEGIN, STEPS, Content, Step, append, copy_table, make_table

@@ -17,7 +17,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import FieldFinder, find, project
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 
 FEW, MANY = 150, 600
 _numbers = itertools.count()

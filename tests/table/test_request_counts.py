@@ -14,15 +14,15 @@ from lance_spark.errors import NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.external_manifests import ExternalManifests
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.external_manifests import ExternalManifests
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Append
 from lance_spark.table.paths import ManifestNaming
 from lance_spark.table.row_level.delete import delete_rows
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.versions.changes import update_config
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, save

@@ -10,8 +10,8 @@ import pyarrow as pa
 import lance_spark
 from lance_spark.storage import open_store
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.history import History
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import save
 from tests.support.counting_store import CountingStore

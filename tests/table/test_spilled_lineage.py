@@ -15,8 +15,8 @@ import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.features import FeatureFlag
-from lance_spark.table.fragment import FragmentList
+from lance_spark.table.manifests.features import FeatureFlag
+from lance_spark.table.rows.fragment import FragmentList
 
 SYSTEM = ["a", "b", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 

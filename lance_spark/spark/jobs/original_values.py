@@ -19,11 +19,11 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take
 from lance_spark.spark.types import from_spark_batch, is_lossless, to_spark_batch
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_rows import by_fragment
 from lance_spark.table.row_level.value_equality import equal_values
+from lance_spark.table.rows.row_address import UInt64Array, distinct
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.table.row_address import UInt64Array
+from lance_spark.table.rows.row_address import UInt64Array
 
 _CODEC = "zstd"
 

@@ -24,10 +24,10 @@ from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, Wr
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, written_schema
 from lance_spark.storage import open_store
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 

@@ -22,17 +22,17 @@ from lance_spark.spark.jobs.write_job import abandon
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.partitions import ProjectedSizes
 from lance_spark.spark.types import exchanged_schema, from_spark_batch, table_types
-from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_row_writer import MovedRowWriter
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import APPEND, CommitOptions, WritePlan, plan_write
 from lance_spark.table.writing.write import FileLimits, remove_job_files

@@ -22,14 +22,14 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
 from lance_spark.table.row_level.delete import Search, matching_rows
 from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, run_on_newest
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import (
     APPEND,

@@ -21,11 +21,11 @@ from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, pl
 from lance_spark.spark.plugin.filters import split_filters
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.rows.fragment import DataFragment
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from lance_spark.spark.connector.channel.warm_worker import errors_without_trace
 from lance_spark.spark.jobs.messages import LanceCommitMessage
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.table.cleanup.cleanup import CleanupPolicy, cleanup
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 
 if TYPE_CHECKING:
     from lance_spark.table.location import TableLocation

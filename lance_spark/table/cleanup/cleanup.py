@@ -28,10 +28,10 @@ from lance_spark.table.cleanup.other_roots import (
     other_branches,
     protected_versions,
 )
-from lance_spark.table.features import check_writable
-from lance_spark.table.history import History
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_store import ManifestLocation
 
 if TYPE_CHECKING:
     from lance_spark.table.location import TableLocation

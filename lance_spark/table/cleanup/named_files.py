@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.table.deletion_vector import DeletionFileType
-from lance_spark.table.index_section import parse_indices
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, deletion_path
+from lance_spark.table.rows.deletion_vector import DeletionFileType
 
 _EXTENSIONS = {kind.value: kind.extension for kind in DeletionFileType}
 

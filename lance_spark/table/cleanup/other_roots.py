@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.history import History
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import (
     DATA,
     DELETIONS,
@@ -18,7 +18,7 @@ from lance_spark.table.paths import (
     VERSIONS,
     is_detached,
 )
-from lance_spark.table.refs import Refs
+from lance_spark.table.refs.refs import Refs
 
 if TYPE_CHECKING:
     from lance_spark.table.location import TableLocation

@@ -29,17 +29,17 @@ from lance_spark.table.columns.new_columns import (
     called,
 )
 from lance_spark.table.columns.schema_changes import check_followable
-from lance_spark.table.field_ids import next_field_id
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Recomputed
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
-from lance_spark.table.row_address import split_addresses
 from lance_spark.table.row_level.row_changes import run_on_newest
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import split_addresses
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 

@@ -19,13 +19,13 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import Evolution, NewColumns, commit_evolution, options_of
 from lance_spark.table.columns.column_files import PlacedBatch, physical_batches
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project
-from lance_spark.table.field_ids import next_field_id
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.row_changes import run_on_newest
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.versions.changes import update_field_metadata
 from lance_spark.table.writing.save import CommitOptions
 

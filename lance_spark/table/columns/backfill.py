@@ -27,24 +27,24 @@ from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import column_file_version, options_of
 from lance_spark.table.columns.column_files import PlacedBatch, physical_batches, write_column_file
 from lance_spark.table.columns.schema_changes import check_followable
 from lance_spark.table.commits.commit import Commit, NewTable
-from lance_spark.table.features import check_writable
-from lance_spark.table.field_ids import next_field_id
-from lance_spark.table.fragment import DataFile, DataFragment, FragmentId, FragmentList
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Merge, Recomputed, Update, UpdateMode
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import DATA
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
-from lance_spark.table.row_address import UInt64Array, split_addresses
-from lance_spark.table.tidy import delete_quietly
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 

@@ -13,19 +13,19 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CommitStateUnknownError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_files import PlacedBatch, write_column_file
 from lance_spark.table.commits.commit import Commit, NewTable
-from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import DataFile, DataFragment, FragmentId, FragmentList
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Merge, Recomputed
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import DATA
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.tidy import delete_quietly
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 

@@ -21,12 +21,12 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.fragment import DataFile
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.paths import DATA, new_data_file_name
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
 from lance_spark.table.reading.window import Window
-from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.rows.fragment import DataFile
 
 _PIECE_ROWS = 1 << 16
 

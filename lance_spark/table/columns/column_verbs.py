@@ -11,7 +11,7 @@ from lance_spark.table.columns.add_columns import add_columns
 from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.columns.schema_changes import drop_columns, rename_columns, reorder_columns
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_field_metadata, update_schema_metadata
 
 if TYPE_CHECKING:

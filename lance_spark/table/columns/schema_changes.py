@@ -15,14 +15,14 @@ from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Project
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.row_changes import run_on_newest
-from lance_spark.table.transaction import Transaction
 from lance_spark.table.writing.save import CommitOptions
 
 Change = Callable[[LanceSchema], LanceSchema]

@@ -8,9 +8,9 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project_once
 from lance_spark.table.columns.stand_ins import StandIns
-from lance_spark.table.field_ids import next_field_id
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.row_changes import run_on_newest
 from lance_spark.table.writing.save import CommitOptions
 

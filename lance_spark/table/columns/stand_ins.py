@@ -19,8 +19,8 @@ from lance_spark.schema.projection import prune
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import NewColumns
 from lance_spark.table.columns.column_files import PlacedBatch, physical_batches
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import converted
 
 

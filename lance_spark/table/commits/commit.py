@@ -27,17 +27,17 @@ from lance_spark.errors import (
 )
 from lance_spark.file_version import FileVersion
 from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.conflict_rules import Rivals
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.features import FeatureFlag, check_writable
-from lance_spark.table.history import History
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.manifest_file import ManifestFile
-from lance_spark.table.manifest_store import ManifestLocation
+from lance_spark.table.manifests.features import FeatureFlag, check_writable
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
-from lance_spark.table.tidy import delete_quietly
-from lance_spark.table.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

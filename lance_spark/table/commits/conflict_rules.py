@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.table.fragment import FragmentList
 from lance_spark.table.operations import Append, CommittableOperation, Operation, Overwrite, Update, UpdateConfig
 from lance_spark.table.operations.update_bases import UpdateBases, clashing
 from lance_spark.table.operations.update_map import UpdateMap
+from lance_spark.table.rows.fragment import FragmentList
 
 
 @dataclass(frozen=True, slots=True)

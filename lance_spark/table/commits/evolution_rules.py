@@ -13,8 +13,8 @@ from lance_spark.table.commits.conflict_rules import (
     same_columns_and_files,
     same_data_files,
 )
-from lance_spark.table.fragment import FragmentList
 from lance_spark.table.operations import DataReplacement, Merge, Project, Recomputed, Update, UpdateConfig, UpdateMode
+from lance_spark.table.rows.fragment import FragmentList
 
 
 def same_fields(rivals: Rivals) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from lance_spark._proto import table_pb2
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commits.conflict_rules import Rivals, fields_by_id, meaning, retryable
-from lance_spark.table.fragment import FragmentList
-from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.operations import CreateIndex, OperationKind, Rewrite
+from lance_spark.table.rows.fragment import FragmentList
 
 _TAKES_ROWS = (OperationKind.DELETE, OperationKind.UPDATE)
 """Operations after which a fragment that is gone has no row left that an index could point to."""

@@ -30,7 +30,6 @@ from lance_spark.errors import (
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.rewrite_rules import columns_stay
-from lance_spark.table.fragment import DataFragment, FragmentId
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionOptions,
@@ -39,13 +38,14 @@ from lance_spark.table.maintenance.compaction_plan import (
     new_file_version,
     plan_compaction,
 )
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import OperationKind, Rewrite, RewriteGroup
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.row_lineage import KeptLineage, with_lineage
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.write import FragmentWriter, remove_fragments
 

@@ -21,15 +21,15 @@ from typing import Any
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
-from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import FragmentId
-from lance_spark.table.index_section import parse_indices
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
+from lance_spark.table.rows.fragment import FragmentId
+from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
-from lance_spark.table.index_metadata import IndexMetadata
-from lance_spark.table.index_section import parse_indices
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CreateIndex
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
-from lance_spark.table.transaction import Transaction
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 _MAX_RUNS = 5

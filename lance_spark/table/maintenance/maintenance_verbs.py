@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup, remove_orphans
-from lance_spark.table.index_metadata import IndexMetadata
-from lance_spark.table.index_section import parse_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
 from lance_spark.table.maintenance.compaction_plan import (
@@ -18,7 +16,9 @@ from lance_spark.table.maintenance.compaction_plan import (
     plan_compaction,
 )
 from lance_spark.table.maintenance.indices import commit_indices, drop_index
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions
 
 if TYPE_CHECKING:

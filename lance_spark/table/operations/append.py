@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.successor import (
     checked_row_id,
@@ -20,6 +19,7 @@ from lance_spark.table.operations.successor import (
     with_row_ids,
     writer_version,
 )
+from lance_spark.table.rows.fragment import DataFragment
 
 
 @dataclass(frozen=True, slots=True)

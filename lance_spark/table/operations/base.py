@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from lance_spark.file_version import FileVersion
-from lance_spark.table.fragment import FragmentId
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.rows.fragment import FragmentId
 
 
 class OperationKind(str, Enum):

@@ -16,11 +16,11 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.table.bases import BasePath
-from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import BaseId, FragmentList
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.successor import data_format, with_flags, writer_version
+from lance_spark.table.rows.fragment import BaseId, FragmentList
 
 _MAX_BASE_ID = (1 << 32) - 1
 

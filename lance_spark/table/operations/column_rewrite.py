@@ -13,9 +13,9 @@ import pyroaring
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
-from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.operations.live_files import with_live_files, without_columns
-from lance_spark.table.row_versions import RowDatasetVersionSequence
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 
 def with_rewritten_columns(

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
-from lance_spark.table.index_metadata import IndexMetadata
-from lance_spark.table.index_section import parse_indices, with_indices
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices, with_indices
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.successor import (
     data_format,

@@ -14,9 +14,8 @@ from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import fields_from_proto, fields_to_proto
-from lance_spark.table import index_section
-from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests import index_section
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.live_files import live_field_ids, with_live_files
 from lance_spark.table.operations.successor import (
@@ -27,7 +26,8 @@ from lance_spark.table.operations.successor import (
     with_flags,
     writer_version,
 )
-from lance_spark.table.row_ids import RowIdSequence
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.rows.row_ids import RowIdSequence
 
 
 class Recomputed(Enum):

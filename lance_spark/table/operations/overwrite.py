@@ -12,8 +12,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import fields_from_proto, fields_to_proto
 from lance_spark.table.bases import BasePath
-from lance_spark.table.fragment import DataFragment, FragmentList
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.successor import (
     id_after,
@@ -23,6 +22,7 @@ from lance_spark.table.operations.successor import (
     with_row_ids,
     writer_version,
 )
+from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.table.fragment import MAX_FRAGMENT_ID
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.successor import (
     data_format,
@@ -17,6 +16,7 @@ from lance_spark.table.operations.successor import (
     with_flags,
     writer_version,
 )
+from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from typing import ClassVar
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId
-from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
-from lance_spark.table.index_section import rewritten
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.index_section import rewritten
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.rewritten_index import RewrittenIndex
 from lance_spark.table.operations.successor import (
@@ -22,6 +21,7 @@ from lance_spark.table.operations.successor import (
     with_flags,
     writer_version,
 )
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyroaring
 
 from lance_spark._proto import table_pb2, transaction_pb2
-from lance_spark.table.index_metadata import IndexMetadata
-from lance_spark.table.index_section import FragmentGroup
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import FragmentGroup
 
 
 @dataclass(frozen=True, slots=True)

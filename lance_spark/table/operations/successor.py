@@ -9,11 +9,11 @@ from importlib.metadata import version as distribution_version
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
-from lance_spark.table.features import CARRIED, STICKY_PAIRS, FeatureFlag
-from lance_spark.table.fragment import MAX_FRAGMENT_ID, DataFragment, FragmentId, has_row_ids, lineage_fields
-from lance_spark.table.manifest import Manifest, WriterVersion
-from lance_spark.table.row_ids import RowIdSequence
-from lance_spark.table.row_versions import RowDatasetVersionSequence
+from lance_spark.table.manifests.features import CARRIED, STICKY_PAIRS, FeatureFlag
+from lance_spark.table.manifests.manifest import Manifest, WriterVersion
+from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID, DataFragment, FragmentId, has_row_ids, lineage_fields
+from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 
 def largest_fragment_id(manifest: Manifest) -> int:

@@ -11,9 +11,8 @@ from typing import ClassVar
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.schema.field import FieldId
-from lance_spark.table import index_section
-from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests import index_section
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.column_rewrite import with_rewritten_columns
 from lance_spark.table.operations.delete import with_deletions
@@ -27,8 +26,9 @@ from lance_spark.table.operations.successor import (
     with_flags,
     writer_version,
 )
-from lance_spark.table.row_ids import RowIdSequence
-from lance_spark.table.row_versions import RowDatasetVersionSequence
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 
 class UpdateMode(IntEnum):

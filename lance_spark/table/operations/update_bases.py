@@ -8,7 +8,7 @@ from typing import ClassVar
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.bases import BasePath
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.clone import free_base_id
 from lance_spark.table.operations.successor import data_format, with_flags, writer_version

@@ -11,7 +11,7 @@ from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.successor import data_format, with_flags, writer_version
 from lance_spark.table.operations.update_map import UpdateMap

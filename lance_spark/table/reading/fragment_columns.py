@@ -20,9 +20,9 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
-from lance_spark.table.fragment import DataFile
 from lance_spark.table.reading.blob_columns import is_shown_otherwise
 from lance_spark.table.reading.nested import narrowed
+from lance_spark.table.rows.fragment import DataFile
 
 _FEW_RANGES = 16
 

@@ -16,10 +16,10 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
 from lance_spark.storage.cache import kept_by_name
 from lance_spark.table.bases import Bases
-from lance_spark.table.deletion_vector import DeletionVector
-from lance_spark.table.fragment import DataFile, DataFragment
 from lance_spark.table.reading.fragment_columns import FragmentColumns
-from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT
+from lance_spark.table.rows.deletion_vector import DeletionVector
+from lance_spark.table.rows.fragment import DataFile, DataFragment
+from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 
 MAX_UNCHECKED_ROWS = 1 << 24
 """Up to so many rows are taken from the manifest; a larger fragment's file is asked before rows are listed."""

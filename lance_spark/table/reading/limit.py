@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.fragment import DataFragment, FragmentList
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 
 def limited(

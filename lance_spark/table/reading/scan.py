@@ -40,13 +40,13 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder, project, prune
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment, FragmentList
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
 from lance_spark.table.reading.window import Window
+from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 64 << 20

@@ -18,8 +18,8 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment
 
 Read = TypeVar("Read")
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema.field import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Field, FieldId
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
-from lance_spark.table.row_address import UInt64Array, row_addresses
-from lance_spark.table.row_ids import RowIdSequence
-from lance_spark.table.row_versions import RowDatasetVersionSequence
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, row_addresses
+from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"

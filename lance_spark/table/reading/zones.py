@@ -24,8 +24,8 @@ from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.cache import kept_by_name
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment
 
 ZONE_ROWS = 2048
 

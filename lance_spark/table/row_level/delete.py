@@ -16,15 +16,15 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
-from lance_spark.table.fragment import DataFragment, FragmentId
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import split_addresses
 from lance_spark.table.row_level.row_changes import GoneRows, NewerVersionCheck, commit_row_changes, run_on_newest
+from lance_spark.table.rows.fragment import DataFragment, FragmentId
+from lance_spark.table.rows.row_address import split_addresses
 from lance_spark.table.writing.save import CommitOptions
 
 # What bounds a batch is the window of the scan, in bytes: each batch costs, and nobody wants small ones here.

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import family_of, plain
-from lance_spark.table.row_address import distinct
+from lance_spark.table.rows.row_address import distinct
 
 _NONE = -1
 

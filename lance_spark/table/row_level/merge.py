@@ -25,18 +25,18 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
-from lance_spark.table.row_address import UInt64Array, row_addresses
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, kept_if_committed, origins_of
 from lance_spark.table.row_level.moved_rows import by_fragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment, run_on_newest
 from lance_spark.table.row_level.update import version_to_write
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.writing.conform import Conformer
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions

@@ -14,13 +14,13 @@ import numpy as np
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment, FragmentId
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
-from lance_spark.table.row_address import UInt64Array, split_addresses
-from lance_spark.table.row_ids import RowIdSequence, check_ids_left
-from lance_spark.table.row_versions import RowDatasetVersionSequence
+from lance_spark.table.rows.fragment import DataFragment, FragmentId
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.rows.row_ids import RowIdSequence, check_ids_left
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 NO_ORIGIN = (1 << 64) - 1
 """Instead of an address: the row is a new one."""

@@ -20,14 +20,14 @@ from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import And, Expr, conjunction, referenced_columns
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.row_changes import NewerVersionCheck
+from lance_spark.table.rows.fragment import DataFragment
 
 
 @dataclass(frozen=True, slots=True)

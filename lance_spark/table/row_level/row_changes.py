@@ -23,21 +23,21 @@ from lance_spark.errors import (
     RetryableConflictError,
 )
 from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
-from lance_spark.table.deletion_vector import DeletionFileType, DeletionVector
-from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import DataFragment, DeletionFile, FragmentId
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Append, CommittableOperation, Delete, OperationKind, Update
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_rows import MovedRows, NewFragment, by_fragment
-from lance_spark.table.tidy import delete_quietly
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
+from lance_spark.table.rows.fragment import DataFragment, DeletionFile, FragmentId
+from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.evolving_append import change_evolving
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
-from lance_spark.table.row_address import UInt64Array
-from lance_spark.table.row_ids import RowIdSequence
-from lance_spark.table.row_versions import RowDatasetVersionSequence
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 
 @dataclass(frozen=True, slots=True)

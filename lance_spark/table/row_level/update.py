@@ -13,9 +13,9 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
-from lance_spark.table.features import check_writable
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import address_scan

@@ -13,12 +13,12 @@ from lance_spark.schema.field import Field, FieldId
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
-from lance_spark.table.transaction import Transaction
 from lance_spark.table.writing.base_choice import checked_bases
 
 

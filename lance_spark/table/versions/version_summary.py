@@ -14,13 +14,13 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage.cache import peek_by_stamp, put_by_stamp
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.fragment import FragmentList
-from lance_spark.table.history import History
-from lance_spark.table.manifest import WriterVersion, timestamp_of
-from lance_spark.table.manifest_store import ManifestLocation
-from lance_spark.table.manifest_summary import ManifestSummary
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import WriterVersion, timestamp_of
+from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.manifests.manifest_summary import ManifestSummary
+from lance_spark.table.manifests.transaction import COMMIT_MESSAGE
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.transaction import COMMIT_MESSAGE
+from lance_spark.table.rows.fragment import FragmentList
 
 _fragment = table_pb2.DataFragment.FromString
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
+from lance_spark.table.change_feed.change_feed import ChangeFeed, plan_changes
+from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.refs import Branch, Tag
-from lance_spark.table.versions.branching import create_branch, delete_branch
-from lance_spark.table.versions.change_feed import ChangeFeed, plan_changes
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.refs.branching import create_branch, delete_branch
+from lance_spark.table.refs.clone import shallow_clone
+from lance_spark.table.refs.refs import Branch, Tag
+from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.versions.changes import add_bases
-from lance_spark.table.versions.clone import shallow_clone
-from lance_spark.table.versions.tagging import create_tag, delete_tag, update_tag
-from lance_spark.table.versions.version_range import VersionRange
 from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 
 if TYPE_CHECKING:

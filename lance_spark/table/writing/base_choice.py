@@ -8,7 +8,7 @@ from dataclasses import replace
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Rebase
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Append, CommittableOperation, Overwrite
 from lance_spark.table.operations.clone import free_base_id
 from lance_spark.table.operations.update_bases import clashing

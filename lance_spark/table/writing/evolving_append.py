@@ -14,14 +14,14 @@ import pyarrow.types as pt
 
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.table.field_ids import next_field_id
-from lance_spark.table.fragment import DataFragment, FragmentId, FragmentList
-from lance_spark.table.history import History
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Merge, Recomputed, Update
 from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.successor import checked_row_id, largest_fragment_id, numbered, with_row_ids
 from lance_spark.table.operations.update import completed_lineage
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 
 
 def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> LanceSchema | None:

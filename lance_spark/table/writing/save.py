@@ -12,14 +12,14 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
-from lance_spark.table.features import check_writable
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, Transaction
 from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.successor import data_format
-from lance_spark.table.transaction import COMMIT_MESSAGE, Transaction
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.base_choice import unless_bases_change
 from lance_spark.table.writing.conform import Conformer, same_columns
 from lance_spark.table.writing.evolving_append import append_evolving, evolved_schema

@@ -17,10 +17,10 @@ from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases, DataTarget
-from lance_spark.table.fragment import DataFile, DataFragment, FragmentId
 from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
-from lance_spark.table.tidy import delete_quietly
+from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId
 
 DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
 DEFAULT_MAX_BYTES_PER_FILE = 90 << 30

@@ -16,8 +16,8 @@ import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.faults import Fault, FaultStore
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, clean_up_after, parse_duration
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.history import History
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

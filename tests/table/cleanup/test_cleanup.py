@@ -22,12 +22,12 @@ from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.cleanup.cleanup import CleanupPolicy, CleanupStats, cleanup
 from lance_spark.table.commits.commit import RetryPolicy
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.paths import ManifestNaming
-from lance_spark.table.refs import Refs
-from lance_spark.table.versions.tagging import create_tag, update_tag
+from lance_spark.table.refs.refs import Refs
+from lance_spark.table.refs.tagging import create_tag, update_tag
 from lance_spark.table.writing.save import CommitOptions, commit_append
 from lance_spark.table.writing.write import write_fragments
 

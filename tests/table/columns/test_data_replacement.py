@@ -15,9 +15,9 @@ from lance_spark.errors import IncompatibleConflictError, InvalidInputError, Lan
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.commit import Commit, NewTable
-from lance_spark.table.fragment import DataFile, FragmentId
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import DataReplacement
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import DataFile, FragmentId
 from tests.support.column_tables import checked, make, operation_of, rows
 
 

@@ -22,10 +22,10 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.table.commits.commit import RetryPolicy
-from lance_spark.table.features import FeatureFlag
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest_file import ManifestFile
+from lance_spark.table.manifests.features import FeatureFlag
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.harmed_tables import NO_WAIT, PUT, files, with_faults

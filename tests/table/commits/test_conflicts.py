@@ -15,7 +15,6 @@ from lance_spark.errors import CommitConflictError, IncompatibleConflictError, R
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.table.commits.conflict_rules import Rivals
 from lance_spark.table.commits.conflicts import RULES, check_conflict
-from lance_spark.table.fragment import FragmentId
 from lance_spark.table.operations import (
     COMMITTABLE,
     Append,
@@ -28,6 +27,7 @@ from lance_spark.table.operations import (
     UpdateBases,
 )
 from lance_spark.table.operations.base import CommittableOperation
+from lance_spark.table.rows.fragment import FragmentId
 
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
 K = OperationKind

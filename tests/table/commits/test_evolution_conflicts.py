@@ -15,7 +15,6 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.conflict_rules import Rivals
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.fragment import FragmentList
 from lance_spark.table.operations import (
     CommittableOperation,
     DataReplacement,
@@ -28,6 +27,7 @@ from lance_spark.table.operations import (
     UpdateMode,
 )
 from lance_spark.table.operations import OperationKind as K
+from lance_spark.table.rows.fragment import FragmentList
 from tests.support.column_tables import make, rows
 
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))

@@ -28,14 +28,14 @@ from lance_spark.storage import open_store
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.history import History
-from lance_spark.table.index_section import parse_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionOptions,
     CompactionTask,
 )
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.operations import Rewrite, Settings
 from lance_spark.table.writing.save import CommitOptions
 from tests.support.harmed_tables import with_faults

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.table.index_metadata import IndexMetadata
-from lance_spark.table.index_section import with_indices
 from lance_spark.table.maintenance.compaction_plan import (
     FRAGMENT_REUSE_INDEX,
     CompactionOptions,
@@ -24,6 +22,8 @@ from lance_spark.table.maintenance.compaction_plan import (
     bins,
     plan_compaction,
 )
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import with_indices
 
 TEN = CompactionOptions(target_rows_per_fragment=10)
 

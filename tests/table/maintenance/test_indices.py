@@ -22,8 +22,8 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.conflict_rules import Rivals
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.fragment import MAX_FRAGMENT_ID
-from lance_spark.table.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import (
     CreateIndex,
     OperationKind,
@@ -34,7 +34,7 @@ from lance_spark.table.operations import (
 from lance_spark.table.operations import OperationKind as K
 from lance_spark.table.operations.base import CommittableOperation
 from lance_spark.table.operations.successor import largest_fragment_id
-from lance_spark.table.transaction import Transaction
+from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID
 
 ONE_ROW = pa.table({"a": [1]})
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
@@ -181,7 +181,7 @@ def test_reserved_fragments(tmp_path: Path) -> None:
         written(uri)
     dataset = lance_spark.open(ours)
 
-    def reserve(number: int) -> lance_spark.table.manifest.Manifest:
+    def reserve(number: int) -> lance_spark.table.manifests.manifest.Manifest:
         latest = lance_spark.open(ours).manifest
         transaction = Transaction.new(latest.version, ReserveFragments(number))
         return Commit(dataset.location.history, latest, transaction, NewTable(latest.file_version)).run()  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.location import TableLocation
+from lance_spark.table.rows.fragment import DataFragment
 from tests.support.equality import assert_tables_equal
 
 ROWS = 3000
@@ -214,8 +214,8 @@ def test_a_plan_and_a_fragment_are_all_that_a_task_needs(dataset: lance_spark.Da
 def test_a_manifest_that_contradicts_its_files_is_corrupt(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from lance_spark.table.fragment import FragmentList
-    from lance_spark.table.manifest_file import ManifestFile
+    from lance_spark.table.manifests.manifest_file import ManifestFile
+    from lance_spark.table.rows.fragment import FragmentList
 
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table({"a": range(10)}), uri)
@@ -231,8 +231,8 @@ def test_a_manifest_that_contradicts_its_files_is_corrupt(tmp_path: Path) -> Non
 def test_row_counts_that_old_manifests_do_not_have_come_from_the_files(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from lance_spark.table.fragment import FragmentList
-    from lance_spark.table.manifest_file import ManifestFile
+    from lance_spark.table.manifests.manifest_file import ManifestFile
+    from lance_spark.table.rows.fragment import FragmentList
 
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(100)}), uri, max_rows_per_file=40)

@@ -19,7 +19,7 @@ from lance_spark.expr.sql import parse
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading import zones as zones_module
 from lance_spark.table.reading.zones import ZONE_ROWS, ZoneBudget, Zones, matching_rows, zoned_fields, zones_of
 

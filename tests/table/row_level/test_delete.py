@@ -23,8 +23,8 @@ from lance_spark.errors import (
 from lance_spark.expr.nodes import Column, IsNull
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.features import FeatureFlag
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.operations import Delete
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.writing.row_source import RowSource

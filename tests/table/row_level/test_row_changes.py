@@ -17,13 +17,13 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.fragment import FragmentId, FragmentList
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Append, Delete, Update
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, rows_by_fragment
+from lance_spark.table.rows.fragment import FragmentId, FragmentList
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import write_fragments
 from tests.support.counting_store import CountingStore

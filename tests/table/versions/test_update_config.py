@@ -17,9 +17,9 @@ from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.commits.conflict_rules import Rivals
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.features import FeatureFlag
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.features import FeatureFlag
+from lance_spark.table.manifests.history import History
 from lance_spark.table.operations import Operation, OtherOperation, Overwrite, Restore, UpdateConfig
 from lance_spark.table.operations import OperationKind as K
 from lance_spark.table.operations.update_map import UpdateMap

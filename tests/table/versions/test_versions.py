@@ -12,9 +12,9 @@ import pytest
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.storage.base import ObjectInfo
-from lance_spark.table import manifest_store
-from lance_spark.table.history import History
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests import manifest_store
+from lance_spark.table.manifests.history import History
 from lance_spark.table.versions import version_summary
 from lance_spark.table.versions.version_summary import Difference, version_summaries
 from tests.support.counting_store import CountingStore
@@ -174,7 +174,7 @@ def test_a_branch_begins_with_a_clone(uri: str) -> None:
 def test_a_version_of_an_unknown_operation(uri: str) -> None:
     location = TableLocation(uri)
     file = location.history.load_latest()
-    from lance_spark.table.manifest_file import ManifestFile
+    from lance_spark.table.manifests.manifest_file import ManifestFile
 
     location.store.put(location.history.latest_location().path, ManifestFile(file.manifest, None).encode())  # type: ignore[union-attr]
     Path(uri, "_transactions", file.manifest.transaction_file).unlink()

@@ -36,9 +36,9 @@ from lance_spark.spark.property_names import check_set_properties
 from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.columns.schema_edit import Edit, edit_schema
-from lance_spark.table.field_ids import next_field_id
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_properties
 
 _SET, _REMOVE = "set_property", "remove_property"

@@ -61,10 +61,10 @@ from lance_spark.spark.connector.write.partitioned_writes import (
 from lance_spark.spark.jobs.write_job import TRUNCATE, WriteJob
 from lance_spark.spark.options import StateOptions, TableProperties, WriteOptions
 from lance_spark.spark.types import to_spark_schema
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.row_changes import GoneRows
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.save import CREATE, OVERWRITE
 
 _PROVIDERS = ("lance", "io.lancespark.lancesource")

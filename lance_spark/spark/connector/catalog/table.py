@@ -33,7 +33,7 @@ from lance_spark.spark.connector.write.partitioned_writes import (
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS

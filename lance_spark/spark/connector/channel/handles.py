@@ -20,7 +20,7 @@ from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 
 _CACHED = 32
 

@@ -20,8 +20,8 @@ from lance_spark.spark.connector.channel.warm_worker import keep_imports, silent
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment
 
 MESSAGE_TYPE = StructType().add("message", BinaryType())
 

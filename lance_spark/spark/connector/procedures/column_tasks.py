@@ -21,7 +21,7 @@ from lance_spark.spark.types import from_spark_batch
 from lance_spark.table.columns.backfill import BackfillPlan, write_backfill
 from lance_spark.table.location import TableLocation
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 
 _Home = tuple[str | None, int]
 """A partition, None in a table without any, and a fragment in it."""

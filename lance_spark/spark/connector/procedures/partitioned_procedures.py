@@ -29,8 +29,8 @@ from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, Clea
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, run_task
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.refs import Tag
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.refs.refs import Tag
 from lance_spark.table.writing.save import CommitOptions
 
 MAIN = "main"

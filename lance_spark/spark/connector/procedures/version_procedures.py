@@ -21,7 +21,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.refs import Branch, Tag
+from lance_spark.table.refs.refs import Branch, Tag
 from lance_spark.table.versions.version_summary import Content, Difference, TableVersion
 
 _VERSION = row_type(version=LongType())

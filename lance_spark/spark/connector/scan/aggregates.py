@@ -20,8 +20,8 @@ from lance_spark.spark.connector.scan.decimal_expr import MAX_PRECISION, Number,
 from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.connector.scan.groups import Grouping, Slot
 from lance_spark.spark.types import is_lossless, to_spark_schema
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment
 
 _WINDOW_ROWS = 1 << 20
 """Rows that are grouped at a time, if they are not too wide."""

@@ -22,11 +22,7 @@ from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.requests import ScanPlan
 from lance_spark.spark.types import to_spark_schema
-from lance_spark.table.dataset import Dataset
-from lance_spark.table.location import TableLocation
-from lance_spark.table.operations.successor import data_format
-from lance_spark.table.reading.blob_columns import shown
-from lance_spark.table.versions.change_feed import (
+from lance_spark.table.change_feed.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
@@ -34,7 +30,11 @@ from lance_spark.table.versions.change_feed import (
     ChangeTask,
     plan_changes,
 )
-from lance_spark.table.versions.version_range import VersionRange
+from lance_spark.table.change_feed.version_range import VersionRange
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.location import TableLocation
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ADDED = (

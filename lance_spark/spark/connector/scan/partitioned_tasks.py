@@ -17,8 +17,8 @@ from lance_spark.spark.connector.write.found_rows import FoundRows
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.storage import open_store
 from lance_spark.table.bases import BasePath, Bases
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment
 
 PARTITION_COLUMN = "_partition"
 """The metadata column that tells the partition of a row, by its object id."""

@@ -40,8 +40,7 @@ from lance_spark.spark.partitions import (
 )
 from lance_spark.spark.projection import narrow
 from lance_spark.storage.local import LocalStore
-from lance_spark.table.fragment import DataFragment, FragmentId
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.limit import physical_offset
@@ -49,7 +48,8 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import estimated_share
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS, SYSTEM_FIELDS
 from lance_spark.table.reading.zones import ZoneBudget, matching_rows, zoned_fields, zones_of
-from lance_spark.table.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
+from lance_spark.table.rows.fragment import DataFragment, FragmentId
+from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 
 _PRUNED_BY = ((ROW_ADDRESS,), (FRAGMENT_ID,))
 """The columns whose values tell the fragment."""

@@ -27,11 +27,11 @@ from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.plugin.filters import type_at
 from lance_spark.spark.types import is_lossless
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import UInt64Array, split_addresses
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 
 MAX_ROWS = 10_000
 """A larger limit is left to Spark: its rows would be looked up one by one."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
-from lance_spark.table.row_address import UInt64Array
+from lance_spark.table.rows.row_address import UInt64Array
 
 
 @dataclass(frozen=True, slots=True)

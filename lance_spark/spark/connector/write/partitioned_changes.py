@@ -29,11 +29,11 @@ from lance_spark.spark.jobs.table_row_changes import CHEAP_BYTES, bytes_to_match
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import exchanged_schema, from_spark_batch, table_types
 from lance_spark.storage import open_store
-from lance_spark.table.fragment import DataFragment
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import UInt64Array, distinct
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 

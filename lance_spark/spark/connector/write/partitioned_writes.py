@@ -38,8 +38,8 @@ from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob, Pa
 from lance_spark.spark.options import CatalogOptions, TableProperties, WriteOptions
 from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
 from lance_spark.storage import open_store
-from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.rows.row_address import UInt64Array
 
 _MODES = {"append": SaveMode.APPEND, "overwrite": SaveMode.OVERWRITE, "overwrite_dynamic": SaveMode.DYNAMIC_OVERWRITE}
 

@@ -41,7 +41,7 @@ from lance_spark.spark.jobs.table_row_changes import (
     check_changeable,
 )
 from lance_spark.spark.options import WriteOptions
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of

@@ -35,13 +35,13 @@ from lance_spark.spark.partitions import (
 )
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases
-from lance_spark.table.fragment import DataFragment
-from lance_spark.table.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_address import UInt64Array
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.row_changes import GoneRows, rows_by_fragment
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lance_spark.table.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFragment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The change feed: which rows were added, updated or deleted between two versions."""

@@ -1,0 +1,398 @@
+"""What the versions of a table have changed, row by row.
+
+Each version of a range is compared with the one before it (`version_diff`). The result is a list of tasks, which can be
+pickled and run anywhere, and each of which yields batches: the columns as the last version of the range has them, then
+
+====================== ==========================================================================================
+``_change_type``       ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``
+``_commit_version``    the version that made the change
+``_commit_timestamp``  when that version was committed
+====================== ==========================================================================================
+
+A column that an older version did not have is null there; one that it had in another type is cast. Rows that a version
+leaves as they were are not reported, wherever it has moved them: a compaction changes nothing. Without stable row ids
+an update that moves rows is a delete and an insert; one that rewrites columns in place is an update in every table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.change_feed.column_match import found_in, nullable
+from lance_spark.table.change_feed.version_diff import (
+    NEW_MEANING,
+    RowPairs,
+    RowSet,
+    Version,
+    diff_versions,
+    same_field_ids,
+)
+from lance_spark.table.change_feed.version_range import VersionRange
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.row_level.value_equality import BoolArray, equal_values
+from lance_spark.table.rows.fragment import DataFragment
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+
+CHANGE_FIELDS = (
+    pa.field(CHANGE_TYPE, pa.string(), nullable=False),
+    pa.field(COMMIT_VERSION, pa.int64(), nullable=False),
+    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC"), nullable=False),
+)
+
+_KEPT_FRAGMENTS = 200_000
+_NUM_THREADS = 8
+_PAIRS_AT_ONCE = 1 << 16
+
+
+class ChangeType(str, Enum):
+    """What happened to a row."""
+
+    INSERT = "insert"
+    DELETE = "delete"
+    UPDATE_PREIMAGE = "update_preimage"
+    UPDATE_POSTIMAGE = "update_postimage"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The version that made a change, and when it was committed, in nanoseconds since 1970 UTC."""
+
+    version: int
+    timestamp_nanos: int
+
+
+class ChangeTask(ABC):
+    """A part of the changes of one version. Can be pickled; reads when `batches` is asked for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes, in the schema of the feed.
+
+        Raises:
+            NotFoundError: a file is gone, because a clean-up removed the version.
+            InvalidInputError: a value cannot be had in the type that its column has in the last version.
+        """
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int | None:
+        """Rows that it yields at most; None if that is not known."""
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """The changes of a range of versions, in the order of the versions.
+
+    Attributes:
+        schema: of all batches.
+        tasks: what to read.
+    """
+
+    schema: pa.Schema
+    tasks: tuple[ChangeTask, ...] = field(repr=False)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All changes, one task after the other; errors as `ChangeTask.batches`."""
+        for task in self.tasks:
+            yield from task.batches()
+
+
+def plan_changes(table: TableLocation, versions: VersionRange, columns: Sequence[str] | None = None) -> ChangeFeed:
+    """The changes that the versions of the branch `table` have made.
+
+    Args:
+        columns: names and dotted paths as the last version of the range has them, and ``_rowid`` or ``_rowaddr``; None
+            for all columns.
+
+    Raises:
+        NotFoundError: there is no such column, or a version of the range or the one before it is not there, because it
+            was cleaned up or is on another branch or not yet committed.
+        InvalidInputError: a column has the name of one of those that tell the change.
+        CorruptFileError: a file contradicts the format.
+        UnsupportedFeatureError: a version needs something that this release does not read.
+    """
+    return _Planner(table, versions, columns).plan()
+
+
+class _Planner:
+    def __init__(self, table: TableLocation, versions: VersionRange, columns: Sequence[str] | None) -> None:
+        self._table = table
+        self._range = versions
+        self._columns = columns
+        self._kept: dict[int, Manifest] = {}
+        self._kinds: dict[int, OperationKind] = {}
+        self._schemas: dict[int, LanceSchema] = {}
+
+    def plan(self) -> ChangeFeed:
+        first, last = self._range.first, self._range.last
+        numbers = list(range(first, last + 1))
+        self._look_at(numbers)
+        end = self._manifest(max(last, 1))
+        fields = tuple(nullable(top) for top in _shown(end).fields)
+        wanted = {last: LanceSchema(fields, end.schema.metadata)}
+        schema = self._schema(wanted[last], end)
+        same_ids: dict[int, bool] = {}
+        for number in reversed(numbers):
+            wanted[number - 1], same_ids[number] = self._one_back(wanted[number], number)
+        tasks: list[ChangeTask] = []
+        for number in numbers:
+            before, after = self._before(number), self._manifest(number)
+            step = VersionStep(self._table, before, after, self._kinds[number], same_ids[number])
+            tasks += step.tasks(FeedView(schema, self._columns, wanted[number - 1], wanted[number]))
+            self._kept.pop(number - 1, None)
+        return ChangeFeed(schema, tuple(tasks))
+
+    def _look_at(self, numbers: Sequence[int]) -> None:
+        """Learns what made the versions and what columns they have; their manifests are kept while they are few."""
+        num_fragments = 0
+        for start in range(0, len(numbers), _NUM_THREADS):
+            chunk = numbers[start : start + _NUM_THREADS]
+            for number, (manifest, kind) in zip(chunk, overlapped(self._fact, chunk, _NUM_THREADS), strict=True):
+                self._kinds[number] = kind
+                self._schemas[number] = _shown(manifest)
+                num_fragments += len(manifest.fragments)
+                if num_fragments <= _KEPT_FRAGMENTS:
+                    self._kept[number] = manifest
+
+    def _fact(self, number: int) -> tuple[Manifest, OperationKind]:
+        file = self._load(number)
+        transaction = self._table.history.transaction(file)
+        return file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind
+
+    def _has_before(self, number: int) -> bool:
+        """False for the version that began the table or the branch."""
+        return number > 1 and self._kinds[number] is not OperationKind.CLONE
+
+    def _before(self, number: int) -> Manifest | None:
+        return self._manifest(number - 1) if self._has_before(number) else None
+
+    def _one_back(self, wanted: LanceSchema, number: int) -> tuple[LanceSchema, bool]:
+        """(the columns as the version before has them, whether field ids mean the same in both versions)."""
+        if not self._has_before(number):
+            return wanted, True
+        if number - 1 not in self._schemas:
+            self._schemas[number - 1] = _shown(self._manifest(number - 1))
+        same_ids = self._kinds[number] not in NEW_MEANING or same_field_ids(
+            self._manifest(number - 1), self._manifest(number)
+        )
+        return found_in(wanted, self._schemas[number], self._schemas[number - 1], by_id=same_ids), same_ids
+
+    def _schema(self, wanted: LanceSchema, end: Manifest) -> pa.Schema:
+        taken = {field.name for field in CHANGE_FIELDS}
+        scan = Scan.of(
+            wanted,
+            self._table.bases(end),
+            columns=self._columns,
+            stable_row_ids=end.has_stable_row_ids,
+        )
+        clash = taken.intersection(scan.arrow_schema.names)
+        if clash:
+            raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as the feed has; leave it out")
+        return pa.schema([*scan.arrow_schema, *CHANGE_FIELDS], metadata=scan.arrow_schema.metadata)
+
+    def _manifest(self, number: int) -> Manifest:
+        if number not in self._kept:
+            self._kept[number] = self._load(number).manifest
+        return self._kept[number]
+
+    def _load(self, number: int) -> ManifestFile:
+        try:
+            return self._table.at(number)
+        except NotFoundError:
+            raise NotFoundError(
+                f"the changes of versions {self._range.first} to {self._range.last} of {self._table.store.uri} need "
+                f"version {number}, which is not there: it was cleaned up, is of another branch, or does not exist yet"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedView:
+    """How the rows of two neighbouring versions become rows of the feed.
+
+    Attributes:
+        schema: of the feed.
+        columns: what was asked for.
+        before, after: the columns of the last version as the two versions have them.
+    """
+
+    schema: pa.Schema
+    columns: Sequence[str] | None
+    before: LanceSchema
+    after: LanceSchema
+
+    def scan(self, schema: LanceSchema, version: Version) -> Scan:
+        stable = version.manifest.has_stable_row_ids
+        return Scan.of(schema, version.bases, columns=self.columns, stable_row_ids=stable)
+
+
+class VersionStep:
+    """One version and the one before it, None if there is none.
+
+    Args:
+        kind: of the operation that made it.
+        same_ids: whether field ids mean the same columns in both.
+        commit: what the feed names as the version; None for `after`.
+    """
+
+    def __init__(
+        self,
+        table: TableLocation,
+        before: Manifest | None,
+        after: Manifest,
+        kind: OperationKind,
+        same_ids: bool,
+        commit: Commit | None = None,
+    ) -> None:
+        self._before = None if before is None else Version(before, table.bases(before))
+        self._after = Version(after, table.bases(after))
+        self._kind = kind
+        self._same_ids = same_ids
+        self._commit = commit or Commit(after.version, after.timestamp_nanos)
+
+    def tasks(self, view: FeedView) -> Iterator[ChangeTask]:
+        """What the version has changed."""
+        diff = diff_versions(self._before, self._after, self._kind, self._same_ids)
+        commit = self._commit
+        after = view.scan(view.after, self._after)
+        before = after if self._before is None else view.scan(view.before, self._before)
+        for change_type, sets, scan in (
+            (ChangeType.DELETE, diff.deleted, before),
+            (ChangeType.UPDATE_PREIMAGE, diff.preimages, before),
+            (ChangeType.UPDATE_POSTIMAGE, diff.postimages, after),
+            (ChangeType.INSERT, diff.inserted, after),
+        ):
+            for rows in sets:
+                yield RowsTask(view.schema, commit, change_type, scan, rows)
+        for pairs in diff.maybe_updated:
+            yield PairsTask(view.schema, commit, before, after, *self._compared(pairs.fields), pairs)
+
+    def _compared(self, names: Sequence[str]) -> tuple[Scan, Scan]:
+        """The columns `names` of the newer version, in both versions."""
+        assert self._before is not None
+        here, there = _shown(self._after.manifest), _shown(self._before.manifest)
+        now = LanceSchema(tuple(nullable(top) for top in here.fields if top.name in names), {})
+        then = found_in(now, here, there, by_id=self._same_ids)
+        return Scan.of(then, self._before.bases), Scan.of(now, self._after.bases)
+
+
+def _shown(manifest: Manifest) -> LanceSchema:
+    return shown(manifest.schema, data_format(manifest))
+
+
+@dataclass(frozen=True)
+class RowsTask(ChangeTask):
+    """Rows of one fragment that all had the same happen to them."""
+
+    schema: pa.Schema
+    commit: Commit
+    change_type: ChangeType
+    scan: Scan
+    rows: RowSet
+
+    @property
+    def num_rows(self) -> int | None:
+        return self.rows.fragment.num_rows if self.rows.offsets is None else len(self.rows.offsets)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.scan.read_fragment(self.rows.fragment, offsets=self.rows.offsets):
+            yield _change(self.schema, self.commit, self.change_type, batch)
+
+
+@dataclass(frozen=True)
+class PairsTask(ChangeTask):
+    """Rows that are in both versions: those whose values differ were updated.
+
+    Attributes:
+        before, after: how the rows are read for the feed.
+        compared_before, compared_after: the columns that may differ.
+    """
+
+    schema: pa.Schema
+    commit: Commit
+    before: Scan
+    after: Scan
+    compared_before: Scan
+    compared_after: Scan
+    pairs: RowPairs
+
+    @property
+    def num_rows(self) -> int | None:
+        return 2 * len(self.pairs.offsets_before)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        pairs = self.pairs
+        for start in range(0, len(pairs.offsets_before), _PAIRS_AT_ONCE):
+            old = pairs.offsets_before[start : start + _PAIRS_AT_ONCE]
+            new = pairs.offsets_after[start : start + _PAIRS_AT_ONCE]
+            differs = ~self._equal(old, new)
+            if not differs.any():
+                continue
+            for batch in self.before.read_fragment(pairs.before, offsets=old[differs]):
+                yield _change(self.schema, self.commit, ChangeType.UPDATE_PREIMAGE, batch)
+            for batch in self.after.read_fragment(pairs.after, offsets=np.sort(new[differs])):
+                yield _change(self.schema, self.commit, ChangeType.UPDATE_POSTIMAGE, batch)
+
+    def _equal(self, old: Int64Array, new: Int64Array) -> BoolArray:
+        before = _table(self.compared_before, self.pairs.before, old)
+        order = np.argsort(new, kind="stable")
+        after = _table(self.compared_after, self.pairs.after, new[order])
+        equal = np.ones(len(old), np.bool_)
+        back = np.argsort(order, kind="stable")
+        for one, column in zip(before.columns, after.columns, strict=True):
+            other = column if (np.diff(order) == 1).all() else take_chunked(column, back)
+            try:
+                cast = one.cast(other.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                return np.zeros(len(old), np.bool_)  # Of another type: a change, whatever the values.
+            equal &= equal_values(_whole(cast), _whole(other))
+        return equal
+
+
+def _table(scan: Scan, fragment: DataFragment, offsets: Int64Array) -> pa.Table:
+    return pa.Table.from_batches(scan.read_fragment(fragment, offsets=offsets), schema=scan.arrow_schema)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
+
+def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of a scan as a batch of the feed."""
+    num_rows = batch.num_rows
+    arrays = []
+    for place, wanted in enumerate(list(schema)[: -len(CHANGE_FIELDS)]):
+        array = batch.column(place)
+        try:
+            arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidInputError(
+                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and "
+                f"{wanted.type} in the last version of the range: {error}. Leave the column out, or ask for the ranges "
+                "on both sides of the change of type"
+            ) from error
+    micros = commit.timestamp_nanos // 1000
+    values = (change_type.value, commit.version, micros)
+    for wanted, value in zip(CHANGE_FIELDS, values, strict=True):
+        arrays.append(pa.repeat(pa.scalar(value, wanted.type), num_rows))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,328 @@
+"""Which rows differ between two versions of a table that follow each other.
+
+Manifests are compared, not messages: fragments that came and went, deletion files that grew (or shrank, by a restore),
+and data files that another file has replaced in place. The kind of the operation is asked for two things only: a
+rewrite moves rows without changing them, and after an overwrite the ids of fragments can mean others.
+
+With stable row ids, a row that is gone at one place and new at another one is one row. Its versions tell whether it was
+updated; where they do not, its values are compared. Without stable row ids these are two rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lance_spark._proto import table_pb2
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.storage.overlap import overlapped
+from lance_spark.table.bases import Bases
+from lance_spark.table.change_feed.column_match import found_in
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations import OperationKind
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.row_level.row_lineage import KeptLineage
+from lance_spark.table.rows.deletion_vector import DeletionVector
+from lance_spark.table.rows.fragment import BaseId, DataFragment
+
+_SAME_ROWS = frozenset({OperationKind.REWRITE, OperationKind.CLONE})
+NEW_MEANING = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, OperationKind.UNKNOWN})
+"""Operations after which ids of fragments and fields can mean others than before."""
+
+_NUM_THREADS = 16
+
+_Holder = tuple[str, "BaseId | None", int]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version, and the stores that have its files."""
+
+    manifest: Manifest
+    bases: Bases
+
+
+@dataclass(frozen=True, slots=True)
+class RowSet:
+    """Rows of one fragment.
+
+    Attributes:
+        offsets: int64[n], ascending, distinct; None for all rows that are not deleted.
+    """
+
+    fragment: DataFragment
+    offsets: Int64Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPairs:
+    """Rows that are in both versions, whose values may differ.
+
+    Attributes:
+        before, after: the fragments that have them.
+        offsets_before, offsets_after: int64[n], the places of each row; the first ones ascend.
+        fields: names of the top-level columns of the newer version that may differ.
+    """
+
+    before: DataFragment
+    after: DataFragment
+    offsets_before: Int64Array
+    offsets_after: Int64Array
+    fields: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class VersionDiff:
+    """What one version changed. Rows deleted and preimages lie in the version before, the others in the new one."""
+
+    deleted: list[RowSet] = field(default_factory=list)
+    inserted: list[RowSet] = field(default_factory=list)
+    preimages: list[RowSet] = field(default_factory=list)
+    postimages: list[RowSet] = field(default_factory=list)
+    maybe_updated: list[RowPairs] = field(default_factory=list)
+
+
+def same_field_ids(before: Manifest, after: Manifest) -> bool:
+    """Whether field ids mean the same columns in a version of one of the kinds in `NEW_MEANING` and the one before.
+
+    An overwrite, and a restore across one, give ids anew, and with them new data files; one that takes files along
+    takes their ids along.
+    """
+    paths = {file.path for message in before.fragments.messages for file in message.files}
+    return any(file.path in paths for message in after.fragments.messages for file in message.files)
+
+
+def diff_versions(before: Version | None, after: Version, kind: OperationKind, same_ids: bool = True) -> VersionDiff:
+    """The rows that `after`, which was made by an operation of `kind`, has changed; None: there was no table before.
+
+    Args:
+        same_ids: whether field ids mean the same in both.
+
+    Raises:
+        CorruptFileError: a deletion file or a sequence of row ids contradicts the format.
+        UnsupportedFeatureError: nothing tells whether rows were changed or only moved.
+    """
+    if kind in _SAME_ROWS:
+        return VersionDiff()
+    if before is None:
+        return VersionDiff(inserted=[RowSet(fragment) for fragment in after.manifest.fragments])
+    return _Comparison(before, after, kind, same_ids).run()
+
+
+class _Comparison:
+    def __init__(self, before: Version, after: Version, kind: OperationKind, same_ids: bool) -> None:
+        self._before = before
+        self._after = after
+        self._kind = kind
+        self._stable = before.manifest.has_stable_row_ids and after.manifest.has_stable_row_ids
+        self._fields = _FieldPairs(before.manifest.schema, after.manifest.schema, same_ids)
+        self._diff = VersionDiff()
+
+    def run(self) -> VersionDiff:
+        gone, new, kept = self._fragments()
+        if gone and new and self._kind is OperationKind.UNKNOWN and not self._stable:
+            raise UnsupportedFeatureError(
+                f"version {self._after.manifest.version} does not tell what made it, and without stable row ids "
+                "nothing tells whether it changed rows or only moved them",
+                feature="changes of a version without a transaction",
+            )
+        self._compare_kept(kept)
+        self._diff.deleted += [RowSet(fragment) for fragment in gone]
+        self._diff.inserted += [RowSet(fragment) for fragment in new]
+        if self._stable and self._diff.deleted and self._diff.inserted:
+            self._pair()
+        return self._diff
+
+    def _fragments(self) -> tuple[list[DataFragment], list[DataFragment], list[tuple[DataFragment, DataFragment]]]:
+        """(those that are gone, new ones, those that are there in both); equal ones are left out if columns are too."""
+        before, after = self._before.manifest.fragments, self._after.manifest.fragments
+        places = {message.id: place for place, message in enumerate(before.messages)}
+        new, kept, replaced = [], [], []
+        for place, message in enumerate(after.messages):
+            known = places.pop(message.id, None)
+            if known is None:
+                new.append(after[place])
+            elif before.messages[known] != message or self._fields.has_moved(message):
+                old = before[known]
+                if self._same_rows(old, after[place]):
+                    kept.append((old, after[place]))
+                else:
+                    new.append(after[place])
+                    replaced.append(known)
+        gone = [before[place] for place in sorted([*places.values(), *replaced])]
+        return gone, new, kept
+
+    def _same_rows(self, before: DataFragment, after: DataFragment) -> bool:
+        """True unless the fragment has only its number from the one before; old releases gave numbers twice."""
+        if self._kind not in NEW_MEANING:
+            return True
+        if before.physical_rows != after.physical_rows:
+            return False
+        if before.row_ids is not None and after.row_ids is not None:
+            return before.row_ids == after.row_ids
+        if self._kind is OperationKind.RESTORE:
+            return True
+        paths = {(file.path, file.base_id) for file in before.files}
+        return any((file.path, file.base_id) in paths for file in after.files)
+
+    def _compare_kept(self, kept: Sequence[tuple[DataFragment, DataFragment]]) -> None:
+        rewritten = {new.id: names for old, new in kept if (names := self._fields.rewritten(old, new))}
+        needed = [(old, new) for old, new in kept if old.deletion_file != new.deletion_file or new.id in rewritten]
+        readers = [FragmentReader(old, self._before.bases) for old, _ in needed]
+        readers += [FragmentReader(new, self._after.bases) for _, new in needed]
+        deletions = overlapped(lambda reader: reader.deletions, readers, _NUM_THREADS)
+        for place, (old, new) in enumerate(needed):
+            was, now = deletions[place], deletions[place + len(needed)]
+            _add(self._diff.deleted, old, _minus(now.offsets, was.offsets))
+            _add(self._diff.inserted, new, _minus(was.offsets, now.offsets))
+            if new.id in rewritten:
+                offsets = _live_in_both(readers[place].num_rows, was, now)
+                if len(offsets):
+                    self._diff.maybe_updated.append(RowPairs(old, new, offsets, offsets, rewritten[new.id]))
+
+    def _pair(self) -> None:
+        """Takes rows that are gone at one place and new at another one out of deleted and inserted."""
+        gone = _Rows.of(self._diff.deleted, self._before.bases)
+        new = _Rows.of(self._diff.inserted, self._after.bases)
+        _, at_gone, at_new = np.intersect1d(gone.row_ids, new.row_ids, return_indices=True)
+        if len(at_gone) == 0:
+            return
+        # A restore brings back old versions of rows, and columns can have been rewritten without a trace in these.
+        trusted = self._kind is not OperationKind.RESTORE
+        updated = (gone.last_updated_at[at_gone] != new.last_updated_at[at_new]) & trusted
+        self._diff.deleted = gone.without(at_gone)
+        self._diff.inserted = new.without(at_new)
+        self._diff.preimages += gone.only(at_gone[updated])
+        self._diff.postimages += new.only(at_new[updated])
+        names = self._after.manifest.schema.names()
+        self._diff.maybe_updated += _pairs(gone, at_gone[~updated], new, at_new[~updated], names)
+
+
+class _FieldPairs:
+    """Which fields of two neighbouring versions are the same columns."""
+
+    def __init__(self, before: LanceSchema, after: LanceSchema, same_ids: bool) -> None:
+        there = found_in(after, after, before, by_id=same_ids)
+        self._tops: list[tuple[str, list[tuple[FieldId, FieldId]]]] = [
+            (new.name, [(one.id, other.id) for one, other in zip(old.walk(), new.walk(), strict=False)])
+            if _same_form(old, new)
+            else (new.name, [(old.id, new.id)])
+            for old, new in zip(there.fields, after.fields, strict=True)
+        ]
+        self._moved = {field_id for _, ids in self._tops for pair in ids if pair[0] != pair[1] for field_id in pair}
+
+    def has_moved(self, message: table_pb2.DataFragment) -> bool:
+        """Whether a file of the fragment, which is as it was, holds a field that stands for another column now."""
+        return bool(self._moved) and any(not self._moved.isdisjoint(file.fields) for file in message.files)
+
+    def rewritten(self, before: DataFragment, after: DataFragment) -> tuple[str, ...]:
+        """Names of the columns of which another file, or another column of it, holds the values now."""
+        if not self._moved and before.files == after.files:
+            return ()
+        was, now = _holders(before), _holders(after)
+        return tuple(name for name, ids in self._tops if any(was.get(one) != now.get(other) for one, other in ids))
+
+
+def _same_form(one: Field, other: Field) -> bool:
+    return len(one.children) == len(other.children) and all(map(_same_form, one.children, other.children))
+
+
+def _holders(fragment: DataFragment) -> dict[FieldId, _Holder]:
+    return {
+        field_id: (file.path, file.base_id, index)
+        for file in fragment.files
+        for field_id, index in file.columns().items()
+    }
+
+
+def _add(rows: list[RowSet], fragment: DataFragment, offsets: Int64Array) -> None:
+    if len(offsets):
+        rows.append(RowSet(fragment, offsets))
+
+
+def _minus(one: Int64Array, other: Int64Array) -> Int64Array:
+    return np.setdiff1d(one, other, assume_unique=True)
+
+
+def _live_in_both(num_rows: int, was: DeletionVector, now: DeletionVector) -> Int64Array:
+    live = np.ones(num_rows, np.bool_)
+    live[was.offsets] = live[now.offsets] = False
+    return np.flatnonzero(live)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of several fragments by their stable ids.
+
+    Attributes:
+        places: int64[n], the fragment of each row, an index into `fragments`.
+        offsets: int64[n].
+        row_ids, last_updated_at: uint64[n].
+    """
+
+    fragments: list[DataFragment]
+    places: Int64Array
+    offsets: Int64Array
+    row_ids: np.typing.NDArray[np.uint64]
+    last_updated_at: np.typing.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, sets: Sequence[RowSet], bases: Bases) -> _Rows:
+        readers = [FragmentReader(rows.fragment, bases) for rows in sets]
+        offsets = overlapped(lambda place: _offsets(sets[place], readers[place]), list(range(len(sets))), _NUM_THREADS)
+        lineages = [
+            KeptLineage.of(rows.fragment, reader, own) for rows, reader, own in zip(sets, readers, offsets, strict=True)
+        ]
+        return cls(
+            [rows.fragment for rows in sets],
+            np.repeat(np.arange(len(sets)), [len(own) for own in offsets]),
+            np.concatenate(offsets),
+            np.concatenate([lineage.row_ids for lineage in lineages]),
+            np.concatenate([lineage.last_updated_at for lineage in lineages]),
+        )
+
+    def only(self, rows: Int64Array) -> list[RowSet]:
+        """The rows number `rows` (int64[n]) by fragment."""
+        return self._sets(np.sort(rows))
+
+    def without(self, rows: Int64Array) -> list[RowSet]:
+        """All rows but those number `rows`."""
+        keep = np.ones(len(self.offsets), np.bool_)
+        keep[rows] = False
+        return self._sets(np.flatnonzero(keep))
+
+    def _sets(self, rows: Int64Array) -> list[RowSet]:
+        cuts = np.searchsorted(self.places[rows], np.arange(len(self.fragments) + 1))
+        return [
+            RowSet(fragment, self.offsets[rows[cuts[place] : cuts[place + 1]]])
+            for place, fragment in enumerate(self.fragments)
+            if cuts[place] < cuts[place + 1]
+        ]
+
+
+def _offsets(rows: RowSet, reader: FragmentReader) -> Int64Array:
+    if rows.offsets is not None:
+        return rows.offsets
+    return reader.deletions.live_rows(0, reader.num_rows).indices()
+
+
+def _pairs(
+    gone: _Rows, at_gone: Int64Array, new: _Rows, at_new: Int64Array, names: Iterable[str]
+) -> Iterable[RowPairs]:
+    """The rows number `at_gone` and `at_new`, which are the same ones, by pair of fragments."""
+    order = np.lexsort((at_gone, new.places[at_new], gone.places[at_gone]))
+    at_gone, at_new = at_gone[order], at_new[order]
+    both = gone.places[at_gone] * len(new.fragments) + new.places[at_new]
+    for rows in np.split(np.arange(len(both)), np.flatnonzero(np.diff(both)) + 1):
+        if len(rows):
+            yield RowPairs(
+                gone.fragments[int(gone.places[at_gone[rows[0]]])],
+                new.fragments[int(new.places[at_new[rows[0]]])],
+                gone.offsets[at_gone[rows]],
+                new.offsets[at_new[rows]],
+                tuple(names),
+            )

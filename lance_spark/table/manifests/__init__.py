@@ -1,0 +1,1 @@
+"""Versions on disk: manifests, transaction files, history, feature flags, index metadata."""

@@ -1,0 +1,209 @@
+"""The versions of a table: which there are, which is the newest, and what made each of them.
+
+Where manifests are is known to a `ManifestStore`; hint files can be stale and are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, NotFoundError
+from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.cache import has_free_stamps, kept_by_stamp
+from lance_spark.table.manifests.features import check_readable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.manifests.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
+from lance_spark.table.manifests.manifest_summary import ManifestSummary
+from lance_spark.table.manifests.transaction import Transaction
+from lance_spark.table.paths import (
+    TRANSACTIONS,
+    checked_relative,
+    detached_manifest_path,
+    is_detached,
+)
+
+_PARSED_FACTOR = 8
+"""Bytes that a manifest takes in memory, its fragments parsed, for each byte of its file: measured."""
+
+
+class History:
+    """The versions below one root (of the main branch or of another).
+
+    Attributes:
+        store: the root.
+        manifests: what knows which versions there are.
+        after_commit: is called with each version that a commit on this history has made; it must not raise.
+    """
+
+    def __init__(self, store: ObjectStore, manifests: ManifestStore | None = None) -> None:
+        self.store = store
+        self.manifests: ManifestStore = ObjectManifests(store) if manifests is None else manifests
+        self.after_commit: Callable[[Manifest], None] | None = None
+
+    def locations(self) -> Iterator[ManifestLocation]:
+        """All versions, in the order of the listing."""
+        return self.manifests.locations()
+
+    def newest_locations(self, count: int) -> list[ManifestLocation]:
+        """The `count` newest versions, newest first; of a long listing only its beginning is read if that is enough."""
+        return self.manifests.newest_locations(count)
+
+    def latest_location(self) -> ManifestLocation | None:
+        """The newest version, None if there is no table."""
+        return self.manifests.newest()
+
+    def latest_to_follow(self) -> ManifestLocation | None:
+        """The newest version, for a writer; None if there is no table.
+
+        Raises:
+            UnsupportedFeatureError: manifests are named both ways, which a crashed migration leaves.
+        """
+        return self.manifests.newest_to_follow()
+
+    def next_version(self, current: int) -> int:
+        """The number of the version that is to follow version `current` (0: there is no table)."""
+        return current + 1
+
+    def versions_after(self, known: int, newest: int) -> Sequence[int]:
+        """The versions that lead from version `known` (0: there is no table) to `newest`, in order."""
+        return range(known + 1, newest + 1)
+
+    def following(self, transaction: Transaction, current: int) -> Transaction:
+        """The transaction as it is stored with a version that follows `current`."""
+        return transaction
+
+    def moved_to(self, version: int) -> None:
+        """Takes note that a commit on this history has made `version`."""
+
+    def find_latest(self) -> ManifestFile | None:
+        """The newest version, None if there is no table.
+
+        Raises:
+            NotFoundError: what knows the versions names one that is not there.
+        """
+        for last_try in (False, True):
+            location = self.latest_location()
+            if location is None:
+                break
+            try:
+                return self.load_at(location)
+            except NotFoundError:
+                if last_try:  # The first time a clean-up or a migration may have come in between.
+                    raise
+        return None
+
+    def load_latest(self) -> ManifestFile:
+        """The newest version.
+
+        Raises:
+            NotFoundError: there is no table.
+        """
+        found = self.find_latest()
+        if found is None:
+            raise NotFoundError(f"there is no table at {self.store.uri}")
+        return found
+
+    def load(self, version: int) -> ManifestFile:
+        """The version `version`, a detached one too.
+
+        Raises:
+            NotFoundError: there is no such version.
+        """
+        if is_detached(version):
+            path = detached_manifest_path(version)
+            return self._decoded(self.store.read(path), path, version)
+        if has_free_stamps(self.store):
+            return self.load_at(self.manifests.locate(version))
+        data, location = self.manifests.read_version(version)
+        return self._decoded(data, location.path, version)
+
+    def load_at(self, location: ManifestLocation) -> ManifestFile:
+        """The version at `location`; without a request if this process has read what a listing shows there.
+
+        Raises:
+            NotFoundError: it is not there any more.
+        """
+
+        def read() -> tuple[ManifestFile, int]:
+            data = self.manifests.read(location)
+            return self._decoded(data, location.path, location.version), data.size * _PARSED_FACTOR
+
+        return kept_by_stamp(self.store, "manifest", location.path, location.stamp, read)
+
+    def summary_at(self, location: ManifestLocation) -> ManifestSummary:
+        """What a history shows of the version at `location`; one read.
+
+        Raises:
+            NotFoundError: it is not there any more.
+            CorruptFileError: the manifest is damaged.
+            UnsupportedFeatureError: the version needs something that this release does not read.
+        """
+        return self._summary(self.manifests.read(location), location.path, location.version)
+
+    def summary(self, version: int) -> ManifestSummary:
+        """The same of the version `version`. Raises as `summary_at`."""
+        data, location = self.manifests.read_version(version)
+        return self._summary(data, location.path, version)
+
+    def _summary(self, data: pa.Buffer, path: str, version: int) -> ManifestSummary:
+        summary = ManifestSummary.decode(data, f"{self.store.uri}/{path}")
+        self._check(summary.version, version, path, summary.reader_flags, summary.writer_flags)
+        return summary
+
+    def check_commits(self) -> None:
+        """Passes if commits can be trusted here; for writers, before they write the files of a version.
+
+        Raises:
+            StorageError: two writers could both make the same version here, or the store does not answer.
+        """
+        self.manifests.check_commits()
+
+    def manifest_size(self, version: int) -> int:
+        """Bytes of the manifest file of a version that is no detached one.
+
+        Raises:
+            NotFoundError: there is no such version.
+        """
+        location = self.manifests.locate(version)
+        return self.store.size(location.path) if location.size is None else location.size
+
+    def transaction(self, file: ManifestFile) -> Transaction | None:
+        """What made a version: from its manifest, or from the file that the manifest names; None if neither tells."""
+        return self._transaction(file.transaction, file.manifest.transaction_file)
+
+    def transaction_of(self, summary: ManifestSummary) -> Transaction | None:
+        """The same of a summary."""
+        return self._transaction(summary.transaction, summary.transaction_file)
+
+    def _transaction(self, inline: bytes | None, name: str) -> Transaction | None:
+        if inline is not None:
+            return Transaction.from_bytes(inline)
+        if not name:
+            return None
+        path = f"{TRANSACTIONS}/{checked_relative(name, 'transaction file')}"
+        try:
+            data = self.store.read(path)
+        except NotFoundError:
+            return None
+        try:
+            return Transaction.from_bytes(data)
+        except CorruptFileError as error:
+            raise error.at(path=path) from None
+
+    def decode(self, data: pa.Buffer | bytes, location: ManifestLocation) -> ManifestFile:
+        """The version whose manifest file is at `location`, from its bytes."""
+        return self._decoded(data, location.path, location.version)
+
+    def _decoded(self, data: pa.Buffer | bytes, path: str, version: int) -> ManifestFile:
+        file = ManifestFile.decode(data, f"{self.store.uri}/{path}")
+        manifest = file.manifest
+        self._check(manifest.version, version, path, manifest.reader_flags, manifest.writer_flags)
+        return file
+
+    def _check(self, found: int, version: int, path: str, reader_flags: int, writer_flags: int) -> None:
+        if found != version:
+            raise CorruptFileError(f"the manifest of version {version} says {found}", path=path)
+        check_readable(reader_flags, writer_flags, f"{self.store.uri}, version {version},")

@@ -1,0 +1,203 @@
+"""One version of a table (`lance.table.Manifest`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import MappingProxyType
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.wire import fields_from_proto, fields_to_proto
+from lance_spark.table.bases import BasePath
+from lance_spark.table.manifests.features import FeatureFlag
+from lance_spark.table.rows.fragment import FragmentList
+
+_NANOS = 1_000_000_000
+_NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class WriterVersion:
+    """The library that wrote a manifest."""
+
+    library: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """A `Clustering` of the wire, carried as it is."""
+
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A version of a table; immutable.
+
+    Attributes:
+        file_version: `data_format.version`; None in old manifests, where each data file tells its own.
+        timestamp_nanos: when the version was committed, nanoseconds since 1970 UTC.
+        max_fragment_id: the largest fragment id ever used; None if there never was a fragment.
+        writer_version: None in old manifests, whose row counts are not trusted.
+        next_row_id: the next stable row id to give.
+        transaction_file: name in `_transactions/`, "" if there is none.
+        index_section: the serialized `IndexSection`, None if there is none.
+    """
+
+    schema: LanceSchema
+    fragments: FragmentList
+    version: int
+    file_version: FileVersion | None
+    timestamp_nanos: int
+    reader_flags: int = 0
+    writer_flags: int = 0
+    max_fragment_id: int | None = None
+    writer_version: WriterVersion | None = None
+    next_row_id: int = 0
+    transaction_file: str = ""
+    config: Mapping[str, str] = field(default_factory=lambda: _NO_ENTRIES)
+    table_metadata: Mapping[str, str] = field(default_factory=lambda: _NO_ENTRIES)
+    base_paths: tuple[BasePath, ...] = ()
+    branch: str | None = None
+    tag: str = ""
+    max_allocated_field_id: int | None = None
+    clustering: tuple[Clustering, ...] = ()
+    max_clustering_id: int = 0
+    index_section: bytes | None = None
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed, in UTC, to the microsecond (rounded down)."""
+        return timestamp_of(self.timestamp_nanos)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        return bool(self.reader_flags & FeatureFlag.STABLE_ROW_IDS)
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.Manifest, index_section: bytes | None = None) -> Manifest:
+        """The version that a message describes; the index section lies elsewhere in the file.
+
+        Raises:
+            CorruptFileError: the message contradicts the format.
+            UnsupportedFeatureError: the data files are of another format, or the fragments are not in the message.
+        """
+        if message.HasField("fragment_tree"):
+            raise UnsupportedFeatureError("the manifest keeps its fragments in a tree", feature="fragment tree")
+        remembers = bool(message.writer_feature_flags & FeatureFlag.NON_REUSABLE_FIELD_IDS)
+        if remembers is not message.HasField("max_allocated_field_id"):
+            raise CorruptFileError("the largest field id ever given is told without its feature flag, or the reverse")
+        if not message.HasField("writer_version"):
+            _forget_row_counts(message)
+        return cls(
+            schema=LanceSchema(fields_from_proto(message.fields), dict(message.schema_metadata)),
+            fragments=FragmentList.from_wire(message.fragments),
+            version=message.version,
+            file_version=_file_version(message),
+            timestamp_nanos=timestamp_nanos(message.timestamp.seconds, message.timestamp.nanos),
+            reader_flags=message.reader_feature_flags,
+            writer_flags=message.writer_feature_flags,
+            max_fragment_id=message.max_fragment_id if message.HasField("max_fragment_id") else None,
+            writer_version=_writer_version(message),
+            next_row_id=message.next_row_id,
+            transaction_file=message.transaction_file,
+            config=MappingProxyType(dict(message.config)),
+            table_metadata=MappingProxyType(dict(message.table_metadata)),
+            base_paths=tuple(BasePath.from_proto(base) for base in message.base_paths),
+            branch=message.branch if message.HasField("branch") else None,
+            tag=message.tag,
+            max_allocated_field_id=(
+                message.max_allocated_field_id if message.HasField("max_allocated_field_id") else None
+            ),
+            clustering=tuple(Clustering(entry.SerializeToString()) for entry in message.clustering),
+            max_clustering_id=message.max_clustering_id,
+            index_section=index_section,
+        )
+
+    def to_proto(self) -> table_pb2.Manifest:
+        """The message without the places of the sections, which only the writer of the file knows."""
+        message = table_pb2.Manifest(
+            fields=fields_to_proto(self.schema.fields),
+            schema_metadata=dict(self.schema.metadata),
+            version=self.version,
+            tag=self.tag,
+            reader_feature_flags=self.reader_flags,
+            writer_feature_flags=self.writer_flags,
+            max_fragment_id=self.max_fragment_id,
+            next_row_id=self.next_row_id,
+            transaction_file=self.transaction_file,
+            config=dict(self.config),
+            table_metadata=dict(self.table_metadata),
+            base_paths=[base.to_proto() for base in self.base_paths],
+            branch=self.branch,
+            max_allocated_field_id=self.max_allocated_field_id,
+            clustering=[table_pb2.Manifest.Clustering.FromString(entry.message) for entry in self.clustering],
+            max_clustering_id=self.max_clustering_id,
+        )
+        message.fragments.extend(self.fragments.messages)
+        message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_nanos, _NANOS)
+        if self.file_version is not None:
+            message.data_format.file_format = "lance"
+            message.data_format.version = self.file_version.value
+        if self.writer_version is not None:
+            message.writer_version.library = self.writer_version.library
+            message.writer_version.version = self.writer_version.version
+        return message
+
+
+def _file_version(message: table_pb2.Manifest) -> FileVersion | None:
+    if not message.HasField("data_format"):
+        return None
+    if message.data_format.file_format != "lance":
+        raise UnsupportedFeatureError(
+            f"the data files are of format {message.data_format.file_format!r}, not lance", feature="data format"
+        )
+    try:
+        return FileVersion(message.data_format.version)
+    except ValueError:
+        if message.data_format.version == "0.2":
+            return FileVersion.V0_1
+        raise UnsupportedFeatureError(
+            f"data files of version {message.data_format.version!r} are unknown to this release",
+            feature="file version",
+            version=message.data_format.version,
+        ) from None
+
+
+def timestamp_nanos(seconds: int, nanos: int) -> int:
+    """The commit time of a manifest in nanoseconds since 1970 UTC.
+
+    Raises:
+        CorruptFileError: it lies outside of the years 1 to 9999, which is all that a datetime holds.
+    """
+    total = seconds * _NANOS + nanos
+    if not -62_135_596_800 * _NANOS <= total < 253_402_300_800 * _NANOS:
+        raise CorruptFileError(f"a commit time of {seconds} s since 1970 is no time")
+    return total
+
+
+def timestamp_of(nanos: int) -> datetime:
+    """Nanoseconds since 1970 as a time in UTC, to the microsecond (rounded down)."""
+    seconds, rest = divmod(nanos, _NANOS)
+    return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=rest // 1000)
+
+
+def _forget_row_counts(message: table_pb2.Manifest) -> None:
+    """Removes the row counts of fragments, which can be wrong: the writers before those that tell their version wrote
+    numbers of live rows as numbers of all rows. The data files have the right ones.
+    """
+    for fragment in message.fragments:
+        fragment.ClearField("physical_rows")
+        if fragment.HasField("deletion_file"):
+            fragment.deletion_file.ClearField("num_deleted_rows")
+
+
+def _writer_version(message: table_pb2.Manifest) -> WriterVersion | None:
+    if not message.HasField("writer_version"):
+        return None
+    return WriterVersion(message.writer_version.library, message.writer_version.version)

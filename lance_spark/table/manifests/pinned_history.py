@@ -1,0 +1,79 @@
+"""A table as if one of its versions were the newest: for versions that count only once something else names them.
+
+A partitioned namespace names, in `__manifest`, the version of each partition that readers see. What comes after it in
+the partition's table may be another writer's that has not committed yet, or never will. A writer must not build on it,
+and must not wait for it either: it makes its version from the content of the named one, under the next free number.
+
+Say `__manifest` names version 5, and a writer that was killed has left version 6. Then the newest version here is 5,
+and the next commit makes version 7 with the content of 5 and its own changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lance_spark.errors import NotFoundError, RetryableConflictError
+from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.manifests.transaction import Transaction
+
+
+class PinnedHistory(History):
+    """The history in which `version` is the newest one. One writer's: its own commits move it on.
+
+    Args:
+        whole: the history with all versions.
+        version: the pinned one; 0 if the table is to be created.
+    """
+
+    def __init__(self, whole: History, version: int) -> None:
+        super().__init__(whole.store, whole.manifests)
+        self.version = version
+
+    def latest_location(self) -> ManifestLocation | None:
+        return None if self.version == 0 else self.manifests.locate(self.version)
+
+    def latest_to_follow(self) -> ManifestLocation | None:
+        return self.latest_location()
+
+    def load_latest(self) -> ManifestFile:
+        if self.version == 0:
+            raise NotFoundError(f"there is no table at {self.store.uri}")
+        return self.load(self.version)
+
+    def next_version(self, current: int) -> int:
+        newest = self.manifests.newest_to_follow()
+        return current + 1 if newest is None else max(current, newest.version) + 1
+
+    def versions_after(self, known: int, newest: int) -> Sequence[int]:
+        """Each version tells which one it was made of; those in between with other numbers are none of ours.
+
+        Raises:
+            RetryableConflictError: `newest` was not made of `known`.
+        """
+        chain: list[int] = []
+        version = newest
+        while version > known:
+            chain.append(version)
+            try:
+                transaction = self.transaction(self.load(version))
+            except NotFoundError:
+                break  # Cleaned up: whoever has read version `known` is too far behind.
+            version = version if transaction is None else transaction.read_version
+            if version >= chain[-1]:
+                break
+        if version != known:
+            raise RetryableConflictError(
+                f"version {newest} of {self.store.uri} was not made of version {known}. Read it and run the operation "
+                "again",
+                table_version=newest,
+            )
+        return chain[::-1]
+
+    def following(self, transaction: Transaction, current: int) -> Transaction:
+        return replace(transaction, read_version=current)
+
+    def moved_to(self, version: int) -> None:
+        self.version = version

@@ -1,0 +1,1 @@
+"""Names of versions: tags, branches and clones."""

@@ -1,0 +1,48 @@
+"""Shallow clones: a table of its own that begins with a version of another one and shares its files.
+
+The clone names the files of the other table by a base path, an absolute path or a URI. Whoever cleans up the other
+table or removes it takes them away from the clone; only branches are known to the table that they were made from.
+"""
+
+from __future__ import annotations
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.table.bases import base_path_of
+from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
+from lance_spark.table.operations import Clone
+from lance_spark.table.operations.successor import data_format
+from lance_spark.table.paths import is_detached
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
+
+
+def shallow_clone(
+    table: TableLocation, version: int, target: TableLocation, policy: RetryPolicy | None = None
+) -> Manifest:
+    """The one version of the new table or branch `target`: `version` of the branch `table`, with that number.
+
+    Raises:
+        NotFoundError: there is no such version.
+        InvalidInputError: there is a table at `target`, or the version is a detached one.
+        CommitConflictError: another writer made a table there at the same time.
+        CommitStateUnknownError: the store never said whether the clone was made.
+        UnsupportedFeatureError: the version needs something that this release does not write.
+    """
+    if is_detached(version):
+        raise InvalidInputError(f"version {version} is a detached one, which cannot be cloned")
+    source = table.at(version).manifest
+    if target.history.latest_location() is not None:
+        raise InvalidInputError(f"there is a table at {target.store.uri} already")
+    operation = Clone(
+        is_shallow=True,
+        ref_name=table.branch,
+        ref_version=version,
+        ref_path=base_path_of(table.store.uri),
+        branch_name=target.branch,
+        source=source,
+    )
+    transaction = Transaction.new(version, operation)
+    new_table = NewTable(data_format(source) or DEFAULT_FILE_VERSION)
+    return Commit(target.history, None, transaction, new_table, policy).run()

@@ -1,0 +1,118 @@
+"""Making, moving and removing tags (Lance table format specification, "Branches and tags").
+
+A tag is one JSON file. It is created with put-if-absent, so that of two writers of a name one fails; the time of
+creation, in nanoseconds, tells a writer whose reply was lost whether the file that is there is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.storage.base import PutResult
+from lance_spark.table.commits.commit import RetryPolicy
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.paths import is_detached, tag_path
+
+_NANOS = 1_000_000_000
+
+
+def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolicy | None = None) -> Manifest:
+    """The version of the branch `table` that the new tag `name` names.
+
+    Raises:
+        NotFoundError: there is no such version.
+        InvalidInputError: the tag exists, or no tag can have this name.
+        StorageError: the store failed, or never said whether the tag was made.
+    """
+    path = tag_path(name)
+    policy = policy or RetryPolicy()
+    manifest = _taggable(table, version)
+    size = table.history.manifest_size(version)
+    now = _now()
+    times = {"createdAt": now, "updatedAt": now}
+    payload = _encoded({"branch": table.branch, "version": version, **times, "manifestSize": size, "metadata": {}})
+    store = table.refs.store
+    _publish(table, name, payload, policy)
+    try:
+        # A clean-up that looked at the tags before can have removed the version; one that looks now puts it back.
+        table.history.manifest_size(version)
+    except NotFoundError:
+        store.delete(path)
+        raise
+    return manifest
+
+
+def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolicy) -> None:
+    store, path = table.refs.store, tag_path(name)
+    for attempt in range(policy.max_attempts):
+        if store.put_if_absent(path, payload) is PutResult.CREATED:
+            return
+        # "Exists" too may be our own request, repeated by the client after a lost reply.
+        try:
+            if bytes(store.read(path)) == payload:
+                return
+        except NotFoundError:
+            policy.wait(attempt)
+            continue
+        raise InvalidInputError(f"{table.uri} has a tag {name!r} already; update_tag gives it another version")
+    raise StorageError(f"the store did not say whether the tag {name!r} of {table.uri} was made; look for it")
+
+
+def update_tag(table: TableLocation, name: str, version: int) -> Manifest:
+    """The version of the branch `table` that the tag `name` names from now on.
+
+    Raises:
+        NotFoundError: there is no such tag or version.
+        InvalidInputError: no tag can have this name.
+        StorageError: the store failed.
+    """
+    content = table.refs.tag_content(name)
+    manifest = _taggable(table, version)
+    size = table.history.manifest_size(version)
+    changed = {"branch": table.branch, "version": version, "updatedAt": _now(), "manifestSize": size}
+    table.refs.store.put(tag_path(name), _encoded({**content, **changed}))
+    try:
+        table.history.manifest_size(version)
+    except NotFoundError:
+        table.refs.store.put(tag_path(name), _encoded(content))
+        raise
+    return manifest
+
+
+def delete_tag(table: TableLocation, name: str) -> None:
+    """Removes the tag `name`; the version stays.
+
+    Raises:
+        NotFoundError: there is no such tag.
+        InvalidInputError: no tag can have this name.
+        StorageError: the store failed.
+    """
+    path = tag_path(name)
+    try:
+        table.refs.store.size(path)
+    except NotFoundError:
+        raise NotFoundError(f"{table.uri} has no tag {name!r}") from None
+    table.refs.store.delete(path)
+
+
+def _taggable(table: TableLocation, version: int) -> Manifest:
+    manifest = table.at(version).manifest
+    if is_detached(version):
+        raise InvalidInputError(f"version {version} is a detached one, which no tag can name")
+    return manifest
+
+
+def _encoded(content: Mapping[str, object]) -> bytes:
+    return json.dumps(content, indent=2).encode()
+
+
+def _now() -> str:
+    """The time as RFC 3339 to the nanosecond; where clocks are coarser, the last digits tell writers apart."""
+    seconds, nanos = divmod(time.time_ns() // 1000 * 1000 + secrets.randbelow(1000), _NANOS)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"

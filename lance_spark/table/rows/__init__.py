@@ -1,0 +1,1 @@
+"""Fragments and the identity of rows: addresses, stable ids, deletion vectors, row versions, field ids."""

@@ -1,0 +1,167 @@
+"""Deletion files: which rows of a fragment are deleted (`lance.table.DeletionFile`).
+
+Two forms, either of any size: an Arrow IPC file with one batch of one non-null uint32 column ``row_id``, values in any
+order; and a portable 32-bit Roaring bitmap. Values are offsets in the fragment, deleted rows counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyroaring
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import RowRanges
+from lance_spark.table.rows.ipc_claims import batch_position, claimed_sizes
+from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
+
+_COLUMN = "row_id"
+_SCHEMA = pa.schema([pa.field(_COLUMN, pa.uint32(), nullable=False)])
+
+_PADDING_BYTES = 64
+
+
+class DeletionFileType(Enum):
+    """`DeletionFile.DeletionFileType` of the wire."""
+
+    ARROW_ARRAY = 0
+    BITMAP = 1
+
+    @property
+    def extension(self) -> str:
+        """Ending of the file's name."""
+        return "arrow" if self is DeletionFileType.ARROW_ARRAY else "bin"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The deleted rows of one fragment.
+
+    Attributes:
+        offsets: int64[n], ascending, distinct.
+    """
+
+    offsets: Int64Array
+
+    @classmethod
+    def empty(cls) -> DeletionVector:
+        """No row deleted."""
+        return cls(np.empty(0, np.int64))
+
+    @classmethod
+    def decode(
+        cls,
+        file_type: DeletionFileType,
+        data: pa.Buffer | bytes,
+        *,
+        physical_rows: int | None,
+        num_deleted_rows: int | None,
+    ) -> DeletionVector:
+        """The content of a deletion file. The counts are those of the manifest, None where it does not tell.
+
+        Raises:
+            CorruptFileError: not such a file, or it contradicts the counts, or deletes a row twice.
+        """
+        limit = min(
+            MAX_ROWS_PER_FRAGMENT if physical_rows is None else physical_rows,
+            MAX_ROWS_PER_FRAGMENT if num_deleted_rows is None else num_deleted_rows,
+        )
+        values = (
+            _decode_arrow(data, limit) if file_type is DeletionFileType.ARROW_ARRAY else _decode_bitmap(data, limit)
+        )
+        offsets = np.sort(values.astype(np.int64))
+        if len(offsets) and physical_rows is not None and int(offsets[-1]) >= physical_rows:
+            raise CorruptFileError(f"row {int(offsets[-1])} is deleted in a fragment of {physical_rows} rows")
+        if len(offsets) > 1 and not bool((offsets[1:] > offsets[:-1]).all()):
+            raise CorruptFileError("a row is deleted twice in one deletion file")
+        if num_deleted_rows is not None and len(offsets) != num_deleted_rows:
+            raise CorruptFileError(f"{len(offsets)} rows are deleted, the manifest says {num_deleted_rows}")
+        return cls(offsets)
+
+    def encode(self, file_type: DeletionFileType) -> bytes:
+        """The deletion file of this vector."""
+        values = self.offsets.astype(np.uint32)
+        if file_type is DeletionFileType.BITMAP:
+            bitmap = pyroaring.BitMap(values)
+            bitmap.run_optimize()
+            return bytes(bitmap.serialize())
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_batch(pa.record_batch([pa.array(values)], schema=_SCHEMA))
+        return bytes(sink.getvalue())
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def live_rows(self, start: int, stop: int) -> RowRanges:
+        """The rows of [start, stop) that are not deleted, numbered as in the fragment."""
+        first, last = np.searchsorted(self.offsets, [start, stop])
+        deleted = self.offsets[first:last]
+        starts = np.concatenate([np.array([start], np.int64), deleted + 1])
+        stops = np.concatenate([deleted, np.array([stop], np.int64)])
+        keep = starts < stops
+        return RowRanges(starts[keep], stops[keep])
+
+    def offsets_of_live(self, positions: Int64Array) -> Int64Array:
+        """int64[n]: offsets in the fragment of its live rows number `positions` (int64[n]).
+
+        >>> DeletionVector(np.array([0, 2])).offsets_of_live(np.array([0, 1, 2])).tolist()
+        [1, 3, 4]
+        """
+        live_before = self.offsets - np.arange(len(self.offsets), dtype=np.int64)
+        found: Int64Array = positions + np.searchsorted(live_before, positions, side="right")
+        return found
+
+
+def _decode_arrow(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]:
+    try:
+        reader = pa.ipc.open_file(pa.py_buffer(data))
+        if reader.num_record_batches != 1:
+            raise CorruptFileError(f"a deletion file has one batch, this one has {reader.num_record_batches}")
+        schema = reader.schema
+        if schema.names != [_COLUMN] or schema.field(0).type != pa.uint32():
+            raise CorruptFileError(
+                f"a deletion file has one uint32 column 'row_id', this one has {schema.to_string()!r}"
+            )
+        batch = _batch(pa.py_buffer(data), schema, limit)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        raise CorruptFileError(f"not an Arrow deletion file: {error}") from error
+    column = batch.column(0)
+    if column.null_count:
+        raise CorruptFileError("a deletion file has nulls")
+    values: npt.NDArray[np.uint32] = column.to_numpy()
+    return values
+
+
+def _batch(data: pa.Buffer, schema: pa.Schema, limit: int) -> pa.RecordBatch:
+    """The first record batch of an Arrow file, which has at most `limit` rows.
+
+    It is read through its message, so that what is checked is what is decompressed.
+    """
+    message = pa.ipc.read_message(data.slice(batch_position(memoryview(data))))
+    body = pa.py_buffer(b"") if message.body is None else message.body
+    rows, sizes = claimed_sizes(message.metadata.to_pybytes(), memoryview(body))
+    if rows > limit:
+        raise CorruptFileError(f"{rows} rows are deleted, at most {limit} can be")
+    if any(not 0 <= size <= rows * _SCHEMA.field(0).type.bit_width // 8 + _PADDING_BYTES for size in sizes):
+        raise CorruptFileError(f"a deletion file of {rows} rows claims to decompress to {max(sizes)} bytes")
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def _decode_bitmap(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]:
+    if len(data) == 0:
+        raise CorruptFileError("the deletion file is empty")
+    try:
+        bitmap = pyroaring.BitMap.deserialize(bytes(data))
+    except ValueError as error:
+        raise CorruptFileError(f"not a Roaring deletion file: {error}") from error
+    # A few bytes of runs can stand for 2**32 values: count before they are listed.
+    if len(bitmap) > limit:
+        raise CorruptFileError(f"{len(bitmap)} rows are deleted, at most {limit} can be")
+    return np.array(bitmap.to_array(), np.uint32)

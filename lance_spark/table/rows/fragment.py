@@ -1,0 +1,368 @@
+"""Fragments and the files they are made of (`lance.table.DataFragment`, `DataFile`, `DeletionFile`).
+
+A fragment is a horizontal piece of a table. Its data files hold different columns of the same rows; a field that no
+file holds is null in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NewType, overload
+
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import (
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT_FIELD,
+    ROW_ID_FIELD,
+    TOMBSTONE_FIELD_ID,
+    FieldId,
+)
+from lance_spark.table.paths import checked_relative, deletion_path
+from lance_spark.table.rows.deletion_vector import DeletionFileType
+from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
+
+FragmentId = NewType("FragmentId", int)
+BaseId = NewType("BaseId", int)
+
+MAX_FRAGMENT_ID = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment.
+
+    Attributes:
+        path: relative to the folder of data files of its base.
+        fields: ids of the fields that own a column; -2 marks a column that another file has replaced.
+        column_indices: the column of each of `fields` (-1: none); empty in legacy files.
+        version: the file format version.
+        size_bytes: None if it is not known.
+        base_id: the base that holds the file; None is the table's own root.
+    """
+
+    path: str
+    fields: tuple[FieldId, ...]
+    column_indices: tuple[int, ...]
+    version: FileVersion
+    size_bytes: int | None = None
+    base_id: BaseId | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
+        """The file that a message describes.
+
+        Raises:
+            CorruptFileError: the path leaves its base, or the message contradicts itself.
+        """
+        path = checked_relative(message.path, "data file")
+        version = FileVersion.from_numbers(message.file_major_version, message.file_minor_version, path=path)
+        fields = tuple(FieldId(number) for number in message.fields)
+        column_indices = tuple(message.column_indices)
+        if column_indices and len(column_indices) != len(fields):
+            raise CorruptFileError(f"{len(fields)} fields have {len(column_indices)} column indices", path=path)
+        return cls(
+            path=path,
+            fields=fields,
+            column_indices=column_indices,
+            version=version,
+            size_bytes=message.file_size_bytes or None,
+            base_id=BaseId(message.base_id) if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> table_pb2.DataFile:
+        major, minor = self.version.data_file_numbers
+        return table_pb2.DataFile(
+            path=self.path,
+            fields=self.fields,
+            column_indices=self.column_indices,
+            file_major_version=major,
+            file_minor_version=minor,
+            file_size_bytes=self.size_bytes or 0,
+            base_id=self.base_id,
+        )
+
+    def columns(self) -> dict[FieldId, int]:
+        """The column index of each live field of this file; fields without a column are left out.
+
+        A legacy file has one column a field, in the order of `fields`.
+        """
+        indices = self.column_indices or range(len(self.fields))
+        return {
+            field_id: index
+            for field_id, index in zip(self.fields, indices, strict=True)
+            if field_id != TOMBSTONE_FIELD_ID and index >= 0
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """Where the deleted rows of a fragment are listed.
+
+    Attributes:
+        num_deleted_rows: None if it is not known (old manifests).
+    """
+
+    file_type: DeletionFileType
+    read_version: int
+    id: int
+    num_deleted_rows: int | None
+    base_id: BaseId | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
+        """The deletion file that a message describes.
+
+        Raises:
+            UnsupportedFeatureError: an unknown form of deletion file.
+        """
+        try:
+            file_type = DeletionFileType(message.file_type)
+        except ValueError:
+            raise UnsupportedFeatureError(
+                f"deletion files of type {message.file_type} are unknown to this release", feature="deletion file type"
+            ) from None
+        return cls(
+            file_type=file_type,
+            read_version=message.read_version,
+            id=message.id,
+            num_deleted_rows=message.num_deleted_rows or None,
+            base_id=BaseId(message.base_id) if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> table_pb2.DeletionFile:
+        message = table_pb2.DeletionFile(
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows or 0,
+            base_id=self.base_id,
+        )
+        message.file_type = self.file_type.value  # type: ignore[assignment]
+        return message
+
+    def path(self, fragment_id: FragmentId) -> str:
+        """Path of the file below its base."""
+        return deletion_path(fragment_id, self.read_version, self.id, self.file_type.extension)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFragment:
+    """Some rows of a table.
+
+    Attributes:
+        physical_rows: rows in the data files, deleted ones included; None if it is not known (old manifests).
+        row_ids: serialized `RowIdSequence`, in tables with stable row ids.
+        created_at_versions, last_updated_at_versions: serialized `RowDatasetVersionSequence`s.
+        lineage_fields: which of these three are columns of a data file instead.
+    """
+
+    id: FragmentId
+    files: tuple[DataFile, ...]
+    physical_rows: int | None
+    deletion_file: DeletionFile | None = None
+    row_ids: bytes | None = None
+    created_at_versions: bytes | None = None
+    last_updated_at_versions: bytes | None = None
+    lineage_fields: frozenset[FieldId] = frozenset()
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFragment) -> DataFragment:
+        """The fragment that a message describes.
+
+        Raises:
+            CorruptFileError: the message contradicts the format.
+            UnsupportedFeatureError: it uses something that no release of the format has written.
+        """
+        _refuse_unsupported(message)
+        check_counts(message)
+        return cls(
+            id=FragmentId(message.id),
+            files=tuple(DataFile.from_proto(file) for file in message.files),
+            physical_rows=message.physical_rows or None,
+            deletion_file=DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None,
+            row_ids=message.inline_row_ids if message.HasField("inline_row_ids") else None,
+            created_at_versions=(
+                message.inline_created_at_versions if message.HasField("inline_created_at_versions") else None
+            ),
+            last_updated_at_versions=(
+                message.inline_last_updated_at_versions if message.HasField("inline_last_updated_at_versions") else None
+            ),
+            lineage_fields=lineage_fields(message),
+        )
+
+    def to_proto(self) -> table_pb2.DataFragment:
+        message = table_pb2.DataFragment(
+            id=self.id,
+            files=[file.to_proto() for file in self.files],
+            deletion_file=self.deletion_file.to_proto() if self.deletion_file is not None else None,
+            physical_rows=self.physical_rows or 0,
+        )
+        if self.row_ids is not None:
+            message.inline_row_ids = self.row_ids
+        if self.created_at_versions is not None:
+            message.inline_created_at_versions = self.created_at_versions
+        if self.last_updated_at_versions is not None:
+            message.inline_last_updated_at_versions = self.last_updated_at_versions
+        if ROW_ID_FIELD in self.lineage_fields:
+            message.column_row_ids.SetInParent()
+        if CREATED_AT_FIELD in self.lineage_fields:
+            message.column_created_at_versions.SetInParent()
+        if LAST_UPDATED_AT_FIELD in self.lineage_fields:
+            message.column_last_updated_at_versions.SetInParent()
+        return message
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> DataFragment:
+        """The fragment that `to_bytes` gave.
+
+        Raises:
+            CorruptFileError: not a serialized fragment.
+        """
+        try:
+            return cls.from_proto(table_pb2.DataFragment.FromString(data))
+        except DecodeError as error:
+            raise CorruptFileError(f"not a fragment: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """The serialized message; what a task hands to the driver, and the driver to a task."""
+        return self.to_proto().SerializeToString(deterministic=True)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows that are not deleted; None if the manifest does not tell."""
+        deleted = 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
+        return _live_rows(self.id, self.physical_rows, deleted)
+
+
+def check_counts(message: table_pb2.DataFragment) -> None:
+    """Nothing, if rows of the fragment can have addresses and it has no more deleted rows than rows.
+
+    Raises:
+        CorruptFileError: its id or its number of rows does not fit into an address, or too many rows are deleted.
+    """
+    if message.id > MAX_FRAGMENT_ID:
+        raise CorruptFileError(f"fragment id {message.id} does not fit in 32 bits")
+    if message.physical_rows > MAX_ROWS_PER_FRAGMENT:
+        raise CorruptFileError(
+            f"fragment {message.id} says that it has {message.physical_rows} rows, row addresses reach to 2**32"
+        )
+    if message.deletion_file.num_deleted_rows:
+        deleted = message.deletion_file.num_deleted_rows
+        if deleted > (message.physical_rows or MAX_ROWS_PER_FRAGMENT):
+            raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, {deleted} of them deleted")
+
+
+def has_row_ids(message: table_pb2.DataFragment) -> bool:
+    """Whether a fragment tells stable row ids of its rows, in the message or in a data file."""
+    return message.HasField("inline_row_ids") or message.HasField("column_row_ids")
+
+
+def lineage_fields(message: table_pb2.DataFragment) -> frozenset[FieldId]:
+    """Which of row ids and row versions of a fragment are columns of its data files."""
+    marks = {
+        ROW_ID_FIELD: message.HasField("column_row_ids"),
+        CREATED_AT_FIELD: message.HasField("column_created_at_versions"),
+        LAST_UPDATED_AT_FIELD: message.HasField("column_last_updated_at_versions"),
+    }
+    return frozenset(field for field, is_marked in marks.items() if is_marked)
+
+
+def _live_rows(fragment_id: int, physical_rows: int | None, deleted_rows: int | None) -> int | None:
+    if physical_rows is None or deleted_rows is None:
+        return None
+    if deleted_rows > physical_rows:
+        raise CorruptFileError(f"fragment {fragment_id} has {physical_rows} rows, {deleted_rows} of them deleted")
+    return physical_rows - deleted_rows
+
+
+def _refuse_unsupported(message: table_pb2.DataFragment) -> None:
+    if message.overlays:
+        raise UnsupportedFeatureError(f"fragment {message.id} has data overlay files", feature="data overlay files")
+    for name in ("external_row_ids", "external_created_at_versions", "external_last_updated_at_versions"):
+        if message.HasField(name):
+            raise UnsupportedFeatureError(
+                f"fragment {message.id} keeps its {name.removeprefix('external_')} in a file of their own",
+                feature=name,
+            )
+
+
+class FragmentList(Sequence[DataFragment]):
+    """The fragments of a version, in scan order. Immutable; a fragment is parsed when it is asked for.
+
+    A version that adds a few fragments to many shares the messages of the old ones, fields unknown here included.
+    """
+
+    __slots__ = ("_messages", "_parsed")
+
+    def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
+        self._messages = tuple(messages)
+        self._parsed: dict[int, DataFragment] = {}
+
+    @classmethod
+    def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
+        """The fragments of a manifest, their counts checked at once: much is answered from the messages alone.
+
+        Raises:
+            CorruptFileError: see `check_counts`.
+        """
+        fragments = cls(messages)
+        for message in fragments.messages:
+            check_counts(message)
+        return fragments
+
+    @property
+    def messages(self) -> tuple[table_pb2.DataFragment, ...]:
+        """The wire messages; not to be changed."""
+        return self._messages
+
+    def row_counts(self) -> list[int | None]:
+        """`num_rows` of each fragment, without parsing the fragments.
+
+        Raises:
+            CorruptFileError: a fragment has more deleted rows than rows.
+        """
+        return [
+            _live_rows(
+                message.id,
+                message.physical_rows or None,
+                (message.deletion_file.num_deleted_rows or None) if message.HasField("deletion_file") else 0,
+            )
+            for message in self._messages
+        ]
+
+    def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
+        """These fragments and then `fragments`."""
+        return FragmentList((*self._messages, *(fragment.to_proto() for fragment in fragments)))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> DataFragment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[DataFragment]: ...
+
+    def __getitem__(self, index: int | slice) -> DataFragment | list[DataFragment]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = range(len(self._messages))[index]
+        if position not in self._parsed:
+            self._parsed[position] = DataFragment.from_proto(self._messages[position])
+        return self._parsed[position]
+
+    def __iter__(self) -> Iterator[DataFragment]:
+        return (self[position] for position in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FragmentList) and self._messages == other._messages
+
+    def __hash__(self) -> int:
+        return hash(tuple(message.id for message in self._messages))
+
+    def __repr__(self) -> str:
+        return f"FragmentList({len(self)} fragments)"
