@@ -58,7 +58,7 @@ def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_names_the_same_spark() -> None:
-    text = (build.HERE / "io" / "lancespark" / "LanceSpark.java").read_text()
+    text = (build.HERE / "io" / "lancespark" / "python" / "LanceSpark.java").read_text()
     assert f'MINOR = "{build.SPARK}"' in text
 
 

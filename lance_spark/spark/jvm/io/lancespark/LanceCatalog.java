@@ -2,6 +2,18 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LancePartitionedTable;
+import io.lancespark.catalog.LanceProcedure;
+import io.lancespark.catalog.LanceStagedTable;
+import io.lancespark.catalog.LanceTable;
+import io.lancespark.catalog.LanceTableChanges;
+import io.lancespark.catalog.LanceTables;
+import io.lancespark.catalog.LanceTransaction;
+import io.lancespark.functions.LanceFunctions;
+import io.lancespark.python.Json;
+import io.lancespark.python.LanceException;
+import io.lancespark.python.LancePy;
+import io.lancespark.python.LanceSpark;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;

@@ -1,5 +1,7 @@
 package io.lancespark;
 
+import io.lancespark.python.LanceSpark;
+import io.lancespark.sql.LanceParser;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;

@@ -1,5 +1,7 @@
 package io.lancespark;
 
+import io.lancespark.catalog.LanceIdentifier;
+import io.lancespark.catalog.LanceTables;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.Identifier;

@@ -1,0 +1,110 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import io.lancespark.read.LanceLocalRows;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** What is known of a version of a table, as rows that Python tells. */
+public final class LanceMetadataTable implements SupportsRead {
+  private final JsonNode description;
+
+  LanceMetadataTable(JsonNode description) {
+    this.description = description;
+  }
+
+  @Override
+  public String name() {
+    return description.get("name").asText();
+  }
+
+  @Override
+  public Column[] columns() {
+    return columns(Json.schema(description.get("schema")));
+  }
+
+  static Column[] columns(StructType schema) {
+    Column[] columns = new Column[schema.size()];
+    for (int index = 0; index < columns.length; index++) {
+      StructField field = schema.fields()[index];
+      String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, (String) null);
+    }
+    return columns;
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    ObjectNode request = Json.object();
+    request.set("handle", description.get("handle"));
+    request.set("kind", description.get("kind"));
+    boolean newestFirst = description.path("newest_first").asBoolean();
+    return newestFirst ? new Newest(name(), request) : new Rows(name(), request);
+  }
+
+  /** All rows, as Python sends them. */
+  private static class Rows implements ScanBuilder {
+    final ObjectNode request;
+    private final String name;
+
+    Rows(String name, ObjectNode request) {
+      this.name = name;
+      this.request = request;
+    }
+
+    @Override
+    public Scan build() {
+      return new LanceLocalRows(name, LancePy.call("metadata.rows", request).body());
+    }
+  }
+
+  /** Rows of versions, the newest one first, of which a LIMIT needs only the first ones. */
+  private static final class Newest extends Rows
+      implements SupportsPushDownLimit, SupportsPushDownTopN {
+    Newest(String name, ObjectNode request) {
+      super(name, request);
+    }
+
+    @Override
+    public boolean pushLimit(int limit) {
+      request.put("limit", limit);
+      return true;
+    }
+
+    @Override
+    public boolean pushTopN(SortOrder[] orders, int limit) {
+      boolean isOrder =
+          orders.length == 1
+              && orders[0].direction() == SortDirection.DESCENDING
+              && orders[0].expression() instanceof NamedReference column
+              && List.of(column.fieldNames()).equals(List.of("version"));
+      return isOrder && pushLimit(limit);
+    }
+
+    @Override
+    public boolean isPartiallyPushed() {
+      return true;
+    }
+  }
+}

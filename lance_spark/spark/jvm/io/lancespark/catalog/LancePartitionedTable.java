@@ -1,0 +1,95 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
+import org.apache.spark.sql.types.StructType;
+
+/** A partitioned table, whose partitions can be shown. They come with rows and go with them. */
+public final class LancePartitionedTable extends LanceTable implements SupportsPartitionManagement {
+  private JsonNode partitions;
+
+  LancePartitionedTable(JsonNode description) {
+    super(description);
+  }
+
+  /** The table of a description: one of these if it is partitioned. */
+  public static LanceTable of(JsonNode description) {
+    boolean isPlain = description.path("partitioning").isEmpty();
+    return isPlain ? new LanceTable(description) : new LancePartitionedTable(description);
+  }
+
+  /** The fields of the newest spec, and the values of each partition. */
+  private synchronized JsonNode partitions() {
+    if (partitions == null) {
+      ObjectNode request = Json.object();
+      request.set("handle", handle());
+      partitions = LancePy.call("partitions.list", request).body();
+    }
+    return partitions;
+  }
+
+  @Override
+  public StructType partitionSchema() {
+    return Json.schema(partitions().get("schema"));
+  }
+
+  @Override
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
+    StructType schema = partitionSchema();
+    List<InternalRow> found = new ArrayList<>();
+    for (JsonNode texts : partitions().get("values")) {
+      Object[] values = new Object[schema.size()];
+      for (int index = 0; index < values.length; index++) {
+        values[index] = Json.value(texts.get(index), schema.fields()[index].dataType());
+      }
+      boolean matches = true;
+      for (int place = 0; place < names.length; place++) {
+        int index = schema.fieldIndex(names[place]);
+        matches = matches && Objects.deepEquals(values[index], wanted.get(place, schema.fields()[index].dataType()));
+      }
+      if (matches) {
+        found.add(new GenericInternalRow(values));
+      }
+    }
+    return found.toArray(new InternalRow[0]);
+  }
+
+  @Override
+  public boolean partitionExists(InternalRow values) {
+    return listPartitionIdentifiers(partitionSchema().fieldNames(), values).length > 0;
+  }
+
+  @Override
+  public Map<String, String> loadPartitionMetadata(InternalRow values) {
+    return Map.of();
+  }
+
+  @Override
+  public void createPartition(InternalRow values, Map<String, String> properties) {
+    throw refused("add");
+  }
+
+  @Override
+  public boolean dropPartition(InternalRow values) {
+    throw refused("drop");
+  }
+
+  @Override
+  public void replacePartitionMetadata(InternalRow values, Map<String, String> properties) {
+    throw refused("alter");
+  }
+
+  private static UnsupportedOperationException refused(String verb) {
+    return new UnsupportedOperationException(
+        "a partition of a Lance table comes with its rows and goes with them; there is nothing to " + verb);
+  }
+}

@@ -1,0 +1,192 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import io.lancespark.read.LanceLocalRows;
+import io.lancespark.sql.LanceStatements;
+import io.lancespark.write.LanceJob;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/** A procedure of the catalog's namespace {@code system}, as Python describes it. */
+public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
+  /** The namespace of all procedures. */
+  public static final String NAMESPACE = "system";
+
+  private final LanceTables tables;
+  private final String name;
+  private final String description;
+  private final ProcedureParameter[] parameters;
+
+  private LanceProcedure(LanceTables tables, String name, JsonNode described) {
+    this.tables = tables;
+    this.name = name;
+    this.description = described.get("description").asText();
+    JsonNode list = described.get("parameters");
+    this.parameters = new ProcedureParameter[list.size()];
+    for (int index = 0; index < parameters.length; index++) {
+      parameters[index] = parameter(list.get(index));
+    }
+  }
+
+  /** The procedure, null if there is none. */
+  public static LanceProcedure find(LanceTables tables, String name) {
+    JsonNode described = describe(name);
+    return described.get("found").asBoolean() ? new LanceProcedure(tables, name, described) : null;
+  }
+
+  public static List<String> names() {
+    List<String> names = new ArrayList<>();
+    describe("").get("names").forEach(name -> names.add(name.asText()));
+    return names;
+  }
+
+  private static JsonNode describe(String name) {
+    ObjectNode request = Json.object();
+    request.put("name", name);
+    return LancePy.call("procedure.describe", request).body();
+  }
+
+  private static ProcedureParameter parameter(JsonNode described) {
+    ProcedureParameter.Builder builder =
+        ProcedureParameter.in(described.get("name").asText(), Json.type(described.get("type")));
+    builder.comment(described.get("comment").asText());
+    if (!described.get("required").asBoolean()) {
+      builder.defaultValue("NULL");
+    }
+    return builder.build();
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public String description() {
+    return description;
+  }
+
+  @Override
+  public BoundProcedure bind(StructType types) {
+    return this;
+  }
+
+  @Override
+  public ProcedureParameter[] parameters() {
+    return parameters;
+  }
+
+  @Override
+  public boolean isDeterministic() {
+    return false;
+  }
+
+  @Override
+  public Iterator<Scan> call(InternalRow arguments) {
+    ObjectNode request = tables.request();
+    request.put("name", name);
+    ObjectNode given = request.putObject("arguments");
+    for (int index = 0; index < parameters.length; index++) {
+      given.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
+    }
+    LancePy.Reply reply = LancePy.call("procedure.call", request);
+    JsonNode result =
+        switch (reply.body().get("step").asText()) {
+          case "tasks" -> afterTasks(request, reply.attachments());
+          case "query" -> afterQuery(request, reply.body().get("query").asText());
+          default -> reply.body().get("result");
+        };
+    refresh(reply.body().get("changed"));
+    return List.<Scan>of(new LanceLocalRows(name, result)).iterator();
+  }
+
+  /** Makes Spark read a cached table anew: of statements of its own it knows that they change rows, not of these. */
+  private void refresh(JsonNode changed) {
+    if (!changed.isNull()) {
+      List<String> parts = new ArrayList<>(List.of(tables.catalog()));
+      changed.forEach(part -> parts.add(part.asText()));
+      SparkSession.active().sql("REFRESH TABLE " + LanceStatements.quoted(parts));
+    }
+  }
+
+  private static JsonNode argument(InternalRow arguments, int index, DataType type) {
+    if (arguments.isNullAt(index)) {
+      return null;
+    }
+    ArrayNode texts = Json.array();
+    if (type instanceof ArrayType array) {
+      ArrayData items = arguments.getArray(index);
+      for (int place = 0; place < items.numElements(); place++) {
+        texts.add(items.isNullAt(place) ? null : items.get(place, array.elementType()).toString());
+      }
+    } else {
+      texts.add(arguments.get(index, type).toString());
+    }
+    return texts;
+  }
+
+  /** The call as a statement, for Spark's log and UI. */
+  private String statement(ObjectNode request) {
+    List<String> arguments = new ArrayList<>();
+    request
+        .get("arguments")
+        .properties()
+        .forEach(
+            entry -> {
+              if (!entry.getValue().isNull()) {
+                List<String> texts = new ArrayList<>();
+                entry.getValue().forEach(text -> texts.add("'" + text.asText() + "'"));
+                arguments.add(entry.getKey() + " => " + String.join(", ", texts));
+              }
+            });
+    return "CALL " + tables.catalog() + "." + NAMESPACE + "." + name + "(" + String.join(", ", arguments) + ")";
+  }
+
+  private JsonNode afterTasks(ObjectNode request, List<byte[]> job) {
+    byte[] state = job.get(1);
+    return finish(request, state, () -> LanceJob.run(statement(request), job.get(0), job.subList(2, job.size())));
+  }
+
+  private JsonNode afterQuery(ObjectNode request, String text) {
+    LanceJob.Query query = new LanceJob.Query(text);
+    request.set("columns", Json.type(query.schema()));
+    request.set("tables", query.tables());
+    List<byte[]> planned = LancePy.call("procedure.plan", request).attachments();
+    return finish(request, planned.get(1), () -> query.run(statement(request), planned.get(0)));
+  }
+
+  private interface Job {
+    List<byte[]> run();
+  }
+
+  private JsonNode finish(ObjectNode request, byte[] state, Job job) {
+    List<byte[]> attachments = new ArrayList<>();
+    attachments.add(state);
+    // Not caught: Scala throws what Java would have to declare.
+    boolean hasRun = false;
+    try {
+      attachments.addAll(job.run());
+      hasRun = true;
+    } finally {
+      if (!hasRun) {
+        LancePy.call("procedure.abort", request, attachments);
+      }
+    }
+    return LancePy.call("procedure.finish", request, attachments).body();
+  }
+}

@@ -1,0 +1,52 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import io.lancespark.write.LanceWriteBuilder;
+import java.util.List;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+
+/** A table that CREATE TABLE AS SELECT or REPLACE TABLE is about to make: its rows and itself appear in one commit. */
+public final class LanceStagedTable extends LanceTable implements StagedTable {
+  private List<byte[]> written = List.of();
+
+  public LanceStagedTable(JsonNode description) {
+    super(description);
+  }
+
+  /** Keeps the job and what its tasks told for the commit. */
+  public void written(List<byte[]> attachments) {
+    written = attachments;
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new LanceWriteBuilder(handle(), info, this);
+  }
+
+  @Override
+  public void commitStagedChanges() {
+    LancePy.call("table.commit_staged", request(), written);
+  }
+
+  @Override
+  public void abortStagedChanges() {
+    LancePy.call("table.abort_staged", request());
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[0];
+  }
+
+  private ObjectNode request() {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    return request;
+  }
+}

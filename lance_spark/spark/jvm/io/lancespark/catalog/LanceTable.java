@@ -1,0 +1,219 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LanceException;
+import io.lancespark.python.LancePy;
+import io.lancespark.read.LanceScanBuilder;
+import io.lancespark.write.LanceRowLevelOperation;
+import io.lancespark.write.LanceWriteBuilder;
+import java.util.EnumSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A pinned version of a table, as Python describes it. */
+public class LanceTable
+    implements SupportsRead,
+        SupportsWrite,
+        SupportsMetadataColumns,
+        SupportsDeleteV2,
+        SupportsSchemaEvolution,
+        SupportsRowLevelOperations {
+  private final JsonNode description;
+  private final StructType schema;
+
+  public LanceTable(JsonNode description) {
+    this.description = description;
+    this.schema = Json.schema(description.get("schema"));
+  }
+
+  /** What Python needs to find this version again; opaque here. */
+  public final JsonNode handle() {
+    return description.get("handle");
+  }
+
+  /**
+   * The newest version of this table, with the same columns.
+   *
+   * @throws LanceException (unchecked) if somebody has changed the columns
+   */
+  public final LanceTable newest() {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    JsonNode reply = LancePy.call("table.newest", request).body();
+    ObjectNode described = description.deepCopy();
+    described.set("handle", reply.get("handle"));
+    if (version() != null) {
+      described.set("version", reply.get("version"));
+    }
+    return LancePartitionedTable.of(described);
+  }
+
+  /** Whether both are versions of one branch of one table. */
+  public final boolean isVersionOf(LanceTable other) {
+    return handle().path("uri").equals(other.handle().path("uri"))
+        && handle().path("branch").equals(other.handle().path("branch"));
+  }
+
+  @Override
+  public String name() {
+    return description.get("name").asText();
+  }
+
+  @Override
+  public String id() {
+    return description.path("id").asText(null);
+  }
+
+  @Override
+  public String version() {
+    return description.path("version").asText(null);
+  }
+
+  @Override
+  public Column[] columns() {
+    Column[] columns = new Column[schema.size()];
+    for (int index = 0; index < columns.length; index++) {
+      StructField field = schema.fields()[index];
+      String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, (String) null);
+    }
+    return columns;
+  }
+
+  public final StructType sparkSchema() {
+    return schema;
+  }
+
+  @Override
+  public Transform[] partitioning() {
+    return Json.transforms(description.path("partitioning"));
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return Json.map(description.get("properties"));
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    Set<TableCapability> capabilities = EnumSet.noneOf(TableCapability.class);
+    for (JsonNode capability : description.get("capabilities")) {
+      capabilities.add(TableCapability.valueOf(capability.asText()));
+    }
+    return capabilities;
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    JsonNode columns = description.get("metadata_columns");
+    MetadataColumn[] found = new MetadataColumn[columns.size()];
+    for (int index = 0; index < found.length; index++) {
+      found[index] = new SystemColumn(columns.get(index));
+    }
+    return found;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new LanceScanBuilder(handle(), schema, options);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new LanceWriteBuilder(handle(), schema, info);
+  }
+
+  @Override
+  public boolean truncateTable() {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    LancePy.call("table.truncate", request);
+    return true;
+  }
+
+  @Override
+  public boolean canDeleteWhere(Predicate[] predicates) {
+    return LancePy.call("row_level.can_delete", delete(predicates)).body().get("taken").asBoolean();
+  }
+
+  @Override
+  public void deleteWhere(Predicate[] predicates) {
+    LancePy.call("row_level.delete", delete(predicates));
+  }
+
+  private ObjectNode delete(Predicate[] predicates) {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    request.set("predicates", Json.expressions(predicates));
+    return request;
+  }
+
+  @Override
+  public boolean supportsColumnChange(TableChange.ColumnChange change) {
+    ObjectNode request = Json.object();
+    request.set("handle", handle());
+    request.set("changes", LanceTableChanges.describe(new TableChange[] {change}));
+    return LancePy.call("row_level.can_evolve", request).body().get("taken").asBoolean();
+  }
+
+  @Override
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    return new LanceRowLevelOperation(handle(), schema, info);
+  }
+
+  /** Whether it is the same version, seen alike: Spark loads tables anew for each query, and looks for cached rows by it. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof LanceTable that && description.equals(that.description);
+  }
+
+  @Override
+  public int hashCode() {
+    return handle().hashCode();
+  }
+
+  private record SystemColumn(JsonNode column) implements MetadataColumn {
+    @Override
+    public String name() {
+      return column.get("name").asText();
+    }
+
+    @Override
+    public DataType dataType() {
+      return Json.type(column.get("type"));
+    }
+
+    @Override
+    public boolean isNullable() {
+      return column.get("nullable").asBoolean();
+    }
+
+    @Override
+    public String comment() {
+      return column.get("comment").asText();
+    }
+  }
+}

@@ -1,0 +1,66 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import org.apache.spark.sql.connector.catalog.TableChange;
+
+/** Spark's changes of a table as Python takes them. */
+public final class LanceTableChanges {
+  private LanceTableChanges() {}
+
+  public static ArrayNode describe(TableChange[] changes) {
+    ArrayNode described = Json.array();
+    for (TableChange change : changes) {
+      described.add(describe(change));
+    }
+    return described;
+  }
+
+  private static ObjectNode describe(TableChange change) {
+    ObjectNode node = Json.object();
+    if (change instanceof TableChange.SetProperty set) {
+      node.put("kind", "set_property").put("name", set.property()).put("value", set.value());
+    } else if (change instanceof TableChange.RemoveProperty remove) {
+      node.put("kind", "remove_property").put("name", remove.property());
+    } else if (change instanceof TableChange.ColumnChange column) {
+      node.set("path", Json.strings(column.fieldNames()));
+      describeColumn(node, column);
+    } else {
+      node.put("kind", "other").put("name", change.getClass().getSimpleName());
+    }
+    return node;
+  }
+
+  private static void describeColumn(ObjectNode node, TableChange.ColumnChange change) {
+    if (change instanceof TableChange.AddColumn add) {
+      node.put("kind", "add").put("nullable", add.isNullable()).put("comment", add.comment());
+      node.put("has_default", add.defaultValue() != null);
+      node.set("type", Json.type(add.dataType()));
+      position(node, add.position());
+    } else if (change instanceof TableChange.DeleteColumn delete) {
+      node.put("kind", "drop").put("if_exists", delete.ifExists());
+    } else if (change instanceof TableChange.RenameColumn rename) {
+      node.put("kind", "rename").put("name", rename.newName());
+    } else if (change instanceof TableChange.UpdateColumnType type) {
+      node.put("kind", "type");
+      node.set("type", Json.type(type.newDataType()));
+    } else if (change instanceof TableChange.UpdateColumnNullability nullability) {
+      node.put("kind", "nullable").put("nullable", nullability.nullable());
+    } else if (change instanceof TableChange.UpdateColumnComment comment) {
+      node.put("kind", "comment").put("comment", comment.newComment());
+    } else if (change instanceof TableChange.UpdateColumnPosition position) {
+      node.put("kind", "position");
+      position(node, position.position());
+    } else {
+      node.put("kind", "other").put("name", change.getClass().getSimpleName());
+    }
+  }
+
+  private static void position(ObjectNode node, TableChange.ColumnPosition position) {
+    if (position != null) {
+      ObjectNode described = node.putObject("position");
+      described.put("after", position instanceof TableChange.After after ? after.column() : null);
+    }
+  }
+}

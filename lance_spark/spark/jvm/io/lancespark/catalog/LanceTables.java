@@ -1,0 +1,126 @@
+package io.lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.optimizer.LanceRules;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableContext;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+
+/** Requests about tables: how a catalog names them to Python. */
+public final class LanceTables {
+  private final String catalog;
+  private final Map<String, String> settings;
+
+  public LanceTables(String catalog, Map<String, String> settings) {
+    this.catalog = catalog;
+    this.settings = Map.copyOf(settings);
+  }
+
+  String catalog() {
+    return catalog;
+  }
+
+  /** The catalog's name and settings, and the identifier: what every request about a table begins with. */
+  public ObjectNode request(Identifier identifier) {
+    ObjectNode request = request();
+    request.set("namespace", Json.strings(identifier.namespace()));
+    request.put("name", identifier.name());
+    Map<String, String> given = identifier instanceof LanceIdentifier path ? path.options() : Map.of();
+    request.set("options", Json.map(given));
+    request.put("by_path", identifier instanceof LanceIdentifier);
+    return request;
+  }
+
+  public ObjectNode request() {
+    ObjectNode request = Json.object();
+    ObjectNode described = request.putObject("catalog");
+    described.put("name", catalog);
+    described.put("case_sensitive", SQLConf.get().caseSensitiveAnalysis());
+    described.set("settings", Json.map(settings));
+    return request;
+  }
+
+  public static TableContext asOfVersion(String version) {
+    return new TableContext(new TimeTravel.AsOfVersion(version), Set.of());
+  }
+
+  public static TableContext asOfTimestamp(long micros) {
+    return new TableContext(new TimeTravel.AsOfTimestamp(micros), Set.of());
+  }
+
+  /** The table, null if there is none. */
+  public Table load(Identifier identifier, TableContext context, Map<String, String> options) {
+    LanceRules.addToSession();
+    ObjectNode request = loadRequest(identifier, context, options);
+    JsonNode reply = LancePy.call("table.load", request).body();
+    if (reply.get("found").asBoolean()) {
+      return LancePartitionedTable.of(reply.get("table"));
+    }
+    if (identifier.namespace().length == 0) {
+      return null;
+    }
+    JsonNode metadata = LancePy.call("metadata.load", request).body();
+    return metadata.get("found").asBoolean() ? new LanceMetadataTable(metadata) : null;
+  }
+
+  /** The changes that a range of versions has made, null if there is no such table. */
+  public Changelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
+    ObjectNode described = LanceChangelog.describe(context.range());
+    ObjectNode request = Json.object();
+    request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), options));
+    request.set("range", described);
+    request.put("deduplication", context.deduplicationMode().name().toLowerCase(Locale.ROOT));
+    request.put("compute_updates", context.computeUpdates());
+    JsonNode reply = LancePy.call("changelog.load", request).body();
+    return reply.get("found").asBoolean() ? new LanceChangelog(reply, described) : null;
+  }
+
+  private ObjectNode loadRequest(Identifier identifier, TableContext context, Map<String, String> options) {
+    ObjectNode request = request(identifier);
+    if (!options.isEmpty()) {
+      ObjectNode merged = Json.map(options);
+      merged.setAll((ObjectNode) request.get("options"));
+      request.set("options", merged);
+    }
+    context.timeTravel().ifPresent(travel -> request.set("time_travel", timeTravel(travel)));
+    ArrayNode privileges = request.putArray("privileges");
+    for (TableWritePrivilege privilege : context.writePrivileges()) {
+      privileges.add(privilege.name());
+    }
+    return request;
+  }
+
+  /** The table of the session catalog at the path that its properties tell; created if {@code schema} is given. */
+  public static LanceTable ofSessionCatalog(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    LanceRules.addToSession();
+    ObjectNode request = Json.object();
+    request.set("properties", Json.map(properties));
+    request.set("schema", schema == null ? null : Json.type(schema));
+    request.set("partitioning", Json.expressions(partitioning));
+    return new LanceTable(LancePy.call("table.session", request).body().get("table"));
+  }
+
+  private static ObjectNode timeTravel(TimeTravel travel) {
+    ObjectNode node = Json.object();
+    if (travel instanceof TimeTravel.AsOfVersion version) {
+      node.put("version", version.version());
+    } else if (travel instanceof TimeTravel.AsOfTimestamp timestamp) {
+      node.put("timestamp_micros", timestamp.micros());
+    }
+    return node;
+  }
+}

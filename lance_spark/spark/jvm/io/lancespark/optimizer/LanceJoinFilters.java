@@ -1,0 +1,266 @@
+package io.lancespark.optimizer;
+
+import io.lancespark.read.LanceScan;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
+import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
+import org.apache.spark.sql.catalyst.optimizer.BuildSide;
+import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import scala.Option;
+import scala.PartialFunction;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Lets the filter of one Lance scan choose rows of the other side of a join.
+ *
+ * <p>While a query runs, Spark hands the join keys of a broadcast side to the scan of the other side (dynamic pruning), if
+ * the plan shows a selective filter on the broadcast side. A filter that a scan evaluates exactly is no longer in the plan.
+ * So this rule puts a mark over such scans, runs Spark's own rule again, and takes the marks away.
+ *
+ * <p>What it adds is bounded: keys come from sides that do not wait for keys themselves, so that no query for keys has
+ * another one inside, and all queries for keys of a plan have at most {@link #MOST_NODES} nodes together. Spark plans each
+ * of them once more, on top of the joins.
+ */
+public final class LanceJoinFilters extends Rule<LogicalPlan> {
+  /** The setting that turns this rule off. */
+  private static final String ENABLED = "spark.sql.lance.joinFilters.enabled";
+
+  /** A comparison, which Spark takes for a selective filter. It is true: one that is left in a plan changes no rows. */
+  private static final Expression MARK =
+      new EqualTo(Literal$.MODULE$.apply("lance join mark"), Literal$.MODULE$.apply("lance join mark"));
+
+  /** Nodes of all queries for keys of one plan. */
+  private static final int MOST_NODES = 1_000;
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    // Spark runs its last rules until they change nothing.
+    if (!hasNewScans(plan) || !plan.exists(Join.class::isInstance) || !isEnabled()) {
+      return plan;
+    }
+    LogicalPlan marked =
+        plan.transformUp(
+            new Replacing<>(node -> scan(node) != null && scan(node).leavesFewRows(), node -> new Filter(MARK, node)));
+    return unmarked(bounded(withKeys(marked)));
+  }
+
+  private boolean isEnabled() {
+    String value = conf().getConfString(ENABLED, "true");
+    if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
+      throw new IllegalArgumentException(ENABLED + " is '" + value + "'; set it to true or false");
+    }
+    return Boolean.parseBoolean(value);
+  }
+
+  private static boolean hasNewScans(LogicalPlan plan) {
+    List<LanceScan> found = new ArrayList<>();
+    plan.foreach(node -> {
+      if (scan(node) != null && scan(node).isNewToJoins()) {
+        found.add(scan(node));
+      }
+      return null;
+    });
+    return !found.isEmpty();
+  }
+
+  /** The plan with the keys of marked sides over the scans of other sides. */
+  private LogicalPlan withKeys(LogicalPlan marked) {
+    LogicalPlan turned = marked.transformUp(new Replacing<>(Join.class::isInstance, this::withBroadcastAtRight));
+    LogicalPlan found = PartitionPruning$.MODULE$.apply(turned);
+    found =
+        (LogicalPlan)
+            found.transformUpWithSubqueries(new Replacing<>(LanceJoinFilters::isTurned, LanceJoinFilters::turnedBack));
+    found = found.transformUp(new Replacing<>(Join.class::isInstance, this::withBroadcast));
+    found = CleanupDynamicPruningFilters$.MODULE$.apply(pushedDown(found));
+    return found.transformUp(new Replacing<>(Filter.class::isInstance, node -> withoutRepetition((Filter) node)));
+  }
+
+  private static LogicalPlan pushedDown(LogicalPlan plan) {
+    LogicalPlan found = plan;
+    for (LogicalPlan before = null; before == null || !before.fastEquals(found); ) {
+      before = found;
+      found = PushDownPredicates$.MODULE$.apply(before);
+    }
+    return found;
+  }
+
+  /** Spark's rule chooses rows of the left side if it can, and then not those of the right one. */
+  private LogicalPlan withBroadcastAtRight(LogicalPlan node) {
+    Join join = (Join) node;
+    boolean turns =
+        join.joinType() == Inner$.MODULE$
+            && join.condition().isDefined()
+            && PartitionPruning$.MODULE$.getBroadcastHashJoinBuildSide(join, conf()).contains(BuildLeft$.MODULE$);
+    return turns ? turned(join, new And(MARK, join.condition().get())) : join;
+  }
+
+  private static boolean isTurned(LogicalPlan node) {
+    return node instanceof Join join && join.condition().isDefined() && terms(join.condition().get()).contains(MARK);
+  }
+
+  private static LogicalPlan turnedBack(LogicalPlan node) {
+    Join join = (Join) node;
+    return turned(join, ((And) join.condition().get()).right());
+  }
+
+  private static Join turned(Join join, Expression condition) {
+    JoinHint hint = new JoinHint(join.hint().rightHint(), join.hint().leftHint());
+    return new Join(join.right(), join.left(), join.joinType(), Option.apply(condition), hint);
+  }
+
+  /**
+   * A join without those new filters that Spark would drop, because the side that they come from is not broadcast. Spark
+   * plans that whole side again for each of them before it sees that.
+   */
+  private LogicalPlan withBroadcast(LogicalPlan node) {
+    Join join = (Join) node;
+    BuildSide side = PartitionPruning$.MODULE$.getBroadcastHashJoinBuildSide(join, conf()).getOrElse(() -> null);
+    LogicalPlan left = side == BuildRight$.MODULE$ ? join.left() : unfiltered(join.left());
+    LogicalPlan right = side == BuildLeft$.MODULE$ ? join.right() : unfiltered(join.right());
+    if (left == join.left() && right == join.right()) {
+      return join;
+    }
+    return new Join(left, right, join.joinType(), join.condition(), join.hint());
+  }
+
+  private static LogicalPlan unfiltered(LogicalPlan side) {
+    LogicalPlan rest = side;
+    while (rest instanceof Filter filter
+        && filter.condition() instanceof DynamicPruningSubquery found
+        && found.onlyInBroadcast()) {
+      rest = filter.child();
+    }
+    return rest;
+  }
+
+  /** Each filter by the same keys once: Spark's rule has looked at the same joins before. */
+  private static LogicalPlan withoutRepetition(Filter filter) {
+    List<DynamicPruningSubquery> kept = new ArrayList<>();
+    for (Expression term : terms(filter.condition())) {
+      if (term instanceof DynamicPruningSubquery found && kept.stream().noneMatch(other -> hasSameKeys(other, found))) {
+        kept.add(found);
+      }
+    }
+    return with(filter, term -> !(term instanceof DynamicPruningSubquery) || kept.contains(term));
+  }
+
+  private static boolean hasSameKeys(DynamicPruningSubquery one, DynamicPruningSubquery other) {
+    return one.pruningKey().semanticEquals(other.pruningKey())
+        && one.buildKeys().equals(other.buildKeys())
+        && one.broadcastKeyIndices().equals(other.broadcastKeyIndices());
+  }
+
+  /**
+   * The plan without those filters by keys whose own query has such filters, and without those beyond the bound. A broadcast
+   * whose scans wait for keys is another plan to Spark than the one that a filter names, so it would leave that filter out,
+   * after it has planned its query and all that are inside.
+   */
+  private static LogicalPlan bounded(LogicalPlan plan) {
+    Set<Expression> kept = new HashSet<>();
+    int nodes = 0;
+    for (DynamicPruningSubquery filter : filters(plan)) {
+      int more = size(filter.buildQuery());
+      if (filters(filter.buildQuery()).isEmpty() && nodes + more <= MOST_NODES) {
+        kept.add(filter);
+        nodes += more;
+      }
+    }
+    return (LogicalPlan)
+        plan.transformUp(
+            new Replacing<>(
+                node -> node instanceof Filter filter && !kept.containsAll(filtersOf(filter)),
+                node -> with((Filter) node, term -> !(term instanceof DynamicPruningSubquery) || kept.contains(term))));
+  }
+
+  /** The plan without marks, wherever they are. */
+  static LogicalPlan unmarked(LogicalPlan plan) {
+    LogicalPlan found =
+        (LogicalPlan)
+            plan.transformDownWithSubqueries(
+                new Replacing<>(
+                    node -> node instanceof Filter filter && terms(filter.condition()).contains(MARK),
+                    node -> with((Filter) node, term -> !MARK.equals(term))));
+    return (LogicalPlan)
+        found.transformAllExpressionsWithSubqueries(
+            new Replacing<>(MARK::equals, mark -> Literal$.MODULE$.TrueLiteral()));
+  }
+
+  private static LanceScan scan(LogicalPlan node) {
+    return node instanceof DataSourceV2ScanRelation relation && relation.scan() instanceof LanceScan scan ? scan : null;
+  }
+
+  private static int size(LogicalPlan plan) {
+    return 1 + CollectionConverters.asJava(plan.children()).stream().mapToInt(LanceJoinFilters::size).sum();
+  }
+
+  /** The filters by keys of a plan, those of queries inside of it excepted. */
+  private static List<DynamicPruningSubquery> filters(LogicalPlan plan) {
+    List<DynamicPruningSubquery> found = new ArrayList<>();
+    plan.foreach(node -> {
+      if (node instanceof Filter filter) {
+        found.addAll(filtersOf(filter));
+      }
+      return null;
+    });
+    return found;
+  }
+
+  private static List<DynamicPruningSubquery> filtersOf(Filter filter) {
+    return terms(filter.condition()).stream()
+        .filter(DynamicPruningSubquery.class::isInstance)
+        .map(DynamicPruningSubquery.class::cast)
+        .toList();
+  }
+
+  /** What a condition joins by AND. */
+  private static List<Expression> terms(Expression condition) {
+    List<Expression> found = new ArrayList<>();
+    if (condition instanceof And both) {
+      found.addAll(terms(both.left()));
+      found.addAll(terms(both.right()));
+    } else {
+      found.add(condition);
+    }
+    return found;
+  }
+
+  /** A filter with those of its terms, or what it filters if there are none. */
+  private static LogicalPlan with(Filter filter, Predicate<Expression> isKept) {
+    return filtered(filter.child(), terms(filter.condition()).stream().filter(isKept).toList());
+  }
+
+  private static LogicalPlan filtered(LogicalPlan rows, List<Expression> terms) {
+    return terms.stream().reduce(And::new).<LogicalPlan>map(condition -> new Filter(condition, rows)).orElse(rows);
+  }
+
+  private record Replacing<T>(Predicate<T> which, UnaryOperator<T> change) implements PartialFunction<T, T> {
+    @Override
+    public boolean isDefinedAt(T node) {
+      return which.test(node);
+    }
+
+    @Override
+    public T apply(T node) {
+      return change.apply(node);
+    }
+  }
+}

@@ -1,0 +1,98 @@
+package io.lancespark.optimizer;
+
+import io.lancespark.read.LanceScan;
+import java.util.List;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.BaseEvalPython;
+import org.apache.spark.sql.catalyst.plans.logical.DeserializeToObject;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MapElements;
+import org.apache.spark.sql.catalyst.plans.logical.MapInArrow;
+import org.apache.spark.sql.catalyst.plans.logical.MapInPandas;
+import org.apache.spark.sql.catalyst.plans.logical.MapPartitions;
+import org.apache.spark.sql.catalyst.plans.logical.Offset;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Sample;
+import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import scala.Option;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Lets tasks read several small partitions each, where the plan makes no use of their keys.
+ *
+ * <p>A scan is asked for its partitioning before Spark knows whether a join or an aggregation is going to need it, so it
+ * has one task for each partition at first. For a filter over ten thousand small ones most of the time would go into
+ * starting tasks.
+ */
+public final class LancePacking extends Rule<LogicalPlan> {
+  /** What looks at each row by itself, or at all of them together. */
+  private static final List<Class<?>> PLAIN =
+      List.of(
+          Project.class,
+          Filter.class,
+          Sort.class,
+          LocalLimit.class,
+          GlobalLimit.class,
+          Offset.class,
+          Union.class,
+          Generate.class,
+          Expand.class,
+          Sample.class,
+          BaseEvalPython.class,
+          MapInArrow.class,
+          MapInPandas.class,
+          MapPartitions.class,
+          MapElements.class,
+          DeserializeToObject.class,
+          SerializeFromObject.class);
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return packed(plan);
+  }
+
+  private LogicalPlan packed(LogicalPlan node) {
+    if (node instanceof DataSourceV2ScanRelation relation && relation.scan() instanceof LanceScan scan) {
+      LanceScan packed = scan.packed();
+      return packed == scan
+          ? relation
+          : relation.copy(
+              relation.relation(),
+              packed,
+              relation.output(),
+              Option.empty(),
+              relation.ordering(),
+              relation.pushedFilters(),
+              relation.mergeableScan());
+    }
+    if (usesKeys(node)) {
+      return node;
+    }
+    return node.mapChildren(
+        new AbstractFunction1<LogicalPlan, LogicalPlan>() {
+          @Override
+          public LogicalPlan apply(LogicalPlan child) {
+            return packed(child);
+          }
+        });
+  }
+
+  /** Whether it may matter to a node, or to one above it, where rows of one key are; true if nothing is known of it. */
+  private boolean usesKeys(LogicalPlan node) {
+    boolean isOther = node instanceof Aggregate aggregate ? !aggregate.groupingExpressions().isEmpty() : !isPlain(node);
+    return isOther && conf().v2BucketingEnabled();
+  }
+
+  private static boolean isPlain(LogicalPlan node) {
+    return PLAIN.stream().anyMatch(kind -> kind.isInstance(node));
+  }
+}

@@ -1,0 +1,256 @@
+package io.lancespark.python;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.expressions.Cast;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Spark's expressions, types and values as JSON, and back. */
+public final class Json {
+  private static final ObjectMapper MAPPER = new ObjectMapper();
+
+  private Json() {}
+
+  public static ObjectNode object() {
+    return MAPPER.createObjectNode();
+  }
+
+  public static ArrayNode array() {
+    return MAPPER.createArrayNode();
+  }
+
+  static JsonNode parse(byte[] text) throws IOException {
+    return MAPPER.readTree(text);
+  }
+
+  public static ArrayNode strings(String[] values) {
+    ArrayNode array = array();
+    for (String value : values) {
+      array.add(value);
+    }
+    return array;
+  }
+
+  public static ObjectNode map(Map<String, String> values) {
+    ObjectNode object = object();
+    values.forEach(object::put);
+    return object;
+  }
+
+  public static Map<String, String> map(JsonNode object) {
+    Map<String, String> values = new LinkedHashMap<>();
+    object.properties().forEach(entry -> values.put(entry.getKey(), entry.getValue().asText()));
+    return values;
+  }
+
+  public static JsonNode type(DataType type) {
+    try {
+      return MAPPER.readTree(type.json());
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public static DataType type(JsonNode type) {
+    return DataType.fromJson(type.toString());
+  }
+
+  public static StructType schema(JsonNode schema) {
+    return (StructType) type(schema);
+  }
+
+  public static ArrayNode expressions(Expression[] expressions) {
+    ArrayNode array = array();
+    for (Expression expression : expressions) {
+      array.add(expression(expression));
+    }
+    return array;
+  }
+
+  /** An expression as a tree; what has no form here is named "?" and never pushed. */
+  public static ObjectNode expression(Expression expression) {
+    ObjectNode node = object();
+    if (expression instanceof Literal<?> literal && !isText(literal.value())) {
+      node.put("name", "?");
+      node.set("children", array());
+    } else if (expression instanceof Predicate predicate) {
+      // Before literals: the constants TRUE and FALSE are predicates and literals at once.
+      node.put("name", predicate.name());
+      node.set("children", expressions(predicate.children()));
+    } else if (expression instanceof Literal<?> literal) {
+      node.set("type", type(literal.dataType()));
+      node.put("literal", literal(literal.value()));
+    } else if (expression instanceof NamedReference reference) {
+      node.set("column", strings(reference.fieldNames()));
+    } else if (expression instanceof Transform transform) {
+      node.put("transform", transform.name());
+      node.set("children", expressions(transform.arguments()));
+    } else if (expression instanceof Cast cast) {
+      node.set("type", type(cast.dataType()));
+      node.set("cast", expression(cast.expression()));
+    } else if (expression instanceof GeneralScalarExpression call) {
+      node.put("name", call.name());
+      node.set("children", expressions(call.children()));
+    } else {
+      node.put("name", "?");
+      node.set("children", array());
+    }
+    return node;
+  }
+
+  /**
+   * A predicate {@code column IN (values)} without a node for each value, nulls left out; null if it is none.
+   *
+   * @param numbers gets whole numbers and days as an attachment
+   */
+  public static ObjectNode keyFilter(Predicate predicate, List<byte[]> numbers) {
+    Expression[] children = predicate.children();
+    if (!predicate.name().equals("IN") || !(children[0] instanceof NamedReference reference)) {
+      return null;
+    }
+    DataType type = DataTypes.NullType;
+    List<Object> values = new ArrayList<>(children.length);
+    for (int index = 1; index < children.length; index++) {
+      if (!(children[index] instanceof Literal<?> literal) || !isText(literal.value())) {
+        return null;
+      }
+      type = literal.dataType();
+      if (literal.value() != null) {
+        values.add(literal.value());
+      }
+    }
+    ObjectNode filter = object();
+    filter.set("column", strings(reference.fieldNames()));
+    filter.set("type", type(type));
+    if (type instanceof IntegralType || type instanceof DateType) {
+      ByteBuffer bytes = ByteBuffer.allocate(values.size() * Long.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+      values.forEach(value -> bytes.putLong(((Number) value).longValue()));
+      filter.put("attachment", numbers.size());
+      numbers.add(bytes.array());
+    } else {
+      ArrayNode texts = filter.putArray("texts");
+      values.forEach(value -> texts.add(literal(value)));
+    }
+    return filter;
+  }
+
+  /** A transform as Python describes it. */
+  public static Transform transform(JsonNode described) {
+    String name = described.get("name").asText();
+    JsonNode paths = described.get("columns");
+    NamedReference[] columns = new NamedReference[paths.size()];
+    for (int index = 0; index < columns.length; index++) {
+      List<String> parts = new ArrayList<>();
+      paths.get(index).forEach(part -> parts.add(part.asText()));
+      columns[index] = Expressions.column(String.join(".", parts.stream().map(Json::quoted).toList()));
+    }
+    if (name.equals("identity")) {
+      return Expressions.identity(columns[0].describe());
+    }
+    JsonNode number = described.get("number");
+    if (name.equals("bucket")) {
+      return Expressions.bucket(number.asInt(), columns[0].describe());
+    }
+    List<Expression> arguments = new ArrayList<>();
+    if (described.hasNonNull("text")) {
+      arguments.add(Expressions.literal(described.get("text").asText()));
+    }
+    if (!number.isNull()) {
+      arguments.add(Expressions.literal(number.asInt()));
+    }
+    arguments.addAll(List.of(columns));
+    return Expressions.apply(name, arguments.toArray(new Expression[0]));
+  }
+
+  public static Transform[] transforms(JsonNode described) {
+    Transform[] transforms = new Transform[described.size()];
+    for (int index = 0; index < transforms.length; index++) {
+      transforms[index] = transform(described.get(index));
+    }
+    return transforms;
+  }
+
+  /** A column at the top, whatever is in its name. */
+  public static NamedReference column(String name) {
+    return Expressions.column(quoted(name));
+  }
+
+  private static String quoted(String part) {
+    return "`" + part.replace("`", "``") + "`";
+  }
+
+  /** False only of a string that is no UTF-8, and would become another one as JSON. */
+  private static boolean isText(Object value) {
+    return !(value instanceof UTF8String text) || text.isValid();
+  }
+
+  private static String literal(Object value) {
+    if (value == null) {
+      return null;
+    }
+    return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
+  }
+
+  /** The value that Spark's rows hold for the text of one. */
+  public static Object value(JsonNode text, DataType type) {
+    if (text == null || text.isNull()) {
+      return null;
+    }
+    String value = text.asText();
+    if (type instanceof StringType) {
+      return UTF8String.fromString(value);
+    } else if (type instanceof BooleanType) {
+      return Boolean.valueOf(value);
+    } else if (type instanceof ByteType) {
+      return Byte.valueOf(value);
+    } else if (type instanceof ShortType) {
+      return Short.valueOf(value);
+    } else if (type instanceof IntegerType || type instanceof DateType) {
+      return Integer.valueOf(value);
+    } else if (type instanceof FloatType) {
+      return Float.valueOf(value);
+    } else if (type instanceof DoubleType) {
+      return Double.valueOf(value);
+    } else if (type instanceof DecimalType decimal) {
+      return Decimal.apply(new BigDecimal(value), decimal.precision(), decimal.scale());
+    } else if (type instanceof BinaryType) {
+      return Base64.getDecoder().decode(value);
+    }
+    // Timestamps, times and intervals are counts of a unit.
+    return Long.valueOf(value);
+  }
+}

@@ -1,0 +1,323 @@
+package io.lancespark.python;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.lancespark.read.LanceColumn;
+import java.io.IOException;
+import java.io.Serializable;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import net.razorvine.pickle.PickleException;
+import net.razorvine.pickle.Unpickler;
+import org.apache.arrow.vector.complex.StructVector;
+import org.apache.spark.JobArtifactSet$;
+import org.apache.spark.JobArtifactState;
+import org.apache.spark.TaskContext$;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.api.python.PythonException;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric$;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.CollectionAccumulator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A Python function over Arrow batches, run in a task: rows in, columnar batches out.
+ *
+ * <p>Made on the driver, where the session's settings are, and sent to the tasks.
+ */
+public final class LanceRunner implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /** pyspark.util.PythonEvalType.SQL_MAP_ARROW_ITER_UDF. */
+  private static final int MAP_ARROW_ITER = 207;
+
+  /** Offsets of Arrow's plain text and binary columns have 31 bits; this is far below. */
+  private static final long MAX_BYTES = 256L << 20;
+
+  private static final StructType MESSAGES = new StructType().add("message", DataTypes.BinaryType);
+
+  /** How a Python worker reports one of our own errors, as the last line of a traceback. */
+  private static final Pattern TASK_ERROR =
+      Pattern.compile("^lance_spark\\.spark\\.connector\\.channel\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
+
+  private static final Logger LOG = LoggerFactory.getLogger(LanceRunner.class);
+
+  private final SimplePythonFunction function;
+  private final StructType input;
+  private final StructType output;
+  private final String timeZone;
+  private final boolean largeTypes;
+  private final Map<String, String> conf;
+  private final String artifacts;
+  private final int maxRows;
+  private final long maxBytes;
+
+  /** A runner of a function that returns messages to the driver. */
+  public LanceRunner(byte[] command, StructType input) {
+    this(command, input, MESSAGES);
+  }
+
+  /**
+   * A runner of a pickled {@code (function, return type)}.
+   *
+   * @param input the columns of the rows that the function gets
+   * @param output the columns of its batches
+   */
+  public LanceRunner(byte[] command, StructType input, StructType output) {
+    this.output = output;
+    SQLConf sql = SQLConf.get();
+    this.function = LancePy.function(command);
+    this.input = new StructType().add("struct", input);
+    this.timeZone = sql.sessionLocalTimeZone();
+    this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;
+    this.maxBytes = Math.min(sql.arrowMaxBytesPerBatch() > 0 ? sql.arrowMaxBytesPerBatch() : MAX_BYTES, MAX_BYTES);
+    this.largeTypes = sql.arrowUseLargeVarTypes();
+    // A plain Java map: those of Scala are not made for Java's serialization.
+    this.conf =
+        new HashMap<>(
+            CollectionConverters.asJava(ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(sql)));
+    Option<JobArtifactState> state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
+    this.artifacts = state.isDefined() ? state.get().uuid() : null;
+  }
+
+  /** The batches that the function makes of {@code rows}, each valid until the next is asked for. */
+  public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows) {
+    return run(rows, new HashMap<>());
+  }
+
+  /** The same; {@code told} gets the numbers that the function tells when it has come to its end. */
+  public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows, Map<String, Long> told) {
+    SimplePythonFunction telling =
+        new SimplePythonFunction(
+            function.command(),
+            function.envVars(),
+            function.pythonIncludes(),
+            function.pythonExec(),
+            function.pythonVer(),
+            function.broadcastVars(),
+            new Told(told));
+    TaskContext task = TaskContext.get();
+    ArrowPythonRunner runner =
+        new ArrowPythonRunner(
+            PythonUtils.toSeq(
+                List.of(
+                    new Tuple2<>(
+                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(telling))), (Object) 0L))),
+            MAP_ARROW_ITER,
+            new int[][] {{0}},
+            input,
+            timeZone,
+            largeTypes,
+            PythonUtils.toScalaMap(conf),
+            PythonCustomMetric$.MODULE$.pythonMetrics(),
+            Option.apply(artifacts),
+            Option.empty());
+    Iterator<scala.collection.Iterator<InternalRow>> groups = new Groups(rows, maxRows, maxBytes);
+    return new Unwrapped(
+        CollectionConverters.asJava(
+            runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)),
+        output);
+  }
+
+  /**
+   * A task's message to the driver in Spark's own class: the thread that reads it there does not see classes of jars
+   * that a session has added.
+   */
+  public static WriterCommitMessage message(byte[] message) {
+    return new PythonWriterCommitMessage(message);
+  }
+
+  public static byte[] message(WriterCommitMessage message) {
+    return ((PythonWriterCommitMessage) message).pickledMessage();
+  }
+
+  /** One of our own errors with its condition and without Python's traceback; any other error as it is. */
+  private static RuntimeException explained(RuntimeException error) {
+    if (error instanceof PythonException && error.getMessage() != null) {
+      Matcher found = TASK_ERROR.matcher(error.getMessage());
+      if (found.find()) {
+        LOG.debug("a Python worker failed", error);
+        throw LanceException.sneaky(LanceException.inTask(parsed(found.group(1))));
+      }
+    }
+    return error;
+  }
+
+  private static JsonNode parsed(String json) {
+    try {
+      return Json.parse(json.getBytes(StandardCharsets.UTF_8));
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  /** A thread that runs {@code work} as a part of the task of this one, which has to wait for its end. */
+  public static Thread inTask(String name, Runnable work) {
+    TaskContext task = TaskContext.get();
+    Thread thread =
+        new Thread(
+            () -> {
+              TaskContext$.MODULE$.setTaskContext(task);
+              work.run();
+            },
+            name + " of task " + task.taskAttemptId());
+    thread.setDaemon(true);
+    thread.start();
+    return thread;
+  }
+
+  /** What accumulators of a worker hold, one pickled (id, JSON object of numbers) each. It never leaves its task. */
+  private static final class Told extends CollectionAccumulator<byte[]> {
+    private static final long serialVersionUID = 1L;
+    private static final long TOLD_ID = -1;
+    private final transient Map<String, Long> numbers;
+
+    Told(Map<String, Long> numbers) {
+      this.numbers = numbers;
+    }
+
+    @Override
+    public void add(byte[] update) {
+      try {
+        Object[] pair = (Object[]) new Unpickler().loads(update);
+        if (pair[0] instanceof Number id && id.longValue() == TOLD_ID) {
+          Json.parse(((String) pair[1]).getBytes(StandardCharsets.UTF_8))
+              .properties()
+              .forEach(entry -> numbers.put(entry.getKey(), entry.getValue().asLong()));
+        }
+      } catch (PickleException notOurs) {
+        // A profiler's, whose results only Python reads.
+      } catch (IOException error) {
+        throw LanceException.sneaky(error);
+      }
+    }
+  }
+
+  /** A row that is none of Spark's own and tells its size. */
+  public interface Sized {
+    long sizeInBytes();
+  }
+
+  /** Copies rows that Spark will use again for the next ones. */
+  public static final class Copier {
+    private final UnsafeProjection projection;
+
+    public Copier(StructType schema) {
+      this.projection = UnsafeProjection$.MODULE$.create(schema);
+    }
+
+    public UnsafeRow copy(InternalRow row) {
+      return projection.apply(row).copy();
+    }
+  }
+
+  private static long size(InternalRow row) {
+    if (row instanceof UnsafeRow unsafe) {
+      return unsafe.getSizeInBytes();
+    }
+    return row instanceof Sized sized ? sized.sizeInBytes() : 0;
+  }
+
+  /** Rows in groups that become one Arrow batch each, every row wrapped: the function takes one struct. */
+  private static final class Groups implements Iterator<scala.collection.Iterator<InternalRow>> {
+    private final Iterator<InternalRow> rows;
+    private final int maxRows;
+    private final long maxBytes;
+
+    Groups(Iterator<InternalRow> rows, int maxRows, long maxBytes) {
+      this.rows = rows;
+      this.maxRows = maxRows;
+      this.maxBytes = maxBytes;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return rows.hasNext();
+    }
+
+    @Override
+    public scala.collection.Iterator<InternalRow> next() {
+      return CollectionConverters.asScala(new Group());
+    }
+
+    private final class Group implements Iterator<InternalRow> {
+      private int count;
+      private long bytes;
+
+      @Override
+      public boolean hasNext() {
+        return count < maxRows && bytes < maxBytes && rows.hasNext();
+      }
+
+      @Override
+      public InternalRow next() {
+        InternalRow row = rows.next();
+        count++;
+        bytes += size(row);
+        return new GenericInternalRow(new Object[] {row});
+      }
+    }
+  }
+
+  /** Batches of the fields of one struct as batches of columns. */
+  private static final class Unwrapped implements Iterator<ColumnarBatch> {
+    private final Iterator<ColumnarBatch> batches;
+    private final StructType types;
+
+    Unwrapped(Iterator<ColumnarBatch> batches, StructType types) {
+      this.batches = batches;
+      this.types = types;
+    }
+
+    @Override
+    public boolean hasNext() {
+      try {
+        return batches.hasNext();
+      } catch (RuntimeException error) {
+        throw explained(error);
+      }
+    }
+
+    @Override
+    public ColumnarBatch next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException();
+      }
+      ColumnarBatch batch = batches.next();
+      StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
+      // Rows without columns come with one that is none of them.
+      ColumnVector[] columns = new ColumnVector[types.length()];
+      for (int index = 0; index < columns.length; index++) {
+        columns[index] = new LanceColumn(struct.getVectorById(index), types.apply(index).dataType());
+      }
+      return new ColumnarBatch(columns, batch.numRows());
+    }
+  }
+}

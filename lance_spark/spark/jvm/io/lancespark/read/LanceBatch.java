@@ -1,0 +1,90 @@
+package io.lancespark.read;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
+
+/** The tasks of a scan as Python has planned them. */
+public final class LanceBatch implements Batch {
+  private final LancePy.Reply plan;
+  private final ObjectNode request;
+  private final StructType columns;
+  private final boolean packed;
+
+  /**
+   * @param plan the function of the tasks, then a description of the work of each task, or the rows themselves
+   * @param request what the scan was asked for, without filters that came while the query ran: Spark compares those
+   * @param columns those of the rows
+   * @param packed whether nobody wants to have the rows by the keys of partitions
+   */
+  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns, boolean packed) {
+    this.plan = plan;
+    this.columns = columns;
+    this.request = request;
+    this.packed = packed;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    List<byte[]> work = plan.attachments().subList(1, plan.attachments().size());
+    boolean inline = plan.body().path("is_inline").asBoolean();
+    JsonNode packs = plan.body().path("packs");
+    if (packed && !packs.isEmpty()) {
+      List<InputPartition> partitions = new ArrayList<>();
+      for (JsonNode pack : packs) {
+        List<byte[]> packedWork = new ArrayList<>();
+        pack.forEach(index -> packedWork.add(work.get(index.asInt())));
+        partitions.add(new LanceInputPartition(packedWork, inline));
+      }
+      return partitions.toArray(InputPartition[]::new);
+    }
+    JsonNode keys = plan.body().path("keys");
+    JsonNode values = plan.body().path("key_values");
+    InputPartition[] partitions = new InputPartition[work.size()];
+    for (int index = 0; index < partitions.length; index++) {
+      List<byte[]> item = List.of(work.get(index));
+      partitions[index] =
+          keys.isEmpty() || packed
+              ? new LanceInputPartition(item, inline)
+              : new LanceKeyedPartition(item, inline, key(keys, values.get(index)));
+    }
+    return partitions;
+  }
+
+  private static InternalRow key(JsonNode keys, JsonNode texts) {
+    Object[] values = new Object[keys.size()];
+    for (int index = 0; index < values.length; index++) {
+      values[index] = Json.value(texts.get(index), Json.type(keys.get(index).get("type")));
+    }
+    return new GenericInternalRow(values);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new LanceReaderFactory(plan.attachments().get(0), columns, request.has("limit"), toString());
+  }
+
+  @Override
+  public String toString() {
+    return plan.body().get("description").asText();
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof LanceBatch that && packed == that.packed && request.equals(that.request);
+  }
+
+  @Override
+  public int hashCode() {
+    return request.hashCode();
+  }
+}

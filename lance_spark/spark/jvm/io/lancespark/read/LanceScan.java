@@ -1,0 +1,232 @@
+package io.lancespark.read;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.optimizer.LanceJoinFilters;
+import io.lancespark.python.Json;
+import io.lancespark.python.LanceMetrics;
+import io.lancespark.python.LancePy;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
+import org.apache.spark.sql.connector.read.partitioning.Partitioning;
+import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * One scan of one query: what to read, planned by Python when Spark first asks.
+ *
+ * <p>Filters that come while the query runs make another plan, for the one batch that Spark then asks for. Spark may
+ * have this scan in several places of a plan, or in copies of it, with different such filters, at the same time.
+ */
+public final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
+  private final ObjectNode request;
+  private final StructType columns;
+  private final boolean packed;
+  private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
+  private LancePy.Reply plan;
+  private Double share;
+  private volatile LancePy.Reply newest;
+  private final AtomicBoolean newToJoins = new AtomicBoolean(true);
+
+  LanceScan(ObjectNode request, StructType columns) {
+    this.request = request;
+    this.columns = columns;
+    this.packed = false;
+    request.set("columns", Json.type(columns));
+  }
+
+  private LanceScan(LanceScan keyed) {
+    this.request = keyed.request;
+    this.columns = keyed.columns;
+    this.packed = true;
+    this.plan = keyed.plan();
+    this.newest = plan;
+    this.share = keyed.share;
+    this.newToJoins.set(keyed.newToJoins.get());
+  }
+
+  /** The same rows in fewer tasks, if there are: for plans that make no use of the keys of partitions. */
+  public LanceScan packed() {
+    return packed || plan().body().path("packs").isEmpty() ? this : new LanceScan(this);
+  }
+
+  /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
+  private synchronized LancePy.Reply plan() {
+    if (plan == null) {
+      plan = LancePy.callOncePerQuery("scan.plan", request);
+      newest = plan;
+    }
+    return plan;
+  }
+
+  /** Whether a filter keeps so many rows away, which Spark does not see, that the keys of the others can choose rows. */
+  public boolean leavesFewRows() {
+    for (JsonNode predicate : request.get("predicates")) {
+      if (!predicate.path("name").asText().equals("IS_NOT_NULL")) {
+        JsonNode body = plan().body();
+        double rows = body.get("num_rows").asDouble();
+        long most = body.get("max_runtime_values").asLong();
+        return rows <= most || rows * share() <= most;
+      }
+    }
+    return false;
+  }
+
+  /** True once: {@link LanceJoinFilters} looks at the joins of a scan one time. */
+  public boolean isNewToJoins() {
+    return newToJoins.getAndSet(false);
+  }
+
+  /**
+   * The share of the rows that the filter keeps. Python looks at a sample of them, once, where it decides whether Spark can
+   * broadcast them, or take keys from them.
+   */
+  private synchronized double share() {
+    if (share == null) {
+      JsonNode known = plan().body().path("share");
+      boolean asks = !known.isNumber() && plan().body().path("filters_many_rows").asBoolean();
+      share =
+          asks
+              ? LancePy.callOncePerQuery("scan.filtered_share", request).body().get("share").asDouble()
+              : known.asDouble(1.0);
+    }
+    return share;
+  }
+
+  /** What Python was asked for; not for changing. */
+  public ObjectNode request() {
+    return request;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return columns;
+  }
+
+  @Override
+  public String description() {
+    return plan().body().get("description").asText();
+  }
+
+  /** For logs, without a request to Python: of a scan that is not planned yet, only the table is known. */
+  @Override
+  public String toString() {
+    LancePy.Reply known = newest;
+    return known == null
+        ? "lance scan of " + request.path("handle").path("uri").asText()
+        : known.body().get("description").asText();
+  }
+
+  @Override
+  public Batch toBatch() {
+    LancePy.Reply chosen = filtered.get();
+    filtered.remove();
+    return new LanceBatch(chosen == null ? plan() : chosen, request, columns, packed);
+  }
+
+  @Override
+  public NamedReference[] filterAttributes() {
+    List<NamedReference> references = new ArrayList<>();
+    plan().body().path("runtime_columns").forEach(name -> references.add(Json.column(name.asText())));
+    return references.toArray(NamedReference[]::new);
+  }
+
+  @Override
+  public void filter(Predicate[] predicates) {
+    int most = plan().body().get("max_runtime_values").asInt();
+    ArrayNode taken = Json.array();
+    List<byte[]> numbers = new ArrayList<>();
+    for (Predicate predicate : predicates) {
+      ObjectNode filter = predicate.children().length <= most + 1 ? Json.keyFilter(predicate, numbers) : null;
+      if (filter != null) {
+        taken.add(filter);
+      }
+    }
+    if (!taken.isEmpty()) {
+      ObjectNode asked = request.deepCopy();
+      asked.set("runtime_filters", taken);
+      newest = LancePy.call("scan.plan", asked, numbers);
+      filtered.set(newest);
+    }
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    return ColumnarSupportMode.SUPPORTED;
+  }
+
+  /** By which keys the tasks' rows are apart, for joins and aggregations without a shuffle. */
+  @Override
+  public Partitioning outputPartitioning() {
+    JsonNode keys = plan().body().path("keys");
+    int tasks = plan().attachments().size() - 1;
+    if (keys.isEmpty() || packed) {
+      return new UnknownPartitioning(packed ? plan().body().path("packs").size() : tasks);
+    }
+    Transform[] transforms = new Transform[keys.size()];
+    for (int index = 0; index < transforms.length; index++) {
+      transforms[index] = Json.transform(keys.get(index).get("transform"));
+    }
+    return new KeyGroupedPartitioning(transforms, tasks);
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return LanceMetrics.ofScans();
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    plan();
+    return LanceMetrics.values(newest.body().path("metrics"));
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    JsonNode body = plan().body();
+    boolean decides = body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
+    return new Estimate(body.get("num_rows"), body.get("size_bytes"), decides || share != null ? share() : 1.0);
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof LanceScan that && packed == that.packed && request.equals(that.request);
+  }
+
+  @Override
+  public int hashCode() {
+    return request.hashCode();
+  }
+
+  private record Estimate(JsonNode rows, JsonNode bytes, double share) implements Statistics {
+    @Override
+    public OptionalLong numRows() {
+      return kept(rows);
+    }
+
+    @Override
+    public OptionalLong sizeInBytes() {
+      return kept(bytes);
+    }
+
+    private OptionalLong kept(JsonNode number) {
+      return number.isNull() ? OptionalLong.empty() : OptionalLong.of((long) Math.ceil(number.asLong() * share));
+    }
+  }
+}

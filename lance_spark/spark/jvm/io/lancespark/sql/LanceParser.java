@@ -1,0 +1,147 @@
+package io.lancespark.sql;
+
+import io.lancespark.LanceCatalog;
+import io.lancespark.python.LanceException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.ParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
+import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Spark's parser, before which statements about Lance tables that it does not know become calls of procedures.
+ *
+ * <p>Every other text is handed on as it is.
+ */
+public final class LanceParser implements ParserInterface {
+  private static final String CHANGES_USAGE =
+      "lance_changes takes the name of a table, a first and, if wanted, a last version, as in lance_changes('db.t', 1, 3)";
+
+  private final SparkSession session;
+  private final ParserInterface delegate;
+
+  public LanceParser(SparkSession session, ParserInterface delegate) {
+    this.session = session;
+    this.delegate = delegate;
+  }
+
+  private String rewritten(String text) {
+    String call = LanceStatements.rewrite(text, this::resolve);
+    return call == null ? text : call;
+  }
+
+  /** All parts of a table's name, the catalog first; null if the catalog is none of ours. */
+  private List<String> resolve(List<String> parts) {
+    CatalogManager catalogs = session.sessionState().catalogManager();
+    if (parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0))) {
+      return catalogs.catalog(parts.get(0)) instanceof LanceCatalog ? parts : null;
+    }
+    if (!(catalogs.currentCatalog() instanceof LanceCatalog)) {
+      return null;
+    }
+    List<String> whole = new ArrayList<>(List.of(catalogs.currentCatalog().name()));
+    if (parts.size() == 1 && !parts.get(0).contains("/")) {
+      whole.addAll(List.of(catalogs.currentNamespace()));
+    }
+    whole.addAll(parts);
+    return whole;
+  }
+
+  /** The plan of {@code lance_changes('table', from, to)}: that of Spark's own CHANGES. */
+  public static LogicalPlan changes(List<Expression> arguments) {
+    if (arguments.size() < 2 || arguments.size() > 3 || arguments.stream().anyMatch(each -> !each.foldable())) {
+      throw new IllegalArgumentException(CHANGES_USAGE);
+    }
+    SparkSession session = (SparkSession) org.apache.spark.sql.SparkSession.active();
+    ParserInterface parser = session.sessionState().sqlParser();
+    List<String> values = new ArrayList<>();
+    for (Expression argument : arguments) {
+      values.add(String.valueOf(argument.eval(null)));
+    }
+    boolean isNamed = arguments.get(0).dataType() instanceof StringType && arguments.get(0).eval(null) != null;
+    if (!isNamed || !values.stream().skip(1).allMatch(each -> each.matches("[0-9]{1,18}"))) {
+      throw new IllegalArgumentException(CHANGES_USAGE + "; these were " + String.join(", ", values));
+    }
+    try {
+      String table =
+          LanceStatements.quoted(CollectionConverters.asJava(parser.parseMultipartIdentifier(values.get(0))));
+      String end = values.size() == 3 ? " TO VERSION " + values.get(2) : "";
+      return parser.parsePlan("SELECT * FROM " + table + " CHANGES FROM VERSION " + values.get(1) + end);
+    } catch (ParseException error) {
+      throw LanceException.sneaky(error);
+    }
+  }
+
+  @Override
+  public LogicalPlan parsePlan(String text) throws ParseException {
+    return delegate.parsePlan(rewritten(text));
+  }
+
+  @Override
+  public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
+    return delegate.parsePlanWithParameters(rewritten(text), parameters);
+  }
+
+  @Override
+  public Expression parseExpression(String text) throws ParseException {
+    return delegate.parseExpression(text);
+  }
+
+  @Override
+  public TableIdentifier parseTableIdentifier(String text) throws ParseException {
+    return delegate.parseTableIdentifier(text);
+  }
+
+  @Override
+  public FunctionIdentifier parseFunctionIdentifier(String text) throws ParseException {
+    return delegate.parseFunctionIdentifier(text);
+  }
+
+  @Override
+  public Seq<String> parseMultipartIdentifier(String text) throws ParseException {
+    return delegate.parseMultipartIdentifier(text);
+  }
+
+  @Override
+  public TemporalIdentifier parseTemporalTableIdentifier(String text) throws ParseException {
+    return delegate.parseTemporalTableIdentifier(text);
+  }
+
+  @Override
+  public LogicalPlan parseQuery(String text) throws ParseException {
+    return delegate.parseQuery(text);
+  }
+
+  @Override
+  public StructType parseRoutineParam(String text) throws ParseException {
+    return delegate.parseRoutineParam(text);
+  }
+
+  @Override
+  public SqlStatementSplitResult splitStatements(String text) {
+    return delegate.splitStatements(text);
+  }
+
+  @Override
+  public StructType parseTableSchema(String text) throws ParseException {
+    return delegate.parseTableSchema(text);
+  }
+
+  @Override
+  public DataType parseDataType(String text) throws ParseException {
+    return delegate.parseDataType(text);
+  }
+}

@@ -1,0 +1,249 @@
+package io.lancespark.sql;
+
+import io.lancespark.catalog.LanceProcedure;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.function.UnaryOperator;
+
+/**
+ * Statements about Lance tables that Spark's grammar does not have, as calls of procedures.
+ *
+ * <p>Only a text that is such a statement from its first word to its last is rewritten.
+ */
+public final class LanceStatements {
+  private static final Set<String> FIRST = Set.of("OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW");
+
+  private final SqlTokens tokens;
+  private final UnaryOperator<List<String>> resolve;
+  private final List<String> arguments = new ArrayList<>();
+  private String catalog;
+
+  private LanceStatements(SqlTokens tokens, UnaryOperator<List<String>> resolve) {
+    this.tokens = tokens;
+    this.resolve = resolve;
+  }
+
+  /**
+   * The CALL that does what a statement says; null if it is none of ours.
+   *
+   * @param resolve the whole name of a table, catalog first, or null if it is in no catalog of ours
+   */
+  static String rewrite(String text, UnaryOperator<List<String>> resolve) {
+    String first = SqlTokens.firstWord(text);
+    if (first == null || !FIRST.contains(first.toUpperCase(Locale.ROOT))) {
+      return null;
+    }
+    SqlTokens tokens = SqlTokens.of(text);
+    return tokens == null ? null : new LanceStatements(tokens, resolve).rewritten();
+  }
+
+  public static String quoted(List<String> parts) {
+    return String.join(".", parts.stream().map(part -> "`" + part.replace("`", "``") + "`").toList());
+  }
+
+  private String rewritten() {
+    String procedure = procedure();
+    if (procedure == null || !tokens.atEnd()) {
+      return null;
+    }
+    return "CALL " + quoted(List.of(catalog, LanceProcedure.NAMESPACE, procedure))
+        + "(" + String.join(", ", arguments) + ")";
+  }
+
+  private String procedure() {
+    if (tokens.take("OPTIMIZE")) {
+      return table() && options() ? "optimize" : null;
+    } else if (tokens.take("VACUUM")) {
+      return table() && options() ? "vacuum" : null;
+    } else if (tokens.take("RESTORE")) {
+      tokens.take("TABLE");
+      return table() && restored() ? "restore" : null;
+    } else if (tokens.take("DESCRIBE", "HISTORY") || tokens.take("DESC", "HISTORY")) {
+      return table() && (!tokens.take("LIMIT") || number("limit")) ? "history" : null;
+    } else if (tokens.take("SHOW", "BRANCHES") || tokens.take("SHOW", "BRANCH")) {
+      return inTable() ? "list_branches" : null;
+    } else if (tokens.take("SHOW", "TAGS") || tokens.take("SHOW", "TAG")) {
+      return inTable() ? "list_tags" : null;
+    } else if (tokens.take("ALTER", "TABLE")) {
+      return table() ? altered() : null;
+    }
+    return null;
+  }
+
+  private boolean inTable() {
+    return (tokens.take("IN") || tokens.take("FROM")) && table();
+  }
+
+  /** A table of ours. */
+  private boolean table() {
+    List<String> parts = tokens.identifier();
+    List<String> whole = parts == null ? null : resolve.apply(parts);
+    if (whole == null) {
+      return false;
+    }
+    catalog = whole.get(0);
+    arguments.add("table => " + literal(quoted(whole)));
+    return true;
+  }
+
+  private boolean restored() {
+    if (!tokens.take("TO")) {
+      return false;
+    }
+    if (tokens.take("TAG")) {
+      return name("tag");
+    }
+    if (!tokens.take("VERSION")) {
+      return false;
+    }
+    tokens.take("AS", "OF");
+    return number("version") || string("tag");
+  }
+
+  private String altered() {
+    if (tokens.take("CREATE", "BRANCH")) {
+      return created("branch") ? "create_branch" : null;
+    } else if (tokens.take("CREATE", "TAG")) {
+      return created("tag") ? "create_tag" : null;
+    } else if (tokens.take("DROP", "BRANCH")) {
+      return dropped("branch") ? "drop_branch" : null;
+    } else if (tokens.take("DROP", "TAG")) {
+      return dropped("tag") ? "drop_tag" : null;
+    } else if (tokens.take("SET", "UNENFORCED", "PRIMARY", "KEY")) {
+      return columns() ? "set_primary_key" : null;
+    } else if (tokens.take("ADD", "COLUMNS")) {
+      return columns() && source() ? "add_columns_from" : null;
+    } else if (tokens.take("UPDATE", "COLUMNS")) {
+      return columns() && source() ? "update_columns_from" : null;
+    } else if (tokens.take("ADD", "PARTITION", "FIELD")) {
+      return transform("transform") && named() ? "add_partition_field" : null;
+    } else if (tokens.take("DROP", "PARTITION", "FIELD")) {
+      return transform("field") ? "drop_partition_field" : null;
+    } else if (tokens.take("REPLACE", "PARTITION", "FIELD")) {
+      boolean known = transform("field") && tokens.take("WITH") && transform("transform") && named();
+      return known ? "replace_partition_field" : null;
+    }
+    return null;
+  }
+
+  private boolean named() {
+    return !tokens.take("AS") || name("name");
+  }
+
+  /** A column, or a function of columns, numbers and strings. */
+  private boolean transform(String parameter) {
+    List<String> first = tokens.identifier();
+    if (first == null) {
+      return false;
+    }
+    if (!tokens.takeSymbol("(")) {
+      return arguments.add(parameter + " => " + literal(quoted(first)));
+    }
+    List<String> given = new ArrayList<>();
+    do {
+      String constant = tokens.number();
+      constant = constant == null ? tokens.string() : constant;
+      List<String> column = constant == null ? tokens.identifier() : null;
+      if (constant == null && column == null) {
+        return false;
+      }
+      given.add(constant == null ? quoted(column) : constant);
+    } while (tokens.takeSymbol(","));
+    String text = String.join(".", first) + "(" + String.join(", ", given) + ")";
+    return tokens.takeSymbol(")") && arguments.add(parameter + " => " + literal(text));
+  }
+
+  private boolean created(String kind) {
+    if (tokens.take("IF", "NOT", "EXISTS")) {
+      arguments.add("if_not_exists => true");
+    }
+    if (!name(kind)) {
+      return false;
+    }
+    if (!tokens.take("AS", "OF")) {
+      return true;
+    }
+    if (tokens.take("VERSION")) {
+      return number("version");
+    } else if (tokens.take("BRANCH")) {
+      return name("from_branch") && (!tokens.take("VERSION") || number("version"));
+    }
+    return tokens.take("TAG") && name("from_tag");
+  }
+
+  private boolean dropped(String kind) {
+    if (tokens.take("IF", "EXISTS")) {
+      arguments.add("if_exists => true");
+    }
+    return name(kind);
+  }
+
+  private boolean columns() {
+    boolean open = tokens.takeSymbol("(");
+    List<String> names = new ArrayList<>();
+    do {
+      List<String> path = tokens.identifier();
+      if (path == null) {
+        return false;
+      }
+      names.add(literal(path.size() == 1 ? path.get(0) : quoted(path)));
+    } while (tokens.takeSymbol(","));
+    arguments.add("columns => array(" + String.join(", ", names) + ")");
+    return !open || tokens.takeSymbol(")");
+  }
+
+  private boolean source() {
+    List<String> view = tokens.take("FROM") ? tokens.identifier() : null;
+    if (view == null) {
+      return false;
+    }
+    arguments.add("source => " + literal(quoted(view)));
+    return true;
+  }
+
+  private boolean options() {
+    if (!tokens.take("WITH")) {
+      return true;
+    }
+    if (!tokens.takeSymbol("(")) {
+      return false;
+    }
+    do {
+      List<String> key = tokens.identifier();
+      String value = key != null && key.size() == 1 && tokens.takeSymbol("=") ? tokens.value() : null;
+      if (value == null) {
+        return false;
+      }
+      arguments.add(quoted(key) + " => " + value);
+    } while (tokens.takeSymbol(","));
+    return tokens.takeSymbol(")");
+  }
+
+  private boolean name(String parameter) {
+    List<String> name = tokens.identifier();
+    if (name == null) {
+      return string(parameter);
+    }
+    arguments.add(parameter + " => " + literal(String.join(".", name)));
+    return true;
+  }
+
+  private boolean number(String parameter) {
+    String value = tokens.number();
+    return value != null && !value.contains(".") && given(parameter, value);
+  }
+
+  private boolean string(String parameter) {
+    return given(parameter, tokens.string());
+  }
+
+  private boolean given(String parameter, String value) {
+    return value != null && arguments.add(parameter + " => " + value);
+  }
+
+  private static String literal(String text) {
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'";
+  }
+}

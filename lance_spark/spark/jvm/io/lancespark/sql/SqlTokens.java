@@ -1,0 +1,183 @@
+package io.lancespark.sql;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The tokens of a statement, taken one after the other; comments and blanks are left out. */
+public final class SqlTokens {
+  private static final Pattern BLANK = Pattern.compile("(?:\\s+|--[^\\n]*)+");
+  private static final Pattern TOKEN =
+      Pattern.compile(
+          "(?<quoted>`(?:[^`]++|``)*`)"
+              + "|(?<string>'(?:[^'\\\\]++|\\\\.|'')*'|\"(?:[^\"\\\\]++|\\\\.|\"\")*\")"
+              + "|(?<number>-?\\d+(?:\\.\\d+)?(?![\\w]))"
+              + "|(?<word>\\w+)"
+              + "|(?<symbol>[-+*/%=<>!().,;:\\[\\]{}?|&^~$@#])",
+          Pattern.DOTALL);
+
+  private enum Kind {
+    QUOTED,
+    STRING,
+    NUMBER,
+    WORD,
+    SYMBOL
+  }
+
+  private record Token(Kind kind, String text) {}
+
+  private final List<Token> tokens;
+  private int next;
+
+  private SqlTokens(List<Token> tokens) {
+    this.tokens = tokens;
+  }
+
+  /** The first word of a text, null if it begins otherwise. */
+  static String firstWord(String text) {
+    int place = afterBlanks(text, 0);
+    Matcher matcher = TOKEN.matcher(text).region(place, text.length());
+    return matcher.lookingAt() ? matcher.group("word") : null;
+  }
+
+  /** All tokens of a text, null if there is something that is none. A semicolon at the end is left out. */
+  static SqlTokens of(String text) {
+    List<Token> found = new ArrayList<>();
+    Matcher matcher = TOKEN.matcher(text);
+    int place = afterBlanks(text, 0);
+    while (place < text.length()) {
+      matcher.region(place, text.length());
+      if (!matcher.lookingAt()) {
+        return null;
+      }
+      found.add(token(matcher));
+      place = afterBlanks(text, matcher.end());
+    }
+    while (!found.isEmpty() && found.get(found.size() - 1).equals(new Token(Kind.SYMBOL, ";"))) {
+      found.remove(found.size() - 1);
+    }
+    return new SqlTokens(found);
+  }
+
+  private static Token token(Matcher matcher) {
+    for (Kind kind : Kind.values()) {
+      String text = matcher.group(kind.name().toLowerCase(java.util.Locale.ROOT));
+      if (text != null) {
+        return new Token(kind, text);
+      }
+    }
+    throw new IllegalStateException("a token of no kind");
+  }
+
+  private static int afterBlanks(String text, int start) {
+    int place = start;
+    Matcher blank = BLANK.matcher(text);
+    while (true) {
+      if (blank.region(place, text.length()).lookingAt()) {
+        place = blank.end();
+      } else if (text.startsWith("/*", place) && !text.startsWith("/*+", place)) {
+        place = afterComment(text, place);
+      } else {
+        return place;
+      }
+    }
+  }
+
+  /** Where a comment ends, with those in it. */
+  private static int afterComment(String text, int start) {
+    int depth = 0;
+    int place = start;
+    while (place < text.length()) {
+      if (text.startsWith("/*", place)) {
+        depth++;
+        place += 2;
+      } else if (text.startsWith("*/", place)) {
+        depth--;
+        place += 2;
+        if (depth == 0) {
+          return place;
+        }
+      } else {
+        place++;
+      }
+    }
+    return place;
+  }
+
+  boolean atEnd() {
+    return next == tokens.size();
+  }
+
+  /** Takes these words, in any case, if they all come next. */
+  boolean take(String... words) {
+    for (int index = 0; index < words.length; index++) {
+      Token token = peek(index);
+      if (token == null || token.kind() != Kind.WORD || !token.text().equalsIgnoreCase(words[index])) {
+        return false;
+      }
+    }
+    next += words.length;
+    return true;
+  }
+
+  boolean takeSymbol(String symbol) {
+    Token token = peek(0);
+    if (token == null || token.kind() != Kind.SYMBOL || !token.text().equals(symbol)) {
+      return false;
+    }
+    next++;
+    return true;
+  }
+
+  /** The parts of a name, null if none comes next. */
+  List<String> identifier() {
+    List<String> parts = new ArrayList<>();
+    do {
+      Token token = peek(0);
+      if (token == null || (token.kind() != Kind.WORD && token.kind() != Kind.QUOTED)) {
+        return null;
+      }
+      next++;
+      parts.add(
+          token.kind() == Kind.WORD
+              ? token.text()
+              : token.text().substring(1, token.text().length() - 1).replace("``", "`"));
+    } while (takeSymbol("."));
+    return parts;
+  }
+
+  /** A number as it stands there, null if none comes next. */
+  String number() {
+    return taken(Kind.NUMBER);
+  }
+
+  /** A string with its quotes, null if none comes next. */
+  String string() {
+    return taken(Kind.STRING);
+  }
+
+  /** A number, a string, TRUE, FALSE or NULL. */
+  String value() {
+    for (String constant : List.of("TRUE", "FALSE", "NULL")) {
+      if (take(constant)) {
+        return constant;
+      }
+    }
+    String number = number();
+    return number == null ? string() : number;
+  }
+
+  private String taken(Kind kind) {
+    Token token = peek(0);
+    if (token == null || token.kind() != kind) {
+      return null;
+    }
+    next++;
+    return token.text();
+  }
+
+  private Token peek(int ahead) {
+    return next + ahead < tokens.size() ? tokens.get(next + ahead) : null;
+  }
+}

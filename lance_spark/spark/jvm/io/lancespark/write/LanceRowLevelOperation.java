@@ -1,0 +1,99 @@
+package io.lancespark.write;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceTable;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import io.lancespark.read.LanceScanBuilder;
+import java.util.Collection;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.DeltaWriteBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.SupportsDelta;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A DELETE, UPDATE or MERGE: Spark tells which rows go and come, by the columns that Python knows rows by. */
+public final class LanceRowLevelOperation implements RowLevelOperationBuilder, SupportsDelta {
+  private final JsonNode handle;
+  private final StructType schema;
+  private final RowLevelOperationInfo info;
+  private final JsonNode plan;
+  /** Requests of the scans of the target. */
+  private final Collection<JsonNode> reads = new ConcurrentLinkedQueue<>();
+
+  public LanceRowLevelOperation(JsonNode handle, StructType schema, RowLevelOperationInfo info) {
+    this.handle = handle;
+    this.schema = schema;
+    this.info = info;
+    ObjectNode request = Json.object();
+    request.set("handle", handle);
+    request.put("command", info.command().name());
+    this.plan = LancePy.call("row_level.begin", request).body();
+  }
+
+  @Override
+  public RowLevelOperation build() {
+    return this;
+  }
+
+  @Override
+  public Command command() {
+    return info.command();
+  }
+
+  @Override
+  public String description() {
+    return plan.get("description").asText();
+  }
+
+  @Override
+  public NamedReference[] rowId() {
+    JsonNode names = plan.get("row_id");
+    NamedReference[] references = new NamedReference[names.size()];
+    for (int index = 0; index < references.length; index++) {
+      references[index] = Expressions.column(names.get(index).asText());
+    }
+    return references;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new LanceScanBuilder(handle, schema, options).forChanges(reads);
+  }
+
+  @Override
+  public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo write) {
+    return new Builder(handle, info.command(), write, reads);
+  }
+
+  /** The same operation on another version. */
+  RowLevelOperation on(LanceTable table) {
+    return table.newRowLevelOperationBuilder(info).build();
+  }
+
+  /** Spark wants a builder of its own between the operation and the write. */
+  private record Builder(JsonNode handle, Command command, LogicalWriteInfo info, Collection<JsonNode> reads)
+      implements DeltaWriteBuilder {
+    @Override
+    public LanceDeltaWrite build() {
+      StructType ids = info.rowIdSchema().orElse(new StructType());
+      // A DELETE brings no rows.
+      StructType rows = info.schema() == null ? new StructType() : info.schema();
+      ObjectNode request = Json.object();
+      request.set("handle", handle);
+      request.put("command", command.name());
+      request.set("columns", Json.type(rows));
+      request.set("row_id", Json.type(ids));
+      request.set("options", Json.map(info.options().asCaseSensitiveMap()));
+      return new LanceDeltaWrite(handle, reads, LancePy.call("row_level.plan", request), ids, rows);
+    }
+  }
+}

@@ -1,0 +1,84 @@
+package io.lancespark.write;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceColumnNames;
+import io.lancespark.catalog.LanceStagedTable;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import java.util.Locale;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+
+/** Collects what one write is to do with the rows that are there. */
+public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
+  private static final String APPEND = "append";
+
+  private final ObjectNode request = Json.object();
+  private final StructType known;
+  private final LanceStagedTable staged;
+  private StructType columns;
+
+  /** A write into a table with the columns {@code known}. */
+  public LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info) {
+    this(handle, known, info, null);
+  }
+
+  /** A write whose commit is left to {@code staged}. */
+  public LanceWriteBuilder(JsonNode handle, LogicalWriteInfo info, LanceStagedTable staged) {
+    this(handle, info.schema(), info, staged);
+  }
+
+  private LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info, LanceStagedTable staged) {
+    this.known = known;
+    this.columns = info.schema();
+    this.staged = staged;
+    request.set("handle", handle);
+    request.set("options", Json.map(info.options().asCaseSensitiveMap()));
+    request.set("columns", Json.type(columns));
+    request.put("session_overwrite_mode", sessionMode());
+    request.put("mode", APPEND);
+    request.putArray("predicates");
+  }
+
+  /** {@code static} or {@code dynamic}: what the session says of overwrites that do not say it themselves. */
+  private static String sessionMode() {
+    return SQLConf.get().partitionOverwriteMode().toString().toLowerCase(Locale.ROOT);
+  }
+
+  @Override
+  public boolean canOverwrite(Predicate[] predicates) {
+    ObjectNode asked = request.deepCopy();
+    asked.set("predicates", Json.expressions(predicates));
+    return LancePy.call("write.can_overwrite", asked).body().get("taken").asBoolean();
+  }
+
+  @Override
+  public WriteBuilder overwrite(Predicate[] predicates) {
+    request.put("mode", "overwrite");
+    request.set("predicates", Json.expressions(predicates));
+    return this;
+  }
+
+  @Override
+  public WriteBuilder overwriteDynamicPartitions() {
+    request.put("mode", "overwrite_dynamic");
+    return this;
+  }
+
+  @Override
+  public Write build() {
+    if (request.get("mode").asText().equals(APPEND)) {
+      // With mergeSchema Spark leaves it to the table which columns are new.
+      columns = LanceColumnNames.asIn(known, columns);
+      request.set("columns", Json.type(columns));
+    }
+    return new LanceWrite(request.get("handle"), LancePy.call("write.plan", request), columns, staged);
+  }
+}
