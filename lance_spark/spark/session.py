@@ -10,7 +10,8 @@ Both make ordinary Spark settings, which can stand in ``spark-defaults.conf`` in
     spark.python.unix.domain.socket.enabled     true
 
 The extension is for statements such as OPTIMIZE, each of which is a procedure too, for sessions without it. The last
-line is for speed. `JOIN_SETTINGS` let Spark join tables that are partitioned alike without moving their rows.
+line is for speed. `JOIN_SETTINGS` let Spark join tables that are partitioned alike without moving their rows; they
+concern all data sources of the session, so ``joins=False`` leaves them alone.
 """
 
 from __future__ import annotations
@@ -52,7 +53,12 @@ BuilderT = TypeVar("BuilderT")
 
 
 def configure(
-    builder: BuilderT, catalog: str = "lance", *, root: UriOrPath | None = None, **options: UriOrPath
+    builder: BuilderT,
+    catalog: str = "lance",
+    *,
+    root: UriOrPath | None = None,
+    joins: bool = True,
+    **options: UriOrPath,
 ) -> BuilderT:
     """`builder` (a ``SparkSession.builder``) with the connector's jar, a catalog and the settings for joins.
 
@@ -63,6 +69,8 @@ def configure(
         catalog: name of the catalog in SQL.
         root: folder of the catalog's tables, a URI or a local path as text or as a `pathlib.Path`; without it only
             tables named by their path can be reached.
+        joins: whether to set `JOIN_SETTINGS`; if not, joins of partitioned tables shuffle their rows unless the session
+            has such settings of its own.
         options: more settings of the catalog, such as ``**{"storage.aws_region": "eu-west-1"}``.
 
     Raises:
@@ -71,7 +79,7 @@ def configure(
         UnsupportedFeatureError: pyspark is of another version than the connector is for.
     """
     _check_spark(str(import_module("pyspark").__version__))
-    settings = {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}
+    settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
     any_builder: Any = builder
     for name, value in (("spark.jars", jar_path()), ("spark.sql.extensions", EXTENSIONS_CLASS)):
         there = [item for item in _builder_options(any_builder).get(name, "").split(",") if item]
@@ -84,7 +92,9 @@ def configure(
     return builder
 
 
-def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None, **options: UriOrPath) -> None:
+def install(
+    spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None, joins: bool = True, **options: UriOrPath
+) -> None:
     """Adds the connector to `spark`, a session that runs, under Spark Connect too; arguments and errors as `configure`.
 
     Spark takes no new statements into a session that runs: instead of OPTIMIZE there is ``CALL lance.system.optimize``.
@@ -92,13 +102,24 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
     The Python package must be installed where the driver and the executors run.
     """
     _check_spark(str(spark.version))
-    settings = {**_catalog_settings(catalog, root, options), **JOIN_SETTINGS}
+    settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
     if _is_connect(spark):
         _add_to_server(spark)
     else:
         spark.sql(f"ADD JAR '{jar_path()}'")
+        _add_rules(spark)
     for name, value in settings.items():
         spark.conf.set(name, value)
+
+
+def _add_rules(spark: Any) -> None:
+    """Gives the optimizer rules, which a session that starts gets by the extension, to one that runs."""
+    loader = spark._jsparkSession.sharedState().jarClassLoader()
+    rules = loader.loadClass("io.lancespark.optimizer.LanceRules")
+    (add,) = [method for method in rules.getDeclaredMethods() if method.getName() == "addTo"]
+    arguments = spark._jvm.java.util.ArrayList()
+    arguments.add(spark._jsparkSession)
+    add.invoke(None, arguments.toArray())
 
 
 def _add_to_server(spark: Any) -> None:

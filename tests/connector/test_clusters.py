@@ -67,7 +67,11 @@ lance_spark.install(spark, root=root)
     "installed in a cluster": """
 spark = builder.master("local-cluster[2,1,1024]").getOrCreate()
 spark.range(3).count()
+rules = lambda: spark._jsparkSession.experimental().extraOptimizations().mkString(",")
+assert "lancespark" not in rules()
 lance_spark.install(spark, root=root)
+lance_spark.install(spark, "second", root=root, joins=False)
+assert rules().count("LanceTaskCoalescing") == rules().count("LanceDynamicPruning") == 1, rules()
 """,
 }
 

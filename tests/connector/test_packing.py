@@ -13,6 +13,7 @@ from tests.connector.conftest import plan
 
 TABLE = "lance.packing"
 PARTITIONS = 40
+COALESCING = "spark.sql.lance.coalesceTasks.enabled"
 BUCKETING = "spark.sql.sources.v2.bucketing.enabled"
 
 
@@ -65,6 +66,22 @@ def test_partitions_share_tasks(table: SparkSession, query: str, expected: int) 
     finally:
         table.conf.unset("spark.sql.adaptive.enabled")
     assert len(rows) == expected
+
+
+def test_without_coalesced_tasks_the_rows_are_the_same(table: SparkSession) -> None:
+    query = f"SELECT id, part, word FROM {TABLE} WHERE id % 7 != 2"
+    coalesced = table.sql(query)
+    expected = sorted(coalesced.collect(), key=str)
+    table.conf.set(COALESCING, "false")
+    try:
+        frame = table.sql(query)
+        assert tasks(frame) == len({part_of(number) for number in IDS}) > tasks(coalesced)
+        assert sorted(frame.collect(), key=str) == expected
+        table.conf.set(COALESCING, "sometimes")
+        with pytest.raises(Exception, match=f"{COALESCING} is 'sometimes'; set it to true or false"):
+            table.sql(query).collect()
+    finally:
+        table.conf.unset(COALESCING)
 
 
 def test_rows_are_all_there_with_their_values(table: SparkSession) -> None:

@@ -13,6 +13,8 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark import session
 from lance_spark.spark.jvm import build
 
+PATH_CATALOG = "spark.sql.catalog.lance_path"
+
 
 def options(builder: SparkSession.Builder) -> dict[str, str]:
     return dict(builder._options)
@@ -30,6 +32,23 @@ def test_configure_can_be_called_for_several_catalogs(jar: Path) -> None:
     assert made["spark.sql.catalog.second.storage.aws_region"] == "eu-west-1"
     assert made["spark.sql.requireAllClusterKeysForCoPartition"] == "false"
     assert made["spark.python.unix.domain.socket.enabled"] == "true"
+
+
+def test_configure_sets_join_settings_unless_told_not_to(jar: Path) -> None:
+    made = options(lance_spark.configure(SparkSession.Builder(), root="/a", joins=False))
+    assert not set(session.JOIN_SETTINGS) & set(made)
+    assert "spark.sql.catalog.lance.joins" not in made
+
+
+def test_loading_a_table_changes_no_settings_or_rules(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).write.format("lance").save(str(tmp_path / "t"))
+    fresh = spark.newSession()
+    before = dict(fresh.conf.getAll)
+    assert fresh.read.format("lance").load(str(tmp_path / "t")).count() == 3
+    # A path needs a catalog to be loaded from; nothing else may change for other queries.
+    assert {name for name, value in fresh.conf.getAll.items() if before.get(name) != value} <= {PATH_CATALOG}
+    rules = fresh._jsparkSession.experimental().extraOptimizations().mkString(",")
+    assert rules.count("LanceTaskCoalescing") == rules.count("LanceDynamicPruning") == 1
 
 
 def test_what_the_user_says_of_sockets_stays(jar: Path) -> None:
@@ -72,8 +91,8 @@ def test_internals_of_spark_stay_in_few_classes() -> None:
         "LanceParser",
         "LanceExtensions",
         "LanceJob",
-        "LanceJoinFilters",
-        "LancePacking",
+        "LanceDynamicPruning",
+        "LanceTaskCoalescing",
         "LanceRules",
         "LanceStatement",
     }

@@ -1,5 +1,6 @@
 package io.lancespark;
 
+import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceParser;
 import org.apache.spark.sql.SparkSession;
@@ -16,11 +17,15 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
-/** The session extension: statements that Spark's grammar does not have, and the table function lance_changes. */
+/**
+ * The session extension: statements that Spark's grammar does not have, the table function lance_changes, and the
+ * optimizer rules.
+ */
 public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     LanceSpark.check();
+    LanceRules.inject(extensions);
     extensions.injectParser(
         new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {
           @Override

@@ -3,7 +3,6 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.Json;
 import io.lancespark.python.LancePy;
 import java.util.Locale;
@@ -64,7 +63,6 @@ public final class LanceTables {
 
   /** The table, null if there is none. */
   public Table load(Identifier identifier, TableContext context, Map<String, String> options) {
-    LanceRules.addToSession();
     ObjectNode request = loadRequest(identifier, context, options);
     JsonNode reply = LancePy.call("table.load", request).body();
     if (reply.get("found").asBoolean()) {
@@ -106,7 +104,6 @@ public final class LanceTables {
 
   /** The table of the session catalog at the path that its properties tell; created if {@code schema} is given. */
   public static LanceTable ofSessionCatalog(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    LanceRules.addToSession();
     ObjectNode request = Json.object();
     request.set("properties", Json.map(properties));
     request.set("schema", schema == null ? null : Json.type(schema));

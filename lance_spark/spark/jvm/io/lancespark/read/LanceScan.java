@@ -3,7 +3,7 @@ package io.lancespark.read;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.optimizer.LanceJoinFilters;
+import io.lancespark.optimizer.LanceDynamicPruning;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.LancePy;
@@ -88,7 +88,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     return false;
   }
 
-  /** True once: {@link LanceJoinFilters} looks at the joins of a scan one time. */
+  /** True once: {@link LanceDynamicPruning} looks at the joins of a scan one time. */
   public boolean isNewToJoins() {
     return newToJoins.getAndSet(false);
   }

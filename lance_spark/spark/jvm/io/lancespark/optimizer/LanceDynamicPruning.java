@@ -40,10 +40,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * another one inside, and all queries for keys of a plan have at most {@link #MOST_NODES} nodes together. Spark plans each
  * of them once more, on top of the joins.
  */
-public final class LanceJoinFilters extends Rule<LogicalPlan> {
-  /** The setting that turns this rule off. */
-  private static final String ENABLED = "spark.sql.lance.joinFilters.enabled";
-
+public final class LanceDynamicPruning extends Rule<LogicalPlan> {
   /** A comparison, which Spark takes for a selective filter. It is true: one that is left in a plan changes no rows. */
   private static final Expression MARK =
       new EqualTo(Literal$.MODULE$.apply("lance join mark"), Literal$.MODULE$.apply("lance join mark"));
@@ -54,21 +51,13 @@ public final class LanceJoinFilters extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     // Spark runs its last rules until they change nothing.
-    if (!hasNewScans(plan) || !plan.exists(Join.class::isInstance) || !isEnabled()) {
+    if (!hasNewScans(plan) || !plan.exists(Join.class::isInstance) || !Settings.isEnabled(conf(), Settings.DYNAMIC_PRUNING)) {
       return plan;
     }
     LogicalPlan marked =
         plan.transformUp(
             new Replacing<>(node -> scan(node) != null && scan(node).leavesFewRows(), node -> new Filter(MARK, node)));
     return unmarked(bounded(withKeys(marked)));
-  }
-
-  private boolean isEnabled() {
-    String value = conf().getConfString(ENABLED, "true");
-    if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
-      throw new IllegalArgumentException(ENABLED + " is '" + value + "'; set it to true or false");
-    }
-    return Boolean.parseBoolean(value);
   }
 
   private static boolean hasNewScans(LogicalPlan plan) {
@@ -88,7 +77,7 @@ public final class LanceJoinFilters extends Rule<LogicalPlan> {
     LogicalPlan found = PartitionPruning$.MODULE$.apply(turned);
     found =
         (LogicalPlan)
-            found.transformUpWithSubqueries(new Replacing<>(LanceJoinFilters::isTurned, LanceJoinFilters::turnedBack));
+            found.transformUpWithSubqueries(new Replacing<>(LanceDynamicPruning::isTurned, LanceDynamicPruning::turnedBack));
     found = found.transformUp(new Replacing<>(Join.class::isInstance, this::withBroadcast));
     found = CleanupDynamicPruningFilters$.MODULE$.apply(pushedDown(found));
     return found.transformUp(new Replacing<>(Filter.class::isInstance, node -> withoutRepetition((Filter) node)));
@@ -209,7 +198,7 @@ public final class LanceJoinFilters extends Rule<LogicalPlan> {
   }
 
   private static int size(LogicalPlan plan) {
-    return 1 + CollectionConverters.asJava(plan.children()).stream().mapToInt(LanceJoinFilters::size).sum();
+    return 1 + CollectionConverters.asJava(plan.children()).stream().mapToInt(LanceDynamicPruning::size).sum();
   }
 
   /** The filters by keys of a plan, those of queries inside of it excepted. */

@@ -33,7 +33,7 @@ import scala.runtime.AbstractFunction1;
  * has one task for each partition at first. For a filter over ten thousand small ones most of the time would go into
  * starting tasks.
  */
-public final class LancePacking extends Rule<LogicalPlan> {
+public final class LanceTaskCoalescing extends Rule<LogicalPlan> {
   /** What looks at each row by itself, or at all of them together. */
   private static final List<Class<?>> PLAIN =
       List.of(
@@ -57,7 +57,7 @@ public final class LancePacking extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return packed(plan);
+    return Settings.isEnabled(conf(), Settings.COALESCE_TASKS) ? packed(plan) : plan;
   }
 
   private LogicalPlan packed(LogicalPlan node) {
