@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -204,7 +205,7 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> pa.Table:
-        """The rows in memory; arguments and errors as `scan`."""
+        """The rows in memory, in chunks of `batch_size` rows at most if it is given; arguments and errors as `scan`."""
         plan = self.plan(
             columns=columns,
             filter=filter,
@@ -212,6 +213,8 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
         )
+        if batch_size is None:
+            plan = replace(plan, uncut=True)
         batches = list(limited(plan, self.fragments, limit=limit, offset=offset))
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.

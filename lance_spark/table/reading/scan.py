@@ -68,6 +68,7 @@ class Scan:
         batch_bytes: about how many bytes of Arrow data a batch has at most; None for no bound.
         window_bytes: about how much is decoded at a time.
         time_zone: the zone of timestamps in the filter that name none.
+        uncut: returns batches as they were decoded, whatever `batch_rows` says.
     """
 
     schema: LanceSchema
@@ -80,6 +81,7 @@ class Scan:
     batch_bytes: int | None = None
     window_bytes: int = DEFAULT_WINDOW_BYTES
     time_zone: str = "UTC"
+    uncut: bool = False
 
     @classmethod
     def of(
@@ -351,6 +353,10 @@ class Scan:
 
     def _batches(self, decoded: _Decoded) -> Iterator[pa.RecordBatch]:
         table = self._table(decoded.columns) if self.output else None
+        if self.uncut and table is not None:
+            # The chunks as they were decoded: joining them would copy every value.
+            yield from table.to_batches()
+            return
         batch_rows = self.batch_rows
         if table is not None and self.batch_bytes is not None and table.num_rows:
             batch_rows = min(batch_rows, max(1, self.batch_bytes * table.num_rows // max(1, table.nbytes)))
