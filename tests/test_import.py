@@ -65,6 +65,6 @@ def test_opening_and_planning_need_no_numba(tmp_path: object) -> None:
     loaded = loaded_after(
         "import lance_spark, pyarrow as pa\n"
         "from lance_spark.storage import open_store\n"
-        "from lance_spark.table import manifest\nfrom lance_spark.table.commits import commit\n"
+        "from lance_spark.table.manifests import manifest\nfrom lance_spark.table.commits import commit\n"
     )
     assert "numba" not in loaded

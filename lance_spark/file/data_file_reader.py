@@ -22,7 +22,10 @@ from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import has_free_stamps, kept_by_name
 
 TAIL_BYTES = 64 * 1024
-"""How much of the end of a file is read at first."""
+"""About how much of the end of a file is read at first."""
+
+_ALIGNMENT = 64
+"""Bytes that Arrow aligns buffers to, and writers the buffers of pages."""
 
 
 class DataFileReader(ABC):
@@ -106,6 +109,8 @@ class DataFileReader(ABC):
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """From the end of the file that is already here, or from the store."""
         tail_start = self.size_bytes - self._tail.size
+        if all(wanted.start >= tail_start for wanted in ranges):
+            return [self._tail.slice(wanted.start - tail_start, wanted.length) for wanted in ranges]
         outside = [wanted for wanted in ranges if wanted.start < tail_start and wanted.length]
         fetched = iter(self._store.read_ranges(self.path, outside) if outside else ())
         return [
@@ -125,8 +130,7 @@ class DataFileReader(ABC):
                 for start, length in requests:
                     if start < 0 or length < 0 or start + length > size:
                         raise CorruptFileError(f"a value leaves the file of {size} bytes", start=start, length=length)
-                ranges = [ByteRange(start, length) for start, length in requests]
-                requests = together.send(self._store.read_ranges(self.path, ranges))
+                requests = together.send(self._read_ranges([ByteRange(start, length) for start, length in requests]))
         except StopIteration as stop:
             arrays: list[pa.ChunkedArray] = stop.value
             return arrays
@@ -139,7 +143,8 @@ def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffe
         NotFoundError: no such object.
     """
     file_size = store.size(path) if size is None else size
-    length = min(file_size, TAIL_BYTES)
+    # Buffers of pages in the tail keep the alignment that they have in the file.
+    length = file_size - max(0, file_size - TAIL_BYTES) // _ALIGNMENT * _ALIGNMENT
 
     def read() -> tuple[pa.Buffer, int]:
         return store.read_range(path, ByteRange(file_size - length, length)), length

@@ -24,6 +24,9 @@ from lance_spark.storage.base import ByteRange
 MAGIC = b"LANC"
 FOOTER_BYTES = 40
 _FOOTER = struct.Struct("<QQQIIHH4s")
+_SMALL_TABLE = 1024
+"""Bytes up to which a table is faster parsed without numpy."""
+
 _ENTRY_BYTES = 16
 
 
@@ -83,6 +86,11 @@ def parse_offsets(table: pa.Buffer, file_size: int, what: str) -> tuple[EncodedB
     Raises:
         CorruptFileError: a pair leaves the file.
     """
+    if table.size <= _SMALL_TABLE:
+        values = struct.unpack(f"<{table.size // 8}Q", table)
+        few = tuple(map(EncodedBuffer, values[::2], values[1::2]))
+        if all(position <= file_size and size <= file_size - position for position, size in few):
+            return few
     pairs = np.frombuffer(table, "<u8").reshape(-1, 2)
     outside = (pairs[:, 0] > file_size) | (pairs[:, 1] > file_size - np.minimum(pairs[:, 0], file_size))
     if outside.any():

@@ -7,6 +7,7 @@ An encoding is either in the message (`direct`) or elsewhere in the file (`indir
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -25,6 +26,9 @@ MAX_ROWS = 1 << 40
 
 MIN_ALIGNMENT = 8
 """What the positions of page buffers are multiples of, since version 2.1. All known writers align to 64 bytes."""
+
+_CACHED_BYTES = 1 << 16
+"""Descriptors up to this size are parsed once for all files with the same bytes."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -49,10 +53,18 @@ def parse_file_descriptor(data: pa.Buffer) -> tuple[LanceSchema, int]:
     Raises:
         CorruptFileError: it does not parse, or the schema contradicts itself.
     """
+    return _file_descriptor(data.to_pybytes()) if data.size <= _CACHED_BYTES else _parsed(data.to_pybytes())
+
+
+def _parsed(data: bytes) -> tuple[LanceSchema, int]:
     descriptor = parse_message(file_pb2.FileDescriptor, data, "the file's schema")
     if descriptor.length > MAX_ROWS:
         raise CorruptFileError(f"the file claims {descriptor.length} rows")
     return schema_from_proto(descriptor.schema), descriptor.length
+
+
+_file_descriptor = lru_cache(maxsize=64)(_parsed)
+"""Files that were written together mostly have the same bytes here, and schemas never change."""
 
 
 def parse_column(

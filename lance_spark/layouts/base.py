@@ -139,6 +139,8 @@ class RowRanges:
 
     @property
     def num_rows(self) -> int:
+        if len(self.starts) == 1:
+            return int(self.stops[0]) - int(self.starts[0])
         return int((self.stops - self.starts).sum())
 
     def is_all(self, num_rows: int) -> bool:

@@ -135,12 +135,13 @@ shared = Cache(_bytes_of_environment())
 
 def has_free_stamps(store: ObjectStore) -> bool:
     """Whether `store` tells at no cost which object has a name now."""
-    return isinstance(store, Identified) and store.stamps_are_free
+    # A check against the protocol `Identified` takes longer than to read a small file.
+    return bool(getattr(store, "stamps_are_free", False))
 
 
 def free_stamp(store: ObjectStore, path: str) -> Hashable | None:
     """The stamp of an object, None where it would cost a request."""
-    return store.stamp(path) if isinstance(store, Identified) and store.stamps_are_free else None
+    return store.stamp(path) if has_free_stamps(store) and isinstance(store, Identified) else None
 
 
 def kept_by_name(

@@ -45,7 +45,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
-from lance_spark.table.reading.window import Window
+from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 DEFAULT_BATCH_ROWS = 8192
@@ -166,7 +166,7 @@ class Scan:
                 reader.columns(self._later_fields, self.schema.fields),
                 RowLineage(fragment, reader, self.stable_row_ids),
             )
-            window = Window(self.window_bytes, self.batch_rows, self._widths(source))
+            window = self._window(fragment, reader, source)
             for first, stop_row in self._row_spans(reader):
                 start = max(start, first)
                 while start < min(end, stop_row):
@@ -302,6 +302,15 @@ class Scan:
 
     def _is_system(self, name: str) -> bool:
         return name in SYSTEM_FIELDS and name not in self._names
+
+    def _window(self, fragment: DataFragment, reader: FragmentReader, source: _Source) -> Window:
+        sizes = [file.size_bytes for file in fragment.files]
+        known = [size for size in sizes if size is not None]
+        fields = (*self._filter_fields, *self._later_fields)
+        if len(known) == len(sizes) and fits_one_window(self.window_bytes, fields, reader.num_rows, sum(known)):
+            # The widths of columns cost more than to read a small fragment, and it needs one window anyway.
+            return Window(self.window_bytes, self.batch_rows, ())
+        return Window(self.window_bytes, self.batch_rows, self._widths(source))
 
     def _widths(self, source: _Source) -> list[tuple[Field, float]]:
         fields = [*(field for stage in self._stages for field in stage.fields), *self._later_fields]

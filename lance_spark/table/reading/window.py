@@ -56,6 +56,18 @@ class Window:
         return max(1, int(self._num_bytes / max(width, 1.0)))
 
 
+def fits_one_window(num_bytes: int, fields: Iterable[Field], num_rows: int, encoded_bytes: int) -> bool:
+    """Whether a `Window` of `num_bytes` has all `num_rows` rows, however the encoded bytes belong to `fields`.
+
+    >>> fits_one_window(1 << 20, [], 1000, 4096), fits_one_window(1 << 20, [], 1 << 20, 4096)
+    (True, False)
+    """
+    if num_rows > _CAREFUL_ROWS:
+        return False
+    fixed = sum(_fixed_width(field) or 0.0 for field in fields)
+    return num_rows * max(1.0, fixed) + encoded_bytes * _EXPANSION <= num_bytes
+
+
 def _fixed_width(field: Field) -> float | None:
     """Bytes of a row of `field` in Arrow; None if rows differ."""
     if field.logical_type == "struct" and not is_leaf(field):

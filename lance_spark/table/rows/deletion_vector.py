@@ -100,6 +100,8 @@ class DeletionVector:
 
     def live_rows(self, start: int, stop: int) -> RowRanges:
         """The rows of [start, stop) that are not deleted, numbered as in the fragment."""
+        if len(self.offsets) == 0 and start < stop:
+            return RowRanges.of(start, stop)
         first, last = np.searchsorted(self.offsets, [start, stop])
         deleted = self.offsets[first:last]
         starts = np.concatenate([np.array([start], np.int64), deleted + 1])
