@@ -47,18 +47,18 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The catalog of Lance tables: names below a root, and tables by path. Python keeps the names.
+ * The catalog of Lance tables: names below a root, and tables by path. Python resolves the names.
  *
- * <p>It can be made on other versions of Spark from 4.2 on, and says there what is wrong; what only some of them have is
- * in {@link LanceTables}.
+ * <p>The class loads on any Spark from 4.2 on, so that it can report an unsupported version. Code for interfaces that
+ * only some of these versions have is in {@link LanceTables}.
  */
 public class LanceCatalog
     implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog, TransactionalCatalogPlugin {
   private String name;
   private LanceTables tables;
-  /** What all views of one catalog have in common: its own identity, or that of the catalog they show. */
+  /** Shared by a catalog and its views inside transactions. */
   private final Object identity;
-  /** Tables that get columns with the rows of a statement; null outside of statements that write. */
+  /** Tables whose schema the current write evolves; null outside of transactions. */
   private final Map<Identifier, Table> evolving;
 
   public LanceCatalog() {
@@ -66,7 +66,7 @@ public class LanceCatalog
     this.evolving = null;
   }
 
-  /** The catalog as one statement sees it that writes. */
+  /** The view of the catalog inside the transaction of one write. */
   private LanceCatalog(LanceCatalog whole) {
     this.identity = whole.identity;
     this.name = whole.name;
@@ -80,9 +80,9 @@ public class LanceCatalog
   }
 
   /**
-   * A catalog and its view inside a transaction are equal. Spark resolves relations of a DataFrame or temporary view
-   * again for a statement that writes. Only if the catalog of the relation that it finds equals that of the old one does
-   * it keep the column ids that the rest of the plan refers to.
+   * A catalog equals its views inside transactions. For a write, Spark resolves the relations of DataFrames and
+   * temporary views again. It keeps the column ids that the rest of the plan refers to only if the old and the new
+   * relation have equal catalogs.
    */
   @Override
   public boolean equals(Object other) {
@@ -106,7 +106,7 @@ public class LanceCatalog
     return name;
   }
 
-  /** Options of a query that choose the version that is read, or say what a write may do to the columns. */
+  /** Query options that select a version or allow a write to change the schema. */
   @Override
   public Set<String> tableStateOptionKeys() {
     return Set.of(
@@ -152,7 +152,7 @@ public class LanceCatalog
 
   private Table load(Identifier identifier, TableContext context, Map<String, String> options)
       throws NoSuchTableException {
-    // What the statement reads of the table was resolved before, and does not have the columns.
+    // Only the write target: the relations that the statement reads were resolved before, without the new columns.
     if (evolving != null && evolving.containsKey(identifier) && !context.writePrivileges().isEmpty()) {
       return evolving.get(identifier);
     }
@@ -250,7 +250,7 @@ public class LanceCatalog
     return new LanceTable(reply.get("table"));
   }
 
-  /** Schema evolution: the only reason for which a statement that writes changes columns. */
+  /** Schema evolution, the only reason for a schema change inside a transaction. */
   private Table evolve(Identifier identifier, ObjectNode request) throws NoSuchTableException {
     if (evolving.get(identifier) instanceof LanceTable known) {
       request.set("handle", known.handle());

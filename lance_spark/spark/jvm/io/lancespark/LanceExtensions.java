@@ -18,8 +18,8 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * The session extension: statements that Spark's grammar does not have, the table function lance_changes, and the
- * optimizer rules.
+ * The session extension: SQL statements that Spark's grammar lacks, the table function lance_changes, and the optimizer
+ * rules.
  */
 public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override

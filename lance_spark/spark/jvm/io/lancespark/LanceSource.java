@@ -15,7 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** {@code format("lance")} by path, and {@code CREATE TABLE ... USING lance} in Spark's session catalog. */
 public final class LanceSource implements SupportsCatalogOptions, DataSourceRegister {
-  /** The catalog of paths; not for names. */
+  /** The catalog for tables by path; it has no named tables. */
   static final String PATH_CATALOG = "lance_path";
 
   private static final String SETTING = "spark.sql.catalog." + PATH_CATALOG;
@@ -60,7 +60,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
     return LanceTables.ofSessionCatalog(null, new Transform[0], options.asCaseSensitiveMap()).sparkSchema();
   }
 
-  /** A table of the session catalog, whose properties tell the path. It is created if there is none. */
+  /** A table of the session catalog; its properties hold the path. Created if missing. */
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
     return LanceTables.ofSessionCatalog(schema, partitioning, properties);

@@ -22,7 +22,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What a range of versions of a table has changed, as tasks that Python plans. */
+/** The changes in a version range of a table; Python plans the tasks. */
 public final class LanceChangelog implements Changelog {
   private final JsonNode description;
   private final ObjectNode range;
@@ -32,7 +32,7 @@ public final class LanceChangelog implements Changelog {
     this.range = range;
   }
 
-  /** A range as Python takes it. */
+  /** The range as JSON for requests. */
   static ObjectNode describe(ChangelogRange range) {
     ObjectNode node = Json.object();
     if (range instanceof ChangelogRange.VersionRange versions) {
@@ -62,13 +62,13 @@ public final class LanceChangelog implements Changelog {
     return false;
   }
 
-  /** Python refuses to load a changelog of which Spark would have to make net changes. */
+  /** Python refuses changelogs for which Spark would have to compute net changes. */
   @Override
   public boolean containsIntermediateChanges() {
     return false;
   }
 
-  /** Python refuses to load a changelog in which Spark would have to find updates. */
+  /** Python refuses changelogs for which Spark would have to compute updates. */
   @Override
   public boolean representsUpdateAsDeleteAndInsert() {
     return false;
@@ -94,7 +94,7 @@ public final class LanceChangelog implements Changelog {
 
     @Override
     public void pruneColumns(StructType required) {
-      // Whole columns: what is nested stays together.
+      // Top-level columns only: nested fields are not pruned.
       StructType whole = new StructType();
       for (String name : required.fieldNames()) {
         whole = whole.add(columns.apply(name));

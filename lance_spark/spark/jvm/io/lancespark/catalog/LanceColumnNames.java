@@ -8,11 +8,11 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** Names of columns as Spark compares them: in any case, unless the session says otherwise. */
+/** Column name matching as in Spark: case-insensitive unless the session is case-sensitive. */
 public final class LanceColumnNames {
   private LanceColumnNames() {}
 
-  /** The columns of {@code given}, those that {@code known} has too under its names; fields of structs as well. */
+  /** The columns of {@code given}, spelled as in {@code known} where it has them; struct fields too. */
   public static StructType asIn(StructType known, StructType given) {
     return SQLConf.get().caseSensitiveAnalysis() ? given : (StructType) renamed(known, given);
   }
@@ -41,7 +41,7 @@ public final class LanceColumnNames {
     return new StructField(match.name(), renamed(match.dataType(), field.dataType()), field.nullable(), field.metadata());
   }
 
-  /** The column of this very name, else the only one that differs in case; null if there is none. */
+  /** The column with exactly this name, else the only case-insensitive match; null if there is none. */
   private static StructField match(StructType known, String name) {
     List<StructField> alike = List.of(known.fields()).stream().filter(item -> item.name().equalsIgnoreCase(name)).toList();
     for (StructField item : alike) {

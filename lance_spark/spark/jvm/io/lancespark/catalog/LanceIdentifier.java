@@ -6,9 +6,9 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The table at the path of {@code load(path)} or {@code save(path)}, with the options given there.
+ * The identifier of a table by path, from {@code load(path)} or {@code save(path)}, with their options.
  *
- * <p>They travel in the identifier because Spark does not hand them to the catalog in every call.
+ * <p>The identifier carries the options because Spark does not pass them to the catalog in every call.
  */
 public final class LanceIdentifier implements Identifier {
   private final String path;

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What is known of a version of a table, as rows that Python tells. */
+/** A metadata table of a table version; Python returns its rows. */
 public final class LanceMetadataTable implements SupportsRead {
   private final JsonNode description;
 
@@ -63,7 +63,7 @@ public final class LanceMetadataTable implements SupportsRead {
     return newestFirst ? new Newest(name(), request) : new Rows(name(), request);
   }
 
-  /** All rows, as Python sends them. */
+  /** A scan of all rows. */
   private static class Rows implements ScanBuilder {
     final ObjectNode request;
     private final String name;
@@ -79,7 +79,7 @@ public final class LanceMetadataTable implements SupportsRead {
     }
   }
 
-  /** Rows of versions, the newest one first, of which a LIMIT needs only the first ones. */
+  /** A scan of versions, newest first, that accepts LIMIT and top-N by version. */
   private static final class Newest extends Rows
       implements SupportsPushDownLimit, SupportsPushDownTopN {
     Newest(String name, ObjectNode request) {

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.types.StructType;
 
-/** A partitioned table, whose partitions can be shown. They come with rows and go with them. */
+/** A partitioned table, for SHOW PARTITIONS. Partitions are created and removed only by writing and deleting rows. */
 public final class LancePartitionedTable extends LanceTable implements SupportsPartitionManagement {
   private JsonNode partitions;
 
@@ -21,7 +21,7 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
     super(description);
   }
 
-  /** The table of a description: one of these if it is partitioned. */
+  /** The table of a description, with the class for plain or partitioned tables. */
   public static LanceTable of(JsonNode description) {
     boolean isPlain = description.path("partitioning").isEmpty();
     return isPlain ? new LanceTable(description) : new LancePartitionedTable(description);

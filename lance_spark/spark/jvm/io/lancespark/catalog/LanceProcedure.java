@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** A procedure of the catalog's namespace {@code system}, as Python describes it. */
+/** A procedure of the catalog's namespace {@code system}, implemented in Python. */
 public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   /** The namespace of all procedures. */
   public static final String NAMESPACE = "system";
@@ -43,7 +43,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     }
   }
 
-  /** The procedure, null if there is none. */
+  /** The procedure with this name, or null. */
   public static LanceProcedure find(LanceTables tables, String name) {
     JsonNode described = describe(name);
     return described.get("found").asBoolean() ? new LanceProcedure(tables, name, described) : null;
@@ -115,7 +115,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return List.<Scan>of(new LanceLocalRows(name, result)).iterator();
   }
 
-  /** Makes Spark read a cached table anew: of statements of its own it knows that they change rows, not of these. */
+  /** Invalidates cached data of the changed table: Spark does this for its own statements only. */
   private void refresh(JsonNode changed) {
     if (!changed.isNull()) {
       List<String> parts = new ArrayList<>(List.of(tables.catalog()));
@@ -177,7 +177,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   private JsonNode finish(ObjectNode request, byte[] state, Job job) {
     List<byte[]> attachments = new ArrayList<>();
     attachments.add(state);
-    // Not caught: Scala throws what Java would have to declare.
+    // A flag instead of catch: Scala throws checked exceptions without declaring them.
     boolean hasRun = false;
     try {
       attachments.addAll(job.run());

@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 
-/** A table that CREATE TABLE AS SELECT or REPLACE TABLE is about to make: its rows and itself appear in one commit. */
+/** The staged table of CREATE TABLE AS SELECT or REPLACE TABLE: table and rows become visible in one commit. */
 public final class LanceStagedTable extends LanceTable implements StagedTable {
   private List<byte[]> written = List.of();
 
@@ -19,7 +19,7 @@ public final class LanceStagedTable extends LanceTable implements StagedTable {
     super(description);
   }
 
-  /** Keeps the job and what its tasks told for the commit. */
+  /** Stores the job and the task results for the commit. */
   public void written(List<byte[]> attachments) {
     written = attachments;
   }

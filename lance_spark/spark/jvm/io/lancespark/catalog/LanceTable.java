@@ -33,7 +33,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A pinned version of a table, as Python describes it. */
+/** A pinned version of a table, from a description that Python returned. */
 public class LanceTable
     implements SupportsRead,
         SupportsWrite,
@@ -49,7 +49,7 @@ public class LanceTable
     this.schema = Json.schema(description.get("schema"));
   }
 
-  /** What Python needs to find this version again; opaque here. */
+  /** Identifies this version in requests; opaque to Java. */
   public final JsonNode handle() {
     return description.get("handle");
   }
@@ -57,7 +57,7 @@ public class LanceTable
   /**
    * The newest version of this table, with the same columns.
    *
-   * @throws LanceException (unchecked) if somebody has changed the columns
+   * @throws LanceException (unchecked) if the columns have changed
    */
   public final LanceTable newest() {
     ObjectNode request = Json.object();
@@ -71,7 +71,7 @@ public class LanceTable
     return LancePartitionedTable.of(described);
   }
 
-  /** Whether both are versions of one branch of one table. */
+  /** Whether both are versions of the same branch of the same table. */
   public final boolean isVersionOf(LanceTable other) {
     return handle().path("uri").equals(other.handle().path("uri"))
         && handle().path("branch").equals(other.handle().path("branch"));
@@ -184,7 +184,7 @@ public class LanceTable
     return new LanceRowLevelOperation(handle(), schema, info);
   }
 
-  /** Whether it is the same version, seen alike: Spark loads tables anew for each query, and looks for cached rows by it. */
+  /** Same version with the same view of it. Spark loads tables for each query and looks up cached data by equality. */
   @Override
   public boolean equals(Object other) {
     return other instanceof LanceTable that && description.equals(that.description);

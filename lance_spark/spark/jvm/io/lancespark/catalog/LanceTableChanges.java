@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
-/** Spark's changes of a table as Python takes them. */
+/** Spark's table changes as JSON for requests. */
 public final class LanceTableChanges {
   private LanceTableChanges() {}
 

@@ -19,7 +19,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
-/** Requests about tables: how a catalog names them to Python. */
+/** Builds and sends the requests of a catalog about tables. */
 public final class LanceTables {
   private final String catalog;
   private final Map<String, String> settings;
@@ -33,7 +33,7 @@ public final class LanceTables {
     return catalog;
   }
 
-  /** The catalog's name and settings, and the identifier: what every request about a table begins with. */
+  /** A request with the fields that all table requests share: catalog name, settings, identifier. */
   public ObjectNode request(Identifier identifier) {
     ObjectNode request = request();
     request.set("namespace", Json.strings(identifier.namespace()));
@@ -61,7 +61,7 @@ public final class LanceTables {
     return new TableContext(new TimeTravel.AsOfTimestamp(micros), Set.of());
   }
 
-  /** The table, null if there is none. */
+  /** The table, or null if it does not exist. */
   public Table load(Identifier identifier, TableContext context, Map<String, String> options) {
     ObjectNode request = loadRequest(identifier, context, options);
     JsonNode reply = LancePy.call("table.load", request).body();
@@ -75,7 +75,7 @@ public final class LanceTables {
     return metadata.get("found").asBoolean() ? new LanceMetadataTable(metadata) : null;
   }
 
-  /** The changes that a range of versions has made, null if there is no such table. */
+  /** The changes in a version range, or null if the table does not exist. */
   public Changelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
     ObjectNode described = LanceChangelog.describe(context.range());
     ObjectNode request = Json.object();
@@ -102,7 +102,7 @@ public final class LanceTables {
     return request;
   }
 
-  /** The table of the session catalog at the path that its properties tell; created if {@code schema} is given. */
+  /** The session catalog's table at the path in its properties; created if {@code schema} is not null. */
   public static LanceTable ofSessionCatalog(StructType schema, Transform[] partitioning, Map<String, String> properties) {
     ObjectNode request = Json.object();
     request.set("properties", Json.map(properties));

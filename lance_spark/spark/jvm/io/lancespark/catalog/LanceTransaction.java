@@ -6,8 +6,8 @@ import org.apache.spark.sql.connector.catalog.transactions.Transaction;
 import org.apache.spark.sql.connector.read.Scan;
 
 /**
- * A statement that writes: what it asks of the catalog while it is analysed, and what its rows are to bring, belong
- * together. Nothing has happened before the rows are committed, which the write does by itself.
+ * The transaction of one write. Schema changes that Spark requests during analysis are held back and committed with the
+ * rows. The write commits by itself, so this class has nothing to commit.
  */
 public final class LanceTransaction implements Transaction {
   private final LanceCatalog catalog;
@@ -32,7 +32,7 @@ public final class LanceTransaction implements Transaction {
     return "transaction of catalog " + catalog.name();
   }
 
-  /** Cached rows may be used: a user has kept them, and the commit does not compare them with newer versions. */
+  /** Allows cached data: the user has cached it, and the commit does not compare it with newer versions. */
   @Override
   public boolean registerScans(Scan[] scans) {
     return true;

@@ -30,11 +30,12 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The partition transforms of the partitioning specification, for Spark to cluster rows by and to join on. They compute
- * what {@code lance_spark.partitioned.transforms} computes; {@code years} to {@code hours} stand for a whole hierarchy.
+ * The partition transforms of the partitioning specification, for clustering and storage-partitioned joins. They
+ * compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
+ * hierarchy.
  */
 public final class LanceFunctions {
-  /** Spark joins on functions of one column only, so the width is a part of the name. */
+  /** Spark joins only on functions of one column, so the width is part of the name. */
   private static final Pattern TRUNCATE = Pattern.compile("truncate_([1-9][0-9]{0,9})");
 
   private LanceFunctions() {}
@@ -48,7 +49,7 @@ public final class LanceFunctions {
     return names.toArray(new String[0]);
   }
 
-  /** The function of a name, null if there is none. */
+  /** The function with this name, or null. */
   public static UnboundFunction find(String name) {
     String lower = name.toLowerCase(Locale.ROOT);
     switch (lower) {
@@ -191,7 +192,7 @@ public final class LanceFunctions {
     }
   }
 
-  /** The bucket of the bytes of several columns one after another, nulls left out; null if all are null. */
+  /** The bucket of the concatenated bytes of several columns, nulls skipped; null if all are null. */
   private record MultiBucket(List<DataType> types) implements ScalarFunction<Integer> {
     @Override
     public DataType[] inputTypes() {
@@ -229,7 +230,7 @@ public final class LanceFunctions {
     }
   }
 
-  /** The first characters of a text, or the multiple of the width next to a number towards zero. */
+  /** The first characters of a string, or a number rounded toward zero to a multiple of the width. */
   private record Truncate(DataType type, int width) implements ScalarFunction<Object> {
     static boolean takes(DataType type) {
       return type instanceof StringType
@@ -286,7 +287,7 @@ public final class LanceFunctions {
     }
   }
 
-  /** The levels of a hierarchy of time. */
+  /** Levels of the time hierarchy. */
   private enum Period {
     YEAR,
     MONTH,
@@ -304,12 +305,12 @@ public final class LanceFunctions {
 
   private static final long MICROS_PER_HOUR = 3_600_000_000L;
 
-  /** Hours since 1970, of a date or of a timestamp as it stands; timestamps with a zone stand in UTC. */
+  /** Hours since 1970 of a date or timestamp; timestamps with a zone in UTC, others in local time. */
   private static long hours(InternalRow row, DataType type) {
     return type instanceof DateType ? row.getInt(0) * 24L : Math.floorDiv(row.getLong(0), MICROS_PER_HOUR);
   }
 
-  /** Whole periods since 1970: one number for year, month, day and hour together. */
+  /** Complete periods since 1970: one number for year, month, day and hour together. */
   private record Since(Period period, DataType type)
       implements ScalarFunction<Integer>, ReducibleFunction<Integer, Integer> {
     @Override
@@ -375,7 +376,7 @@ public final class LanceFunctions {
     }
   }
 
-  /** The number of a year, a month of its year, a day of its month, an hour of its day. */
+  /** A date part: year, month of year, day of month or hour of day. */
   private record Part(Period period, DataType type) implements ScalarFunction<Integer> {
     @Override
     public DataType[] inputTypes() {

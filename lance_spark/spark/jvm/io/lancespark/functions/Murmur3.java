@@ -18,8 +18,8 @@ import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 
 /**
- * The function murmur3 of the partitioning specification: x86, 32 bits, seed 0. The bytes that stand for a value are
- * those of {@code lance_spark.partitioned.values.hashing}; one file of examples tests both.
+ * The murmur3 function of the partitioning specification: x86, 32 bits, seed 0. Values are encoded to bytes as in
+ * {@code lance_spark.partitioned.values.hashing}; the same test vectors check both.
  */
 public final class Murmur3 {
   private static final int C1 = 0xcc9e2d51;
@@ -29,7 +29,7 @@ public final class Murmur3 {
 
   private Murmur3() {}
 
-  /** Whether values of a type have a hash. */
+  /** Whether values of this type can be hashed. */
   static boolean hashes(DataType type) {
     return type instanceof StringType
         || type instanceof BinaryType
@@ -39,7 +39,7 @@ public final class Murmur3 {
         || isWhole(type);
   }
 
-  /** Types whose values Spark's rows hold as integers: whole numbers, booleans, dates, times, timestamps. */
+  /** Types that Spark's rows store as integers: integers, booleans, dates, times, timestamps. */
   private static boolean isWhole(DataType type) {
     return type instanceof BooleanType
         || type instanceof ByteType
@@ -59,7 +59,7 @@ public final class Murmur3 {
     return type.typeName().startsWith("time(");
   }
 
-  /** The bytes that stand for a value that is not null. */
+  /** The bytes to hash for a non-null value. */
   static byte[] bytes(InternalRow row, int ordinal, DataType type) {
     if (type instanceof StringType) {
       return row.getUTF8String(ordinal).getBytes();
@@ -80,7 +80,7 @@ public final class Murmur3 {
     } else if (type instanceof IntegerType || type instanceof DateType) {
       return bytes((long) row.getInt(ordinal));
     } else if (isTime(type)) {
-      // Spark counts nanoseconds, what is hashed are microseconds.
+      // Spark stores nanoseconds; microseconds are hashed.
       return bytes(Math.floorDiv(row.getLong(ordinal), 1000L));
     }
     return bytes(row.getLong(ordinal));
@@ -91,7 +91,7 @@ public final class Murmur3 {
   }
 
   private static byte[] bytes(double value) {
-    // One zero, one NaN.
+    // Normalizes -0.0 to 0.0 and all NaNs to one.
     return bytes(Double.doubleToLongBits(value + 0.0));
   }
 
@@ -110,7 +110,7 @@ public final class Murmur3 {
     return bytes;
   }
 
-  /** The hash of some bytes. */
+  /** The murmur3 hash of these bytes. */
   static int hash(byte[] data) {
     ByteBuffer words = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN);
     int hash = 0;
@@ -132,7 +132,7 @@ public final class Murmur3 {
     return Integer.rotateLeft(word * C1, 15) * C2;
   }
 
-  /** {@code abs(hash) % buckets}; the absolute value has 64 bits. */
+  /** {@code abs(hash) % buckets}, with abs in 64 bits. */
   static int bucket(int hash, int buckets) {
     return (int) (Math.abs((long) hash) % buckets);
   }

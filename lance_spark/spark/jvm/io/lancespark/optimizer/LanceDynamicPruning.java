@@ -30,27 +30,27 @@ import scala.PartialFunction;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Lets the filter of one Lance scan choose rows of the other side of a join.
+ * Enables dynamic pruning for joins whose build side is a Lance scan with fully pushed filters.
  *
- * <p>While a query runs, Spark hands the join keys of a broadcast side to the scan of the other side (dynamic pruning), if
- * the plan shows a selective filter on the broadcast side. A filter that a scan evaluates exactly is no longer in the plan.
- * So this rule puts a mark over such scans, runs Spark's own rule again, and takes the marks away.
+ * <p>At run time Spark passes the join keys of a broadcast side to the scan of the other side (dynamic pruning), but
+ * only if the plan has a selective filter on the broadcast side. A fully pushed filter is no longer in the plan. So
+ * this rule puts a marker filter above such scans, runs Spark's own rule again, and removes the markers.
  *
- * <p>What it adds is bounded: keys come from sides that do not wait for keys themselves, so that no query for keys has
- * another one inside, and all queries for keys of a plan have at most {@link #MOST_NODES} nodes together. Spark plans each
- * of them once more, on top of the joins.
+ * <p>The added work is bounded. Sides that are dynamically pruned themselves do not provide keys, so key subqueries
+ * are never nested, and all key subqueries of a plan have at most {@link #MOST_NODES} nodes in total. Spark plans
+ * each of them separately, in addition to the joins.
  */
 public final class LanceDynamicPruning extends Rule<LogicalPlan> {
-  /** A comparison, which Spark takes for a selective filter. It is true: one that is left in a plan changes no rows. */
+  /** A comparison, which Spark counts as a selective filter. Always true: a leftover marker changes no rows. */
   private static final Expression MARK =
       new EqualTo(Literal$.MODULE$.apply("lance join mark"), Literal$.MODULE$.apply("lance join mark"));
 
-  /** Nodes of all queries for keys of one plan. */
+  /** Maximum number of plan nodes in all key subqueries of one plan. */
   private static final int MOST_NODES = 1_000;
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    // Spark runs its last rules until they change nothing.
+    // Spark runs this batch of rules until a fixed point.
     if (!hasNewScans(plan) || !plan.exists(Join.class::isInstance) || !Settings.isEnabled(conf(), Settings.DYNAMIC_PRUNING)) {
       return plan;
     }
@@ -71,7 +71,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     return !found.isEmpty();
   }
 
-  /** The plan with the keys of marked sides over the scans of other sides. */
+  /** Adds pruning filters, with keys of marked sides, to the scans of the other sides. */
   private LogicalPlan withKeys(LogicalPlan marked) {
     LogicalPlan turned = marked.transformUp(new Replacing<>(Join.class::isInstance, this::withBroadcastAtRight));
     LogicalPlan found = PartitionPruning$.MODULE$.apply(turned);
@@ -92,7 +92,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     return found;
   }
 
-  /** Spark's rule chooses rows of the left side if it can, and then not those of the right one. */
+  /** Swaps the sides if the left one is broadcast: Spark's rule prunes the left side only, if it can. */
   private LogicalPlan withBroadcastAtRight(LogicalPlan node) {
     Join join = (Join) node;
     boolean turns =
@@ -117,8 +117,8 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * A join without those new filters that Spark would drop, because the side that they come from is not broadcast. Spark
-   * plans that whole side again for each of them before it sees that.
+   * Removes new pruning filters whose key side is not broadcast. Spark would drop them too, but only after planning
+   * that side again for each of them.
    */
   private LogicalPlan withBroadcast(LogicalPlan node) {
     Join join = (Join) node;
@@ -141,7 +141,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     return rest;
   }
 
-  /** Each filter by the same keys once: Spark's rule has looked at the same joins before. */
+  /** Removes duplicate pruning filters: Spark's rule has already processed the same joins. */
   private static LogicalPlan withoutRepetition(Filter filter) {
     List<DynamicPruningSubquery> kept = new ArrayList<>();
     for (Expression term : terms(filter.condition())) {
@@ -159,9 +159,9 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * The plan without those filters by keys whose own query has such filters, and without those beyond the bound. A broadcast
-   * whose scans wait for keys is another plan to Spark than the one that a filter names, so it would leave that filter out,
-   * after it has planned its query and all that are inside.
+   * Removes pruning filters whose key subquery is itself dynamically pruned, and those beyond {@link #MOST_NODES}. A
+   * broadcast with pruned scans no longer equals the plan that the filter refers to, so Spark would drop the filter,
+   * but only after planning its subquery and all nested ones.
    */
   private static LogicalPlan bounded(LogicalPlan plan) {
     Set<Expression> kept = new HashSet<>();
@@ -180,7 +180,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
                 node -> with((Filter) node, term -> !(term instanceof DynamicPruningSubquery) || kept.contains(term))));
   }
 
-  /** The plan without marks, wherever they are. */
+  /** The plan without markers, in subqueries too. */
   static LogicalPlan unmarked(LogicalPlan plan) {
     LogicalPlan found =
         (LogicalPlan)
@@ -201,7 +201,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     return 1 + CollectionConverters.asJava(plan.children()).stream().mapToInt(LanceDynamicPruning::size).sum();
   }
 
-  /** The filters by keys of a plan, those of queries inside of it excepted. */
+  /** The pruning filters of a plan, without those in subqueries. */
   private static List<DynamicPruningSubquery> filters(LogicalPlan plan) {
     List<DynamicPruningSubquery> found = new ArrayList<>();
     plan.foreach(node -> {
@@ -220,7 +220,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
         .toList();
   }
 
-  /** What a condition joins by AND. */
+  /** The conjuncts of a condition. */
   private static List<Expression> terms(Expression condition) {
     List<Expression> found = new ArrayList<>();
     if (condition instanceof And both) {
@@ -232,7 +232,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     return found;
   }
 
-  /** A filter with those of its terms, or what it filters if there are none. */
+  /** The filter reduced to the matching conjuncts, or its child if none is left. */
   private static LogicalPlan with(Filter filter, Predicate<Expression> isKept) {
     return filtered(filter.child(), terms(filter.condition()).stream().filter(isKept).toList());
   }

@@ -11,18 +11,18 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** The optimizer rules of the connector. Each has a setting of its own; none changes the rows of a query. */
+/** The optimizer rules of the connector. Each has its own setting; none changes the result of a query. */
 public final class LanceRules {
   private static final List<Supplier<Rule<LogicalPlan>>> RULES = List.of(LanceDynamicPruning::new, LanceTaskCoalescing::new);
 
   private LanceRules() {}
 
   /**
-   * Gives the rules to each session with these extensions.
+   * Adds the rules to every session that has these extensions.
    *
-   * <p>The rules need plans whose scans are built and pruned. Extensions inject rules only before that. The one list of
-   * rules that runs later belongs to the session, so an injected rule that does nothing serves to reach the session when
-   * its optimizer is made.
+   * <p>The rules need plans with built and pruned scans, but extensions inject rules only before that step. The only
+   * later list of rules belongs to the session. So a no-op rule is injected to get hold of the session when its
+   * optimizer is created.
    */
   public static void inject(SparkSessionExtensions extensions) {
     extensions.injectPreCBORule(
@@ -35,7 +35,7 @@ public final class LanceRules {
         });
   }
 
-  /** Gives the rules to a session that runs, once. */
+  /** Adds the rules to a running session; repeated calls have no effect. */
   public static void addTo(SparkSession session) {
     ExperimentalMethods methods = session.experimental();
     synchronized (methods) {

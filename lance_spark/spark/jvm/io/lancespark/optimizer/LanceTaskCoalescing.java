@@ -27,14 +27,14 @@ import scala.Option;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Lets tasks read several small partitions each, where the plan makes no use of their keys.
+ * Coalesces small partitions into fewer tasks where the plan does not use their keys.
  *
- * <p>A scan is asked for its partitioning before Spark knows whether a join or an aggregation is going to need it, so it
- * has one task for each partition at first. For a filter over ten thousand small ones most of the time would go into
- * starting tasks.
+ * <p>Spark asks a scan for its partitioning before it knows whether a join or an aggregation needs it, so a scan
+ * first has one task per partition. A filter over ten thousand small partitions would spend most of its time starting
+ * tasks.
  */
 public final class LanceTaskCoalescing extends Rule<LogicalPlan> {
-  /** What looks at each row by itself, or at all of them together. */
+  /** Nodes that do not depend on the partitioning of their input. */
   private static final List<Class<?>> PLAIN =
       List.of(
           Project.class,
@@ -86,7 +86,7 @@ public final class LanceTaskCoalescing extends Rule<LogicalPlan> {
         });
   }
 
-  /** Whether it may matter to a node, or to one above it, where rows of one key are; true if nothing is known of it. */
+  /** Whether a node or one above it may use the partitioning by key; true for unknown nodes. */
   private boolean usesKeys(LogicalPlan node) {
     boolean isOther = node instanceof Aggregate aggregate ? !aggregate.groupingExpressions().isEmpty() : !isPlain(node);
     return isOther && conf().v2BucketingEnabled();

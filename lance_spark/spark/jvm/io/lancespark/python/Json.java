@@ -39,7 +39,7 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Spark's expressions, types and values as JSON, and back. */
+/** Converts Spark's expressions, types and values to JSON and back. */
 public final class Json {
   private static final ObjectMapper MAPPER = new ObjectMapper();
 
@@ -101,14 +101,14 @@ public final class Json {
     return array;
   }
 
-  /** An expression as a tree; what has no form here is named "?" and never pushed. */
+  /** An expression as a JSON tree; unsupported ones are named "?" and never pushed. */
   public static ObjectNode expression(Expression expression) {
     ObjectNode node = object();
     if (expression instanceof Literal<?> literal && !isText(literal.value())) {
       node.put("name", "?");
       node.set("children", array());
     } else if (expression instanceof Predicate predicate) {
-      // Before literals: the constants TRUE and FALSE are predicates and literals at once.
+      // Before literals: the constants TRUE and FALSE are both predicates and literals.
       node.put("name", predicate.name());
       node.set("children", expressions(predicate.children()));
     } else if (expression instanceof Literal<?> literal) {
@@ -133,9 +133,9 @@ public final class Json {
   }
 
   /**
-   * A predicate {@code column IN (values)} without a node for each value, nulls left out; null if it is none.
+   * A predicate {@code column IN (values)} without a node per value, nulls dropped; null for other predicates.
    *
-   * @param numbers gets whole numbers and days as an attachment
+   * @param numbers receives integers and dates (as days) as an attachment
    */
   public static ObjectNode keyFilter(Predicate predicate, List<byte[]> numbers) {
     Expression[] children = predicate.children();
@@ -168,7 +168,7 @@ public final class Json {
     return filter;
   }
 
-  /** A transform as Python describes it. */
+  /** The transform of a JSON description from Python. */
   public static Transform transform(JsonNode described) {
     String name = described.get("name").asText();
     JsonNode paths = described.get("columns");
@@ -204,7 +204,7 @@ public final class Json {
     return transforms;
   }
 
-  /** A column at the top, whatever is in its name. */
+  /** A top-level column; the name is not parsed, so it may contain dots. */
   public static NamedReference column(String name) {
     return Expressions.column(quoted(name));
   }
@@ -213,7 +213,7 @@ public final class Json {
     return "`" + part.replace("`", "``") + "`";
   }
 
-  /** False only of a string that is no UTF-8, and would become another one as JSON. */
+  /** False only for a string that is not valid UTF-8, which JSON would change. */
   private static boolean isText(Object value) {
     return !(value instanceof UTF8String text) || text.isValid();
   }
@@ -225,7 +225,7 @@ public final class Json {
     return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
   }
 
-  /** The value that Spark's rows hold for the text of one. */
+  /** Parses the text of a value to Spark's internal representation. */
   public static Object value(JsonNode text, DataType type) {
     if (text == null || text.isNull()) {
       return null;
@@ -250,7 +250,7 @@ public final class Json {
     } else if (type instanceof BinaryType) {
       return Base64.getDecoder().decode(value);
     }
-    // Timestamps, times and intervals are counts of a unit.
+    // Timestamps, times and intervals are integer counts of a unit.
     return Long.valueOf(value);
   }
 }

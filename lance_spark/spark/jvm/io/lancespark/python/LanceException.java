@@ -6,7 +6,7 @@ import org.apache.spark.sql.AnalysisException;
 import scala.Option;
 import scala.collection.immutable.Map$;
 
-/** An error that Python raised on purpose: its text, with an error condition and an SQLSTATE, without a traceback. */
+/** A Python {@code LanceError}: its message with error condition and SQLSTATE, without a traceback. */
 public final class LanceException extends AnalysisException {
   private static final long serialVersionUID = 1L;
   private final String kind;
@@ -38,9 +38,9 @@ public final class LanceException extends AnalysisException {
   }
 
   /**
-   * The same error raised in a task, of a class that every executor and driver has: the thread that reads it on the driver
-   * does not see jars that a session has added. Spark's scheduler raises it as it is, because it has a condition. It has
-   * no stack trace, which Spark would log for every attempt of the task.
+   * The same error for use in a task, as one of Spark's own classes: the driver thread that deserializes it does not
+   * see jars that a session has added. Spark's scheduler rethrows it unchanged because it has a condition. It has no
+   * stack trace, because Spark would log it for every attempt of the task.
    */
   static AnalysisException inTask(JsonNode error) {
     String condition = error.get("condition").asText();
@@ -76,17 +76,17 @@ public final class LanceException extends AnalysisException {
     addSuppressed(error);
   }
 
-  /** The same error, of a statement that has run {@code runs} times. */
+  /** The same error, with the number of runs of the statement in its message. */
   public LanceException after(int runs) {
     return new LanceException(this, getMessage() + " (the statement was run " + runs + " times)");
   }
 
-  /** Name of the class in Python. */
+  /** Name of the Python class. */
   public String kind() {
     return kind;
   }
 
-  /** Throws {@code error} whatever it is: Spark's interfaces do not declare what its own errors are. */
+  /** Throws {@code error} unchecked: Spark's interfaces do not declare the errors that Spark throws. */
   public static RuntimeException sneaky(Throwable error) {
     throw LanceException.<RuntimeException>raise(error);
   }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** The numbers that Spark's UI shows at scans and writes. Classes, because the UI makes them by name. */
+/** Metrics of scans and writes in Spark's UI. One class per metric, because the UI instantiates them by name. */
 public final class LanceMetrics {
   private LanceMetrics() {}
 
@@ -37,7 +37,7 @@ public final class LanceMetrics {
     return new CustomMetric[] {new RowsWritten(), new FilesWritten(), new BytesWritten(), new CommitsOfOthers()};
   }
 
-  /** Values that Python tells on the driver, by the names of the metrics. */
+  /** Metric values that Python returned on the driver, by metric name. */
   public static CustomTaskMetric[] values(JsonNode told) {
     List<CustomTaskMetric> values = new ArrayList<>();
     for (Map.Entry<String, JsonNode> entry : told.properties()) {
@@ -46,7 +46,7 @@ public final class LanceMetrics {
     return values.toArray(new CustomTaskMetric[0]);
   }
 
-  /** The value of a metric in a task, or on the driver. */
+  /** The value of a metric, from a task or the driver. */
   public record Value(String name, long value) implements CustomTaskMetric {}
 
   private abstract static class Sum extends CustomSumMetric {
@@ -69,7 +69,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Milliseconds. */
+  /** A sum in milliseconds. */
   private abstract static class Time extends Sum {
     Time(String name, String description) {
       super(name, description);
@@ -81,7 +81,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Bytes that the driver knows; tasks have none of them. */
+  /** A number of bytes that only the driver reports. */
   private abstract static class Size extends Sum {
     Size(String name, String description) {
       super(name, description);
@@ -93,7 +93,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Bytes of each task. */
+  /** A number of bytes that each task reports. */
   private abstract static class TaskSize extends Sum {
     TaskSize(String name, String description) {
       super(name, description);
@@ -105,7 +105,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** The sum, and the least, middle and greatest value of several tasks, in the form of Spark's own metrics. */
+  /** Total, minimum, median and maximum over tasks, formatted like Spark's own metrics. */
   private static String distribution(long[] values, LongFunction<String> text) {
     String total = text.apply(LongStream.of(values).sum());
     if (values.length <= 1) {
@@ -151,7 +151,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Partitions of a partitioned table that the plan left out. */
+  /** Partitions of a partitioned table that the plan skipped. */
   public static final class PartitionsPruned extends Sum {
     public PartitionsPruned() {
       super("partitions_pruned", "partitions pruned");
@@ -165,7 +165,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Fragments that the plan left out. */
+  /** Fragments that the plan skipped. */
   public static final class FragmentsPruned extends Sum {
     public FragmentsPruned() {
       super("fragments_pruned", "fragments pruned");
@@ -179,56 +179,56 @@ public final class LanceMetrics {
     }
   }
 
-  /** Bytes of the columns that tasks read, as the files' sizes tell. */
+  /** Estimated bytes of the columns that tasks read, from the file sizes. */
   public static final class BytesPlanned extends Size {
     public BytesPlanned() {
       super("bytes_planned", "bytes to read");
     }
   }
 
-  /** Rows that left Python, after deletions, filters and limits. */
+  /** Rows that Python returned, after deletions, filters and limits. */
   public static final class RowsRead extends Sum {
     public RowsRead() {
       super("rows_read", "rows read");
     }
   }
 
-  /** Batches that left Python. */
+  /** Batches that Python returned. */
   public static final class BatchesRead extends Sum {
     public BatchesRead() {
       super("batches_read", "batches read");
     }
   }
 
-  /** Reads that stores were asked for, near ranges together. */
+  /** Read requests to object stores, after coalescing of near ranges. */
   public static final class Requests extends Sum {
     public Requests() {
       super("requests", "requests to the store");
     }
   }
 
-  /** Bytes that stores were asked for. */
+  /** Bytes requested from object stores. */
   public static final class BytesRead extends TaskSize {
     public BytesRead() {
       super("bytes_read", "bytes read");
     }
   }
 
-  /** Time that tasks waited for stores. */
+  /** Time that tasks waited for object stores. */
   public static final class FetchTime extends Time {
     public FetchTime() {
       super("fetch_time", "time waiting for the store");
     }
   }
 
-  /** Time that tasks spent on pages, filters and types. */
+  /** Time that tasks spent on decoding, filtering and type conversion. */
   public static final class DecodeTime extends Time {
     public DecodeTime() {
       super("decode_time", "time decoding and filtering");
     }
   }
 
-  /** Versions of other writers that a commit came to stand upon. */
+  /** Versions of other writers that a commit was rebased on. */
   public static final class CommitsOfOthers extends Sum {
     public CommitsOfOthers() {
       super("commits_of_others", "commits of others meanwhile");

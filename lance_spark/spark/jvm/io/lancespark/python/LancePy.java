@@ -27,28 +27,28 @@ import scala.Option;
 /**
  * The request channel from the driver to Python: one JSON request with binary attachments, one reply of the same form.
  *
- * <p>Requests run in a warm worker of the module {@code pyspark_lance.planner}. This class and {@link LanceRunner} are
- * the only ones that use classes of Spark which are not part of its public connector interface.
+ * <p>A warm planner worker (module {@code pyspark_lance.planner}) answers. This is one of the few classes that use
+ * Spark classes outside of its public connector interface; a test lists them.
  */
 public final class LancePy {
-  /** Both ends refuse another number. */
+  /** Both ends refuse any other protocol number. */
   static final int PROTOCOL = 1;
 
-  /** How small a read is that the planner does by itself. */
+  /** Maximum size of a local scan. */
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
 
   private static final int PYTHON_EXCEPTION = -2;
 
-  /** Answers by the query that is planned and the request; they are dropped with the query. */
+  /** Replies by query and request; dropped with the query. */
   private static final Map<QueryPlanningTracker, Map<String, Reply>> ANSWERS =
       Collections.synchronizedMap(new WeakHashMap<>());
 
-  /** How Spark starts Python. It never changes while a JVM runs, and Spark starts a Python only to find it out. */
+  /** How Spark starts Python. Cached: it is constant for a JVM, and Spark starts a Python process to find it out. */
   private static volatile SimplePythonFunction python;
 
   private LancePy() {}
 
-  /** A pickled function as Spark runs it. */
+  /** A pickled function in Spark's form. */
   static SimplePythonFunction function(byte[] command) {
     if (python == null) {
       python = PythonUtils$.MODULE$.createPythonFunction(new byte[0]);
@@ -63,18 +63,18 @@ public final class LancePy {
         python.accumulator());
   }
 
-  /** What Python answers. */
+  /** A reply from Python. */
   public record Reply(JsonNode body, List<byte[]> attachments) {}
 
-  /** A request of the operation {@code op}; {@code body} holds its arguments. */
+  /** Sends a request for operation {@code op} with the arguments in {@code body}. */
   public static Reply call(String op, ObjectNode body) {
     return call(op, body, List.of());
   }
 
   /**
-   * As {@link #call(String, ObjectNode)}, but once for each query: scans of one query that ask the same share the answer. A
-   * table that a query names several times is otherwise planned, and if it is small read, as many times. Only for requests
-   * that name a version of a table and change nothing.
+   * Like {@link #call(String, ObjectNode)}, but equal requests of one query share one reply. Otherwise a table that a
+   * query names several times would be planned, and a small one read, each time. Only for read-only requests about a
+   * fixed version of a table.
    */
   public static Reply callOncePerQuery(String op, ObjectNode body) {
     Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
@@ -92,9 +92,9 @@ public final class LancePy {
   }
 
   /**
-   * A request with attachments.
+   * Sends a request with attachments.
    *
-   * @throws LanceException (unchecked) if Python answers with one of its own errors
+   * @throws LanceException (unchecked) if the reply is a {@code LanceError}
    */
   public static Reply call(String op, ObjectNode body, List<byte[]> attachments) {
     ObjectNode request = Json.object();

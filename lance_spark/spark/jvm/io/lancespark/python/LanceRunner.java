@@ -48,9 +48,9 @@ import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A Python function over Arrow batches, run in a task: rows in, columnar batches out.
+ * Runs a Python function over Arrow batches in a task: rows in, columnar batches out.
  *
- * <p>Made on the driver, where the session's settings are, and sent to the tasks.
+ * <p>Created on the driver, where the session's settings are available, and sent to the tasks.
  */
 public final class LanceRunner implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -58,12 +58,12 @@ public final class LanceRunner implements Serializable {
   /** pyspark.util.PythonEvalType.SQL_MAP_ARROW_ITER_UDF. */
   private static final int MAP_ARROW_ITER = 207;
 
-  /** Offsets of Arrow's plain text and binary columns have 31 bits; this is far below. */
+  /** Offsets of Arrow's string and binary columns have 31 bits; this is far below. */
   private static final long MAX_BYTES = 256L << 20;
 
   private static final StructType MESSAGES = new StructType().add("message", DataTypes.BinaryType);
 
-  /** How a Python worker reports one of our own errors, as the last line of a traceback. */
+  /** A {@code LanceError} as a Python worker reports it: the last line of a traceback. */
   private static final Pattern TASK_ERROR =
       Pattern.compile("^lance_spark\\.spark\\.connector\\.channel\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
 
@@ -87,8 +87,8 @@ public final class LanceRunner implements Serializable {
   /**
    * A runner of a pickled {@code (function, return type)}.
    *
-   * @param input the columns of the rows that the function gets
-   * @param output the columns of its batches
+   * @param input the schema of the function's input rows
+   * @param output the schema of its output batches
    */
   public LanceRunner(byte[] command, StructType input, StructType output) {
     this.output = output;
@@ -99,7 +99,7 @@ public final class LanceRunner implements Serializable {
     this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;
     this.maxBytes = Math.min(sql.arrowMaxBytesPerBatch() > 0 ? sql.arrowMaxBytesPerBatch() : MAX_BYTES, MAX_BYTES);
     this.largeTypes = sql.arrowUseLargeVarTypes();
-    // A plain Java map: those of Scala are not made for Java's serialization.
+    // A Java map, because Scala's maps do not support Java serialization.
     this.conf =
         new HashMap<>(
             CollectionConverters.asJava(ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(sql)));
@@ -107,12 +107,12 @@ public final class LanceRunner implements Serializable {
     this.artifacts = state.isDefined() ? state.get().uuid() : null;
   }
 
-  /** The batches that the function makes of {@code rows}, each valid until the next is asked for. */
+  /** The output batches of the function for {@code rows}; each is valid until the next one is requested. */
   public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows) {
     return run(rows, new HashMap<>());
   }
 
-  /** The same; {@code told} gets the numbers that the function tells when it has come to its end. */
+  /** The same; {@code told} receives the metrics that the function reports when it ends. */
   public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows, Map<String, Long> told) {
     SimplePythonFunction telling =
         new SimplePythonFunction(
@@ -147,8 +147,8 @@ public final class LanceRunner implements Serializable {
   }
 
   /**
-   * A task's message to the driver in Spark's own class: the thread that reads it there does not see classes of jars
-   * that a session has added.
+   * A task result in one of Spark's own classes: the driver thread that deserializes it does not see jars that a
+   * session has added.
    */
   public static WriterCommitMessage message(byte[] message) {
     return new PythonWriterCommitMessage(message);
@@ -158,7 +158,7 @@ public final class LanceRunner implements Serializable {
     return ((PythonWriterCommitMessage) message).pickledMessage();
   }
 
-  /** One of our own errors with its condition and without Python's traceback; any other error as it is. */
+  /** Converts a reported {@code LanceError} to an exception with its condition; returns any other error unchanged. */
   private static RuntimeException explained(RuntimeException error) {
     if (error instanceof PythonException && error.getMessage() != null) {
       Matcher found = TASK_ERROR.matcher(error.getMessage());
@@ -178,7 +178,7 @@ public final class LanceRunner implements Serializable {
     }
   }
 
-  /** A thread that runs {@code work} as a part of the task of this one, which has to wait for its end. */
+  /** Runs {@code work} in a new thread of the current task; the caller must wait for its end. */
   public static Thread inTask(String name, Runnable work) {
     TaskContext task = TaskContext.get();
     Thread thread =
@@ -193,7 +193,7 @@ public final class LanceRunner implements Serializable {
     return thread;
   }
 
-  /** What accumulators of a worker hold, one pickled (id, JSON object of numbers) each. It never leaves its task. */
+  /** Collects the metrics that a Python worker reports as pickled (id, JSON object of numbers) pairs; task-local. */
   private static final class Told extends CollectionAccumulator<byte[]> {
     private static final long serialVersionUID = 1L;
     private static final long TOLD_ID = -1;
@@ -213,19 +213,19 @@ public final class LanceRunner implements Serializable {
               .forEach(entry -> numbers.put(entry.getKey(), entry.getValue().asLong()));
         }
       } catch (PickleException notOurs) {
-        // A profiler's, whose results only Python reads.
+        // An update from a profiler, which only Python can read.
       } catch (IOException error) {
         throw LanceException.sneaky(error);
       }
     }
   }
 
-  /** A row that is none of Spark's own and tells its size. */
+  /** A row of our own class that knows its size. */
   public interface Sized {
     long sizeInBytes();
   }
 
-  /** Copies rows that Spark will use again for the next ones. */
+  /** Copies rows whose buffers Spark reuses. */
   public static final class Copier {
     private final UnsafeProjection projection;
 
@@ -245,7 +245,7 @@ public final class LanceRunner implements Serializable {
     return row instanceof Sized sized ? sized.sizeInBytes() : 0;
   }
 
-  /** Rows in groups that become one Arrow batch each, every row wrapped: the function takes one struct. */
+  /** Groups rows into Arrow batches, each row wrapped in a struct: the function takes one struct column. */
   private static final class Groups implements Iterator<scala.collection.Iterator<InternalRow>> {
     private final Iterator<InternalRow> rows;
     private final int maxRows;
@@ -286,7 +286,7 @@ public final class LanceRunner implements Serializable {
     }
   }
 
-  /** Batches of the fields of one struct as batches of columns. */
+  /** Unwraps batches of one struct column into batches of its fields. */
   private static final class Unwrapped implements Iterator<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
     private final StructType types;
@@ -312,7 +312,7 @@ public final class LanceRunner implements Serializable {
       }
       ColumnarBatch batch = batches.next();
       StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
-      // Rows without columns come with one that is none of them.
+      // Rows without columns carry a dummy column, which is skipped here.
       ColumnVector[] columns = new ColumnVector[types.length()];
       for (int index = 0; index < columns.length; index++) {
         columns[index] = new LanceColumn(struct.getVectorById(index), types.apply(index).dataType());

@@ -2,14 +2,17 @@ package io.lancespark.python;
 
 import org.apache.spark.package$;
 
-/** Which Spark the connector is for. */
+/** The Spark version that the connector supports. */
 public final class LanceSpark {
-  /** Its connector interfaces and its internals change with every minor version. */
+  /** Spark's connector interfaces and internals change with every minor version. */
   static final String MINOR = "4.3";
 
   private LanceSpark() {}
 
-  /** Passes on that Spark. Whoever is loaded by name asks first, before a missing class of Spark makes an error of its own. */
+  /**
+   * Fails on other versions. Classes that Spark loads by name call this first, before a missing Spark class raises a
+   * less helpful error.
+   */
   public static void check() {
     String version = package$.MODULE$.SPARK_VERSION();
     if (!version.startsWith(MINOR + ".")) {

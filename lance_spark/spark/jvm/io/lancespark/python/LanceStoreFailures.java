@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.SparkContext;
 
-/** Statements that are running now and to which a store has failed to answer. */
+/** Remembers running statements for which an object store has failed. */
 public final class LanceStoreFailures {
   private static final String EXECUTION = "spark.sql.execution.root.id";
   private static final int REMEMBERED = 256;
@@ -26,7 +26,7 @@ public final class LanceStoreFailures {
 
   private LanceStoreFailures() {}
 
-  /** Takes note that a request of the statement on this thread has ended with an error of {@code condition}. */
+  /** Records that a request of this thread's statement has failed with {@code condition}. */
   static void storeFailed(String condition) {
     String statement = current();
     if (statement != null && STORE_FAILURES.contains(condition)) {
@@ -34,7 +34,7 @@ public final class LanceStoreFailures {
     }
   }
 
-  /** Whether the store has failed a request of the statement on this thread: it gets no second waiting time. */
+  /** Whether the store has failed for this thread's statement; if so, further requests do not wait for it again. */
   static boolean hasStoreFailed() {
     String statement = current();
     return statement != null && FAILED.contains(statement);

@@ -22,9 +22,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's parser, before which statements about Lance tables that it does not know become calls of procedures.
+ * Rewrites the Lance statements that Spark's grammar lacks to procedure calls, then delegates to Spark's parser.
  *
- * <p>Every other text is handed on as it is.
+ * <p>Any other text is passed on unchanged.
  */
 public final class LanceParser implements ParserInterface {
   private static final String CHANGES_USAGE =
@@ -43,7 +43,7 @@ public final class LanceParser implements ParserInterface {
     return call == null ? text : call;
   }
 
-  /** All parts of a table's name, the catalog first; null if the catalog is none of ours. */
+  /** The qualified name of a table, catalog first; null if the catalog is not a Lance catalog. */
   private List<String> resolve(List<String> parts) {
     CatalogManager catalogs = session.sessionState().catalogManager();
     if (parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0))) {
@@ -60,7 +60,7 @@ public final class LanceParser implements ParserInterface {
     return whole;
   }
 
-  /** The plan of {@code lance_changes('table', from, to)}: that of Spark's own CHANGES. */
+  /** The plan of {@code lance_changes('table', from, to)}: the same as for Spark's CHANGES clause. */
   public static LogicalPlan changes(List<Expression> arguments) {
     if (arguments.size() < 2 || arguments.size() > 3 || arguments.stream().anyMatch(each -> !each.foldable())) {
       throw new IllegalArgumentException(CHANGES_USAGE);

@@ -8,9 +8,9 @@ import java.util.Set;
 import java.util.function.UnaryOperator;
 
 /**
- * Statements about Lance tables that Spark's grammar does not have, as calls of procedures.
+ * Rewrites Lance statements that Spark's grammar lacks to procedure calls.
  *
- * <p>Only a text that is such a statement from its first word to its last is rewritten.
+ * <p>The complete text must be such a statement.
  */
 public final class LanceStatements {
   private static final Set<String> FIRST = Set.of("OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW");
@@ -26,9 +26,9 @@ public final class LanceStatements {
   }
 
   /**
-   * The CALL that does what a statement says; null if it is none of ours.
+   * The equivalent CALL; null if the text is not a Lance statement.
    *
-   * @param resolve the whole name of a table, catalog first, or null if it is in no catalog of ours
+   * @param resolve returns the qualified name of a table, catalog first, or null if it is not in a Lance catalog
    */
   static String rewrite(String text, UnaryOperator<List<String>> resolve) {
     String first = SqlTokens.firstWord(text);
@@ -76,7 +76,7 @@ public final class LanceStatements {
     return (tokens.take("IN") || tokens.take("FROM")) && table();
   }
 
-  /** A table of ours. */
+  /** The name of a table in a Lance catalog. */
   private boolean table() {
     List<String> parts = tokens.identifier();
     List<String> whole = parts == null ? null : resolve.apply(parts);

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The tokens of a statement, taken one after the other; comments and blanks are left out. */
+/** The tokens of a statement, consumed in order; comments and whitespace are skipped. */
 public final class SqlTokens {
   private static final Pattern BLANK = Pattern.compile("(?:\\s+|--[^\\n]*)+");
   private static final Pattern TOKEN =
@@ -34,14 +34,14 @@ public final class SqlTokens {
     this.tokens = tokens;
   }
 
-  /** The first word of a text, null if it begins otherwise. */
+  /** The first word of a text, or null if it does not begin with a word. */
   static String firstWord(String text) {
     int place = afterBlanks(text, 0);
     Matcher matcher = TOKEN.matcher(text).region(place, text.length());
     return matcher.lookingAt() ? matcher.group("word") : null;
   }
 
-  /** All tokens of a text, null if there is something that is none. A semicolon at the end is left out. */
+  /** All tokens of a text, or null if part of it is not a token. A trailing semicolon is dropped. */
   static SqlTokens of(String text) {
     List<Token> found = new ArrayList<>();
     Matcher matcher = TOKEN.matcher(text);
@@ -84,7 +84,7 @@ public final class SqlTokens {
     }
   }
 
-  /** Where a comment ends, with those in it. */
+  /** The end of a comment, which may contain nested ones. */
   private static int afterComment(String text, int start) {
     int depth = 0;
     int place = start;
@@ -109,7 +109,7 @@ public final class SqlTokens {
     return next == tokens.size();
   }
 
-  /** Takes these words, in any case, if they all come next. */
+  /** Consumes these words, ignoring case, if all of them come next. */
   boolean take(String... words) {
     for (int index = 0; index < words.length; index++) {
       Token token = peek(index);
@@ -130,7 +130,7 @@ public final class SqlTokens {
     return true;
   }
 
-  /** The parts of a name, null if none comes next. */
+  /** The parts of a name, or null if the next token is not one. */
   List<String> identifier() {
     List<String> parts = new ArrayList<>();
     do {
@@ -147,12 +147,12 @@ public final class SqlTokens {
     return parts;
   }
 
-  /** A number as it stands there, null if none comes next. */
+  /** A number as written, or null if the next token is not one. */
   String number() {
     return taken(Kind.NUMBER);
   }
 
-  /** A string with its quotes, null if none comes next. */
+  /** A string with its quotes, or null if the next token is not one. */
   String string() {
     return taken(Kind.STRING);
   }
