@@ -8,7 +8,7 @@ null there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -35,11 +35,11 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.source import Split
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
 NUM_THREADS = 16
@@ -51,18 +51,15 @@ FILE_VERSION = "lance.file_format_version"
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionVersion:
-    """A partition at the version that is read.
+class PartitionVersion(Split):
+    """A partition at the version that is read; its key is the partition's object id.
 
     Attributes:
         partition: which one.
-        table: where its table is.
-        manifest: the version.
     """
 
+    _: KW_ONLY
     partition: Partition
-    table: TableLocation
-    manifest: Manifest
 
 
 class PartitionedTable:
@@ -159,6 +156,26 @@ class PartitionedTable:
         found = self.catalog_version.rows(And((is_table, mine)), [OBJECT_TYPE])
         return int(found.num_rows)
 
+    @property
+    def num_splits(self) -> int:
+        """How many partitions there are, each a split of its own."""
+        return self.num_partitions
+
+    @property
+    def split_columns(self) -> list[tuple[str, ...]]:
+        """Paths of the columns whose values choose partitions, in the order of the specs."""
+        found: dict[tuple[str, ...], None] = {}
+        for spec in self.specs.specs:
+            for item in spec.fields:
+                for path in item.source_columns(self.lance_schema) if item.transform is not None else ():
+                    if path is not None:
+                        found[path] = None
+        return list(found)
+
+    def splits(self, filter: Expr | str | None = None, *, time_zone: str = "UTC") -> list[PartitionVersion]:
+        """The partitions that may hold rows which match `filter`, opened; errors as `partitions` and `open`."""
+        return self.open_all(self.partitions(filter, time_zone=time_zone))
+
     def newest(self) -> PartitionedTable:
         """The table as it is now."""
         return PartitionedTable(self.root, self.storage_options, self.catalog, self.catalog.load())
@@ -218,7 +235,10 @@ class PartitionedTable:
         else:
             manifest = table.history.load_latest().manifest
         _check_field_ids(manifest.schema, partition)
-        return PartitionVersion(partition, table, manifest)
+        display_name = (
+            f"version {self.version} of {self.root} (version {manifest.version} of its partition {partition.object_id})"
+        )
+        return PartitionVersion(table, manifest, partition.object_id, display_name, partition=partition)
 
     def summary(self, partition: Partition) -> ManifestSummary:
         """What a history shows of the version of a partition that this version of the whole names.
@@ -253,7 +273,7 @@ class PartitionedTable:
         """A plan that reads the fragments of one partition; arguments and errors as `Dataset.plan`."""
         return Scan.of(
             shown(self.specs.schema, data_format(opened.manifest)),
-            opened.table.bases(opened.manifest, shown_as=self.shown_as(opened)),
+            opened.bases,
             columns=columns,
             filter=filter,
             with_row_id=with_row_id,
@@ -262,13 +282,6 @@ class PartitionedTable:
             batch_rows=batch_rows,
             window_bytes=window_bytes,
             time_zone=time_zone,
-        )
-
-    def shown_as(self, opened: PartitionVersion) -> str:
-        """What errors call this version where it concerns a partition."""
-        return (
-            f"version {self.version} of {self.root} (version {opened.manifest.version} of its partition "
-            f"{opened.partition.object_id})"
         )
 
     def scan(

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError
 from lance_spark.expr.nodes import Expr
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
@@ -27,6 +28,7 @@ from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.row_level.update import update_rows
 from lance_spark.table.rows.fragment import FragmentList
+from lance_spark.table.source import Split
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.row_source import RowSource
@@ -84,6 +86,35 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
     def schema(self) -> pa.Schema:
         """The columns in Arrow's types."""
         return to_arrow_schema(self._shown)
+
+    @property
+    def file_version(self) -> FileVersion | None:
+        """Of new data files; None in a table without files whose manifest does not say."""
+        return data_format(self.manifest)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return self.manifest.has_stable_row_ids
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's config, under the name that partitioned tables have for it."""
+        return self.manifest.config
+
+    @property
+    def num_splits(self) -> int:
+        """One: all fragments belong together."""
+        return 1
+
+    @property
+    def split_columns(self) -> list[tuple[str, ...]]:
+        """None: a filter never leaves out the only split."""
+        return []
+
+    def splits(self, filter: Expr | str | None = None, *, time_zone: str = "UTC") -> list[Split]:
+        """The table as one split, whatever the filter."""
+        return [Split(self.location, self.manifest)]
 
     @property
     def fragments(self) -> FragmentList:

@@ -19,8 +19,10 @@ from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.source import TableSource
 
 _CACHED = 32
 
@@ -117,6 +119,14 @@ class TableHandle:
     def key(self) -> tuple[object, ...]:
         """What tells this version from all others."""
         return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
+
+    def source(self) -> TableSource:
+        """The version, of a table of either kind, with the columns that it is about to get.
+
+        Raises:
+            NotFoundError: it has been cleaned up, or the table was replaced by another one.
+        """
+        return self.open_partitioned() if self.partitioned else Dataset(*self.open())
 
     def open_partitioned(self) -> PartitionedTable:
         """The version of a partitioned table, with the columns that it is about to get.

@@ -333,7 +333,7 @@ class PartitionedPlanner:
             slices,
             affordable(self._runtime_filter, self._table.num_partitions),
             version=opened.manifest.version,
-            shown_as=self._table.shown_as(opened),
+            shown_as=opened.shown_as,
         )
 
     def _task(self) -> PartitionedReadTask | PartitionedAggregateTask:

@@ -1,0 +1,96 @@
+"""What a version of a table, plain or partitioned, offers to everybody who plans reads and writes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import pyarrow as pa
+
+from lance_spark.expr.nodes import Expr
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import Bases
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Fragments that belong together: all of a plain table, or those of one partition.
+
+    A fragment is identified by the key of its split and its id, a row by that key and its address.
+
+    Attributes:
+        table: where the split's table is.
+        manifest: its version; its fragments are the split's.
+        key: None for the split of a plain table.
+        shown_as: what errors call the version; None for its number and the root of `table`.
+    """
+
+    table: TableLocation
+    manifest: Manifest
+    key: str | None = None
+    shown_as: str | None = None
+
+    @property
+    def bases(self) -> Bases:
+        """The stores that hold the split's files."""
+        return self.table.bases(self.manifest, shown_as=self.shown_as)
+
+
+class TableSource(Protocol):
+    """One version of a table. `Dataset` and `PartitionedTable` are its two kinds."""
+
+    @property
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in Arrow's types, as a scan returns them."""
+
+    @property
+    def file_version(self) -> FileVersion | None:
+        """Of new data files; None if the table does not say."""
+
+    @property
+    def version(self) -> int:
+        """The number of the version: of the table's manifest, or of `__manifest`."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed."""
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+
+    @property
+    def num_splits(self) -> int:
+        """How many splits there are, without opening one."""
+
+    @property
+    def split_columns(self) -> Sequence[tuple[str, ...]]:
+        """Paths of the columns whose values choose splits."""
+
+    def splits(self, filter: Expr | str | None = None, *, time_zone: str = "UTC") -> Sequence[Split]:
+        """The splits that may hold rows which match `filter`, in the order of the table.
+
+        Raises:
+            InvalidInputError: the filter makes no sense.
+            NotFoundError: it names a column that the table does not have, or the version has been cleaned up.
+        """
+
+
+def known_row_counts(splits: Iterable[Split]) -> list[int] | None:
+    """The rows of each fragment of each split from metadata, deleted ones left out; None if one count is missing."""
+    counts = [count for split in splits for count in split.manifest.fragments.row_counts()]
+    known = [count for count in counts if count is not None]
+    return known if len(known) == len(counts) else None
