@@ -27,9 +27,7 @@ import pyarrow.types as pt
 
 from lance_spark.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     CorruptFileError,
-    LanceError,
     RetryableConflictError,
     UnsupportedFeatureError,
 )
@@ -51,6 +49,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import below
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.field_ids import largest_field_id
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -225,16 +224,11 @@ class CatalogTable:
             # The ids of the columns stay, so that what others keep by id still means the same column.
             plan = replace(plan, schema=_with_new_columns(before, rows.schema))
         fragments = write_fragments(source.batches, self._table.store, plan.schema, file_version=plan.file_version)
-        try:
+        with cleanup_on_failure(lambda: remove_fragments(self._table.store, fragments)):
             operation = CatalogOverwrite(tuple(fragments), plan.schema, properties=changed_properties)
             transaction = Transaction.new(0 if before is None else before.version, operation, properties)
             new_table = NewTable(plan.file_version)
             return Commit(self._table.history, before, transaction, new_table, self._policy, _no_rebase).run()
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
-            remove_fragments(self._table.store, fragments)
-            raise
 
 
 def _with_new_columns(before: Manifest, wanted: pa.Schema) -> LanceSchema:

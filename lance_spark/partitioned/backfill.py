@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
@@ -34,6 +34,7 @@ from lance_spark.table.columns.backfill import (
     write_backfill,
 )
 from lance_spark.table.columns.column_commit import column_file_version
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -212,17 +213,16 @@ def commit_partitioned_backfill(
     by_id: dict[str, list[BackfilledFragment]] = {}
     for item in written:
         by_id.setdefault(item.object_id, []).append(item.fragment)
-    try:
+
+    def remove() -> None:
+        for object_id, files in by_id.items():
+            remove_backfill(whole.location(whole.index.by_id[object_id]).store, files)
+
+    with cleanup_on_failure(remove):
         opened = whole.open_all([whole.index.by_id[object_id] for object_id in by_id])
         changes = [_change(whole, plan, item, by_id[item.partition.object_id], options) for item in opened]
         check = MovedRows(whole, [(item, by_id[item.partition.object_id]) for item in opened])
         made = _committed(whole, plan, changes, check, options)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        for object_id, files in by_id.items():
-            remove_backfill(whole.location(whole.index.by_id[object_id]).store, files)
-        raise
     if made.version > whole.version + 1:
         for before in opened:
             _remove_unused(made, before, by_id[before.partition.object_id])

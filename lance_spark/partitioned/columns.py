@@ -19,7 +19,6 @@ from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.commit import commit_specs, named
-from lance_spark.partitioned.save import run_on_newest
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
@@ -32,6 +31,7 @@ from lance_spark.table.columns.new_columns import arrow_fields
 from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
 from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.commits.field_ids import largest_field_id
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.conform import same_columns
@@ -57,14 +57,14 @@ def add_columns(
         if not field.nullable:
             raise InvalidInputError(f"column {field.name!r} would be null, which it does not allow")
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
+    def attempt(current: PartitionedTable) -> PartitionedTable:
         dotted = any("." in field.name for field in fields)
-        new = arrow_fields(whole.lance_schema, {field.name: field for field in fields}) if dotted else fields
-        schema = evolution.with_added(whole.lance_schema, new, next_field_id(whole)).schema
-        require_writable(schema, whole.file_version)
-        return _commit(whole, schema, options)
+        new = arrow_fields(current.lance_schema, {field.name: field for field in fields}) if dotted else fields
+        schema = evolution.with_added(current.lance_schema, new, next_field_id(current)).schema
+        require_writable(schema, current.file_version)
+        return _commit(current, schema, options)
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def drop_columns(
@@ -110,10 +110,10 @@ def alter_column(table: PartitionedTable, change: Alteration, options: CommitOpt
     if dtype is None or to_arrow_type(field) == dtype:
         return _changed(table, change.of_schema, options)
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        return _widened(whole, change, dtype, options)
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        return _widened(current, change, dtype, options)
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def edit_columns(
@@ -124,14 +124,14 @@ def edit_columns(
     Fields that it adds are null in all rows. Raises as the others.
     """
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        schema = edit(whole.lance_schema, next_field_id(whole))
-        if schema == whole.lance_schema:
-            return whole
-        require_writable(schema, whole.file_version)
-        return _commit(whole, schema, options)
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        schema = edit(current.lance_schema, next_field_id(current))
+        if schema == current.lance_schema:
+            return current
+        require_writable(schema, current.file_version)
+        return _commit(current, schema, options)
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def next_field_id(table: PartitionedTable) -> FieldId:
@@ -151,11 +151,11 @@ def next_field_id(table: PartitionedTable) -> FieldId:
 def _changed(
     table: PartitionedTable, change: Callable[[LanceSchema], LanceSchema], options: CommitOptions | None
 ) -> PartitionedTable:
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        schema = change(whole.lance_schema)
-        return whole if schema == whole.lance_schema else _commit(whole, schema, options)
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        schema = change(current.lance_schema)
+        return current if schema == current.lance_schema else _commit(current, schema, options)
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def _commit(whole: PartitionedTable, schema: LanceSchema, options: CommitOptions | None) -> PartitionedTable:

@@ -47,6 +47,7 @@ from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, Planned
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import DATA, TRANSACTIONS
@@ -175,13 +176,8 @@ def commit_rows(
 
 
 def _run(commit: _PartitionedCommit) -> PartitionedTable:
-    try:
+    with cleanup_on_failure(commit.withdraw):
         return commit.run()
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        commit.withdraw()
-        raise
 
 
 class _PartitionedCommit:

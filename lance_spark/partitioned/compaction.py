@@ -10,14 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, RetryableConflictError
+from lance_spark.errors import InvalidInputError, LanceError, RetryableConflictError
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
 from lance_spark.partitioned.commit import commit_changes, named
-from lance_spark.partitioned.save import run_on_newest
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.other_roots import listed_versions
+from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
@@ -118,14 +118,13 @@ def commit_partition_compaction(
         ChangeTable(opened[object_id].partition, opened[object_id].manifest, _step(own, options))
         for object_id, own in by_id.items()
     ]
-    try:
-        made = commit_changes(table, changes, named(options, "rewrite"))
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
+
+    def remove() -> None:
         for object_id, own in by_id.items():
             _remove(opened[object_id].table, own, None)
-        raise
+
+    with cleanup_on_failure(remove):
+        made = commit_changes(table, changes, named(options, "rewrite"))
     for object_id, own in by_id.items():
         partition = made.index.find(opened[object_id].partition.place)
         _remove(opened[object_id].table, own, None if partition is None else made.open(partition).manifest)
@@ -146,19 +145,19 @@ def compact(
     Raises: as `plan_partition_compaction` and `commit_partition_compaction`.
     """
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
+    def attempt(current: PartitionedTable) -> PartitionedTable:
         results: list[PartitionResult] = []
-        tasks = plan_partition_compaction(whole, filter, compaction)
+        tasks = plan_partition_compaction(current, filter, compaction)
         try:
             # One by one, so that an error leaves those that are done to be removed.
-            results.extend(run_partition_task(whole, task) for task in tasks)
+            results.extend(run_partition_task(current, task) for task in tasks)
         except LanceError:
             for item in results:
-                _remove(_opened(whole, item.object_id).table, [item.result], None)
+                _remove(_opened(current, item.object_id).table, [item.result], None)
             raise
-        return commit_partition_compaction(whole, results, options) if results else whole
+        return commit_partition_compaction(current, results, options) if results else current
 
-    return run_on_newest(table.newest(), options, once)
+    return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)
 
 
 def _step(results: Sequence[RewriteResult], options: CommitOptions | None) -> Step:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.commit import commit_specs, named
 from lance_spark.partitioned.field import PartitionField
-from lance_spark.partitioned.save import PartitionBy, run_on_newest
+from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.writing.save import CommitOptions
 
 Edit = Callable[[PartitionedTable], Sequence[PartitionBy | PartitionField]]
@@ -43,7 +44,12 @@ def set_partitioning(
 
 def edit_partitioning(table: PartitionedTable, edit: Edit, options: CommitOptions | None = None) -> PartitionedTable:
     """The version whose new rows are partitioned by the fields that `edit` names. Raises as `set_partitioning`."""
-    return run_on_newest(table, options, lambda whole: set_partitioning(whole, edit(whole), options))
+    return retry_on_conflict(
+        lambda current: set_partitioning(current, edit(current), options),
+        table,
+        table.newest,
+        options.policy if options else None,
+    )
 
 
 def add_partition_field(

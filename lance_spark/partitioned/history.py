@@ -10,10 +10,10 @@ from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
 from lance_spark.partitioned.commit import OPERATION, commit_rows, named
 from lance_spark.partitioned.manifest_index import Partition
-from lance_spark.partitioned.save import run_on_newest
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.refs.tagging import create_tag as tag_version
@@ -228,12 +228,14 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
     try:
         old = open_partitioned(table.root, version=version, storage_options=table.storage_options)
 
-        def once(whole: PartitionedTable) -> PartitionedTable:
-            specs = PartitionSpecs(old.lance_schema, whole.specs.specs)
-            used = max(next_field_id(whole), next_field_id(old)) - 1
-            return commit_rows(whole, old.rows, specs, named(options, "restore"), properties={MAX_FIELD_ID: str(used)})
+        def attempt(current: PartitionedTable) -> PartitionedTable:
+            specs = PartitionSpecs(old.lance_schema, current.specs.specs)
+            used = max(next_field_id(current), next_field_id(old)) - 1
+            return commit_rows(
+                current, old.rows, specs, named(options, "restore"), properties={MAX_FIELD_ID: str(used)}
+            )
 
-        return run_on_newest(table.newest(), options, once)
+        return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)
     finally:
         _quietly(lambda: delete_version_tag(location, guard))
 

@@ -17,11 +17,12 @@ from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConfli
 from lance_spark.expr.columns import column_values
 from lance_spark.layouts.arrow_take import take
 from lance_spark.partitioned.manifest_index import Partition
-from lance_spark.partitioned.save import RowDelta, commit_delta, run_on_newest
+from lance_spark.partitioned.save import RowDelta, commit_delta
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.merge import Matched, MergeActions, conformed, key_paths, one_array, window_rows
@@ -67,10 +68,10 @@ def merge_rows(
     source = RowSource.of(data)
     rows = pa.Table.from_batches(list(source.batches), schema=source.schema)
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        return _Merge(whole, rows, paths, actions).run(options)
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        return _Merge(current, rows, paths, actions).run(options)
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.columns import MAX_FIELD_ID, follower
 from lance_spark.partitioned.commit import commit_specs, named
 from lance_spark.partitioned.names import SCHEMA_KEY, SPEC_KEY_PREFIX
-from lance_spark.partitioned.save import run_on_newest
 from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_metadata
@@ -51,21 +51,21 @@ def set_properties(
     if refused:
         raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        changed = {name: value for name, value in entries.items() if whole.properties.get(name) != value}
-        schema = whole.lance_schema if edit is None else edit(whole.lance_schema)
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        changed = {name: value for name, value in entries.items() if current.properties.get(name) != value}
+        schema = current.lance_schema if edit is None else edit(current.lance_schema)
         told = named(options, "update_config")
-        if schema != whole.lance_schema:
-            specs = replace(whole.specs, schema=schema)
-            return commit_specs(whole, specs, told, step=_follower(schema, told), properties=changed)
-        dataset = whole.catalog_version.dataset
+        if schema != current.lance_schema:
+            specs = replace(current.specs, schema=schema)
+            return commit_specs(current, specs, told, step=_follower(schema, told), properties=changed)
+        dataset = current.catalog_version.dataset
         assert dataset is not None  # A namespace without `__manifest` has no specs.
         if not changed:
-            return whole
-        manifest = update_metadata(whole.catalog.table, dataset.manifest, changed, told.policy)
-        return PartitionedTable(whole.root, whole.storage_options, whole.catalog, whole.catalog.at(manifest))
+            return current
+        manifest = update_metadata(current.catalog.table, dataset.manifest, changed, told.policy)
+        return PartitionedTable(current.root, current.storage_options, current.catalog, current.catalog.at(manifest))
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def _follower(schema: LanceSchema, options: CommitOptions) -> Step:

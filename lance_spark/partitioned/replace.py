@@ -25,7 +25,6 @@ from lance_spark.partitioned.save import (
     SaveMode,
     changes_by,
     changes_of,
-    kept_if_committed,
     named_by,
 )
 from lance_spark.partitioned.spec import PartitionSpecs
@@ -34,6 +33,7 @@ from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, with_metadata
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.evolving_append import columns_lacking
@@ -109,7 +109,7 @@ def commit_planned(
     if mode is not SaveMode.OVERWRITE:
         return _commit_evolved(table, plan, written, changes, told, properties, check)
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with kept_if_committed(plan, written):
+    with cleanup_on_failure(lambda: plan.remove_files(written)):
         return commit_specs(table.base, table.specs, told, properties=changed, changes=changes, check=_refuse)
 
 
@@ -146,7 +146,7 @@ def _commit_evolved(
         for item in changes
     ]
     properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with kept_if_committed(plan, written) if plan is not None else nullcontext():
+    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(written)):
         return commit_specs(
             table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -14,10 +14,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
-    CommitStateUnknownError,
     InvalidInputError,
-    LanceError,
-    RetryableConflictError,
 )
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
@@ -34,7 +31,7 @@ from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, Ro
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
-from lance_spark.table.commits.commit import RetryPolicy
+from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.moved_rows import NewFragment
@@ -44,8 +41,6 @@ from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import FileLimits
-
-_MAX_RUNS = 10
 
 
 class SaveMode(str, Enum):
@@ -165,7 +160,7 @@ def commit_written(
     """
     written = list(written)
     changes = changes_of(table, written, mode)
-    with kept_if_committed(plan, written):
+    with cleanup_on_failure(lambda: plan.remove_files(written)):
         told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
         return commit_changes(table, changes, told, check=check)
 
@@ -189,18 +184,6 @@ def changes_of(table: PartitionedTable, written: Sequence[WrittenPartition], mod
         others = [partition for partition in table.index.partitions if partition.place not in joined]
         changes += [DropPartition(opened.partition, opened.manifest) for opened in table.open_all(others)]
     return changes
-
-
-@contextmanager
-def kept_if_committed(plan: PartitionedWrite, written: Sequence[WrittenPartition]) -> Iterator[None]:
-    """Removes what was written if what is done inside fails, unless it may have been committed all the same."""
-    try:
-        yield
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        plan.remove_files(written)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +224,7 @@ def commit_delta(
     changes, options = changes_by(table, delta), named_by(delta, options)
     if plan is None:
         return commit_changes(table, changes, options, check=check)
-    with kept_if_committed(plan, delta.written):
+    with cleanup_on_failure(lambda: plan.remove_files(delta.written)):
         return commit_changes(table, changes, options, check=check)
 
 
@@ -298,11 +281,11 @@ def delete_rows(
     """
     condition = parse(filter) if isinstance(filter, str) else filter
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        delta = matching_rows(whole, condition)
-        return commit_delta(whole, None, delta, options, check=None if check is None else check(whole))
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        delta = matching_rows(current, condition)
+        return commit_delta(current, None, delta, options, check=None if check is None else check(current))
 
-    return run_on_newest(table, options, once)
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def matching_rows(table: PartitionedTable, filter: Expr, known: Mapping[str, UInt64Array] | None = None) -> RowDelta:
@@ -378,45 +361,25 @@ def update_rows(
         values: as `table.assignments.Assignments` takes them.
     """
 
-    def once(whole: PartitionedTable) -> PartitionedTable:
-        assignments = Assignments(whole.lance_schema, values)
-        plan = PartitionedWrite.of(whole, whole.schema)
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        assignments = Assignments(current.lance_schema, values)
+        plan = PartitionedWrite.of(current, current.schema)
         gone: dict[str, UInt64Array] = {}
         with PartitionWriter(plan) as writer:
-            for opened in whole.open_all(whole.partitions(filter)):
-                scan = whole.plan(opened, filter=filter, with_row_address=True)
+            for opened in current.open_all(current.partitions(filter)):
+                scan = current.plan(opened, filter=filter, with_row_address=True)
                 found = [np.empty(0, np.uint64)]
                 for fragment in opened.manifest.fragments:
                     for batch in scan.read_fragment(fragment):
-                        rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=whole.schema)
+                        rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=current.schema)
                         found.append(batch.column(batch.num_columns - 1).to_numpy())
                         homes = pa.array([opened.partition.object_id] * batch.num_rows)
                         writer.write(assignments(rows), RowOrigins(homes, found[-1]))
                 gone[opened.partition.object_id] = np.concatenate(found)
             written = writer.close()
-        return commit_delta(whole, plan, RowDelta(gone, written), options)
+        return commit_delta(current, plan, RowDelta(gone, written), options)
 
-    return run_on_newest(table, options, once)
-
-
-def run_on_newest(
-    table: PartitionedTable, options: CommitOptions | None, once: Callable[[PartitionedTable], PartitionedTable]
-) -> PartitionedTable:
-    """What `once` makes of `table`, or of a newer version if other writers have touched the same rows.
-
-    Raises:
-        RetryableConflictError: they did so ten times in a row.
-    """
-    policy = (options or CommitOptions()).policy or RetryPolicy()
-    for run in range(_MAX_RUNS):
-        try:
-            return once(table)
-        except RetryableConflictError:
-            if run + 1 == _MAX_RUNS:
-                raise
-        policy.wait(run)
-        table = table.newest()
-    raise AssertionError("the last run returns or raises")
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
 def _addresses(whole: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:

@@ -91,6 +91,14 @@ class TableLocation:
         found = self.history.find_latest()
         return None if found is None else found.manifest
 
+    def newest(self) -> Manifest:
+        """The newest version.
+
+        Raises:
+            NotFoundError: there is no table.
+        """
+        return self.history.load_latest().manifest
+
     def at(self, version: int) -> ManifestFile:
         """The version with this number.
 

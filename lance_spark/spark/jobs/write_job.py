@@ -22,13 +22,14 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import from_spark_batch, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
 from lance_spark.table.row_level.delete import Search, matching_rows
 from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
-from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, run_on_newest
+from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import (
@@ -234,7 +235,7 @@ class WriteJob:
 
         evolved = self.plan.evolved
 
-        def once(version: Manifest) -> Manifest:
+        def attempt(version: Manifest) -> Manifest:
             if evolved is not None and version.schema.fields != base.schema.fields:
                 raise IncompatibleConflictError(
                     f"another writer has changed the columns of {self.location.uri}, and so does this one. Read the "
@@ -247,7 +248,7 @@ class WriteJob:
                 self.location, version, gone, new, self.commit_options, predicate=str(replaced), evolved=evolved
             )
 
-        return run_on_newest(self.location, base, self.commit_options.policy, once)
+        return retry_on_conflict(attempt, base, self.location.newest, self.commit_options.policy)
 
     def read_version(self) -> Manifest | None:
         """The version that the job builds on, with the columns that its rows bring; None if there was no table."""

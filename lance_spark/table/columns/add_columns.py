@@ -30,6 +30,7 @@ from lance_spark.table.columns.new_columns import (
 )
 from lance_spark.table.columns.schema_changes import check_followable
 from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Recomputed
@@ -37,7 +38,6 @@ from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
-from lance_spark.table.row_level.row_changes import run_on_newest
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import split_addresses
 from lance_spark.table.writing.row_source import RowSource
@@ -71,15 +71,15 @@ def add_columns(
         return _add_null_columns(table, base, fields, options)
     rows = _keyed_rows(columns)
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         new = _new_columns(table, version, columns, rows, read_columns, schema, batch_size)
         return commit_evolution(table, version, _evolution(table, version, new, batch_size), options)
 
     if rows is not None and _is_by_place(rows[1], base):
         # In a newer version the addresses may mean other rows.
-        return once(base)
-    return run_on_newest(table, base, options_of(options).policy, once)
+        return attempt(base)
+    return retry_on_conflict(attempt, base, table.newest, options_of(options).policy)
 
 
 def _add_null_columns(
@@ -89,13 +89,13 @@ def _add_null_columns(
         if not field.nullable:
             raise InvalidInputError(f"column {field.name!r} would be null, which it does not allow")
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         names = arrow_fields(version.schema, {field.name: field for field in fields}) if _dotted(fields) else fields
         addition = with_added(version.schema, names, next_field_id(table.history, version))
         return commit_evolution(table, version, Evolution(addition.schema), options)
 
-    return run_on_newest(table, base, options_of(options).policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options_of(options).policy)
 
 
 def _dotted(fields: pa.Schema) -> bool:

@@ -20,11 +20,11 @@ from lance_spark.table.columns.column_commit import Evolution, NewColumns, commi
 from lance_spark.table.columns.column_files import PlacedBatch, physical_batches
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project
 from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.row_level.row_changes import run_on_newest
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.versions.changes import update_field_metadata
 from lance_spark.table.writing.save import CommitOptions
@@ -95,12 +95,12 @@ def alter_column(
         return project(table, base, change.of_schema, options)
     dtype = change.data_type
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         new_id = FieldId(next_field_id(table.history, version))
         return commit_evolution(table, version, conversion(table, version, change, dtype, new_id), options)
 
-    return run_on_newest(table, base, options_of(options).policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options_of(options).policy)
 
 
 def converted_schema(schema: LanceSchema, change: Alteration, dtype: pa.DataType, new_id: FieldId) -> LanceSchema:

@@ -12,13 +12,14 @@ void and the commit says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyroaring
 
-from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_spark.errors import InvalidInputError
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
@@ -34,6 +35,7 @@ from lance_spark.table.columns.column_files import PlacedBatch, physical_batches
 from lance_spark.table.columns.schema_changes import check_followable
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -196,7 +198,7 @@ def commit_backfill(
         CommitStateUnknownError: the store never said whether the version was committed; the files stay.
         StorageError: the store failed. Nothing was changed.
     """
-    try:
+    with nullcontext() if keeps_files else cleanup_on_failure(lambda: remove_backfill(table.store, written)):
         if base.version != plan.base_version:
             raise InvalidInputError(f"the plan is for version {plan.base_version}, not for {base.version}")
         if plan.replaces and not written:
@@ -206,12 +208,6 @@ def commit_backfill(
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
         policy = options_of(options).policy
         made = Commit(table.history, base, transaction, new_table, policy, change.on_version).run()
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        if not keeps_files:
-            remove_backfill(table.store, written)
-        raise
     if not keeps_files:
         kept = {message.id for message in made.fragments.messages}
         remove_backfill(table.store, [item for item in written if item.fragment_id not in kept])

@@ -14,6 +14,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
@@ -22,7 +23,6 @@ from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.row_level.row_changes import run_on_newest
 from lance_spark.table.writing.save import CommitOptions
 
 Change = Callable[[LanceSchema], LanceSchema]
@@ -44,7 +44,7 @@ def drop_columns(
     wanted = _texts(paths)
     options = options or CommitOptions()
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         schema = evolution.without(version.schema, wanted)
         stand_ins = StandIns(version.schema, schema)
@@ -52,7 +52,7 @@ def drop_columns(
             return commit_evolution(table, version, Evolution(schema, stand_ins), options)
         return project_once(table, version, schema, options)
 
-    return run_on_newest(table, base, options.policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
 def rename_columns(
@@ -84,7 +84,7 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
     """
     options = options or CommitOptions()
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         schema = change(version.schema)
         if schema == version.schema:
@@ -92,7 +92,7 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
         check_nulls(table, version, schema)
         return project_once(table, version, schema, options)
 
-    return run_on_newest(table, base, options.policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
 def project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:

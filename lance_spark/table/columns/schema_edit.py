@@ -9,9 +9,9 @@ from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project_once
 from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.row_level.row_changes import run_on_newest
 from lance_spark.table.writing.save import CommitOptions
 
 Edit = Callable[[LanceSchema, int], LanceSchema]
@@ -32,7 +32,7 @@ def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: Commi
     """
     options = options or CommitOptions()
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         schema = edit(version.schema, next_field_id(table.history, version))
         if schema == version.schema:
@@ -47,4 +47,4 @@ def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: Commi
         evolution = Evolution(schema, stand_ins if needs_files else None, preserves_nullability=preserves)
         return commit_evolution(table, version, evolution, options)
 
-    return run_on_newest(table, base, options.policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options.policy)

@@ -13,22 +13,21 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
 
 from lance_spark.errors import (
-    CommitStateUnknownError,
     CorruptFileError,
     InvalidInputError,
     LanceError,
-    NotFoundError,
     RetryableConflictError,
 )
 from lance_spark.table.bases import Bases
-from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.commits.rewrite_rules import columns_stay
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction_plan import (
@@ -49,7 +48,12 @@ from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.write import FragmentWriter, remove_fragments
 
-_MAX_RUNS = 5
+_MAX_ATTEMPTS = 5
+"""Fewer than of other operations, because each attempt writes all rows again."""
+
+
+_Rewrite = tuple[Manifest, list[RewriteGroup]]
+"""A version, and what is to be rewritten in it; nothing if an earlier call has committed all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +108,14 @@ def compact(
     """
     options = options or CompactionOptions()
     commit_options = commit_options or CommitOptions()
-    policy = commit_options.policy or RetryPolicy()
-    for run in range(_MAX_RUNS):
-        base = table.latest()
-        if base is None:
-            raise NotFoundError(f"there is no table at {table.uri}")
+
+    def attempt(base: Manifest) -> Manifest:
         plan = plan_compaction(table, base, options)
         if not plan.tasks:
             return base
-        results = _run_all(table, base, plan)
-        try:
-            return commit_compaction(table, base, results, commit_options)
-        except RetryableConflictError:
-            if run + 1 == _MAX_RUNS:
-                raise
-        policy.wait(run)
-    raise AssertionError("the last run returns or raises")
+        return commit_compaction(table, base, _run_all(table, base, plan), commit_options)
+
+    return retry_on_conflict(attempt, table.newest(), table.newest, commit_options.policy, max_attempts=_MAX_ATTEMPTS)
 
 
 def run_task(table: TableLocation, base: Manifest, task: CompactionTask) -> RewriteResult:
@@ -160,32 +156,27 @@ def commit_compaction(
     groups = _groups(base, results)
     if not groups:
         return base
-    newest, fitting = base, groups
-    try:
-        for run in range(_MAX_RUNS):
-            try:
-                made = _commit(table, newest, fitting, options)
-                break
-            except RetryableConflictError:
-                if run + 1 == _MAX_RUNS:
-                    raise
-            newest = table.history.load_latest().manifest
-            fitting = _fitting(base, newest, groups)
-            if not fitting:
-                if _has_all(newest, groups):
-                    return newest
-                raise RetryableConflictError(
-                    f"other writers have changed all fragments of {table.uri} that were compacted; compact again",
-                    ours=OperationKind.REWRITE.value,
-                    table_version=newest.version,
-                )
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        if not keeps_files:
-            _remove_files(table, results)
-        raise
-    if len(fitting) < len(groups) and not keeps_files:
+
+    def attempt(rewrite: _Rewrite) -> _Rewrite:
+        newest, fitting = rewrite
+        return (_commit(table, newest, fitting, options), fitting) if fitting else rewrite
+
+    def newest_fitting() -> _Rewrite:
+        newest = table.newest()
+        fitting = _fitting(base, newest, groups)
+        if not fitting and not _has_all(newest, groups):
+            raise RetryableConflictError(
+                f"other writers have changed all fragments of {table.uri} that were compacted; compact again",
+                ours=OperationKind.REWRITE.value,
+                table_version=newest.version,
+            )
+        return newest, fitting
+
+    with nullcontext() if keeps_files else cleanup_on_failure(lambda: _remove_files(table, results)):
+        made, fitting = retry_on_conflict(
+            attempt, (base, groups), newest_fitting, options.policy, max_attempts=_MAX_ATTEMPTS
+        )
+    if fitting and len(fitting) < len(groups) and not keeps_files:
         _remove_files(table, results)
     return made
 

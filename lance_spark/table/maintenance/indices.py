@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
-from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -19,7 +20,7 @@ from lance_spark.table.operations.successor import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
-_MAX_RUNS = 5
+_MAX_ATTEMPTS = 5
 
 
 def commit_indices(
@@ -55,21 +56,17 @@ def drop_index(table: TableLocation, name: str, options: CommitOptions | None = 
         CommitStateUnknownError: the store never said whether the version was committed.
         UnsupportedFeatureError: the table needs something that this release does not write.
     """
-    policy = (options and options.policy) or RetryPolicy()
-    for run in range(_MAX_RUNS):
-        base = table.history.load_latest().manifest
+
+    def attempt(base: Manifest) -> Manifest:
         removed = tuple(index for index in parse_indices(base.index_section) if index.name == name)
         if not removed:
             raise NotFoundError(f"{table.uri} has no index {name!r}")
         if removed[0].is_system:
             raise InvalidInputError(f"{name!r} is no index but state of the reference library")
-        try:
-            return _commit(table, base, CreateIndex((), removed), options)
-        except RetryableConflictError:
-            if run + 1 == _MAX_RUNS:
-                raise
-        policy.wait(run)
-    raise AssertionError("the last run returns or raises")
+        return _commit(table, base, CreateIndex((), removed), options)
+
+    policy = options.policy if options else None
+    return retry_on_conflict(attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS)
 
 
 def _commit(table: TableLocation, base: Manifest, operation: CreateIndex, options: CommitOptions | None) -> Manifest:

@@ -16,13 +16,14 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.row_changes import GoneRows, NewerVersionCheck, commit_row_changes, run_on_newest
+from lance_spark.table.row_level.row_changes import GoneRows, NewerVersionCheck, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.rows.row_address import split_addresses
 from lance_spark.table.writing.save import CommitOptions
@@ -57,12 +58,12 @@ def delete_rows(
     options = options or CommitOptions()
     condition = parse(filter) if isinstance(filter, str) else filter
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         gone = matching_rows(table, version, condition)
         asked = None if check is None else check(version)
         return commit_row_changes(table, version, gone, options=options, predicate=str(filter), check=asked)
 
-    return run_on_newest(table, base, options.policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,16 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path
+from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.key_index import KeyIndex
-from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, kept_if_committed, origins_of
+from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, origins_of, remove_new
 from lance_spark.table.row_level.moved_rows import by_fragment
-from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment, run_on_newest
+from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.row_level.update import version_to_write
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
@@ -119,10 +120,10 @@ def merge_rows(
     paths = [on] if isinstance(on, str) else list(on)
     rows = pa.Table.from_batches(list(source.batches), schema=source.schema)
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         return _Merge(table, version, rows, paths, actions).run(options)
 
-    return run_on_newest(table, base, options.policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class _Merge:
             for start in range(0, len(matches.inserted), self._window_rows()):
                 writer.write(self._batch(matches.inserted[start : start + self._window_rows()], {}))
             new = writer.close()
-        with kept_if_committed(self._table.store, new):
+        with cleanup_on_failure(lambda: remove_new(self._table.store, new)):
             leaving = [matches.unmatched, origins_of(new) if updates else matches.addresses]
             return commit_row_changes(
                 self._table,

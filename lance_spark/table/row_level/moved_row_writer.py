@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
@@ -83,13 +82,6 @@ def origins_of(new: Sequence[NewFragment]) -> UInt64Array:
     return moved
 
 
-@contextmanager
-def kept_if_committed(store: ObjectStore, new: Sequence[NewFragment]) -> Iterator[None]:
-    """Removes the files of `new` if what is done inside fails, unless they may have been committed all the same."""
-    try:
-        yield
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        remove_fragments(store, [item.fragment for item in new])
-        raise
+def remove_new(store: ObjectStore, new: Sequence[NewFragment]) -> None:
+    """Removes the files of `new`, which no version has."""
+    remove_fragments(store, [item.fragment for item in new])

@@ -15,17 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import (
-    CommitStateUnknownError,
-    InvalidInputError,
-    LanceError,
-    NotFoundError,
-    RetryableConflictError,
-)
+from lance_spark.errors import InvalidInputError, LanceError, RetryableConflictError
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
-from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -43,8 +38,6 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 MAX_ARROW_ROWS = 5000
 """Up to so many deleted rows a deletion file is in the Arrow form, as the reference library writes it."""
-
-_MAX_RUNS = 10
 
 GoneRows = Mapping[FragmentId, Int64Array | None]
 """Offsets of the rows that go, for each fragment that loses any; None: all rows of the fragment, whichever it has."""
@@ -117,41 +110,12 @@ def commit_row_changes(
     options = options or CommitOptions()
     moved = MovedRows(base, table.bases(base), new, gone)
     changes = _RowChanges(table, base, gone, moved, predicate, tuple(changed_fields), check, evolved)
-    try:
+    with cleanup_on_failure(changes.remove_files):
         transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
         made = Commit(table.history, base, transaction, new_table, options.policy, changes.from_version).run()
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        changes.remove_files()
-        raise
     changes.remove_files(but_those_of=made)
     return made
-
-
-def run_on_newest(
-    table: TableLocation, base: Manifest, policy: RetryPolicy | None, once: Callable[[Manifest], Manifest]
-) -> Manifest:
-    """What `once` makes of `base`, or of a newer version if other writers have touched the same rows.
-
-    Raises:
-        RetryableConflictError: they did so ten times in a row.
-        NotFoundError: the table is gone.
-    """
-    policy = policy or RetryPolicy()
-    for run in range(_MAX_RUNS):
-        try:
-            return once(base)
-        except RetryableConflictError:
-            if run + 1 == _MAX_RUNS:
-                raise
-        policy.wait(run)
-        newest = table.latest()
-        if newest is None:
-            raise NotFoundError(f"the table {table.uri} is gone")
-        base = newest
-    raise AssertionError("the last run returns or raises")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,15 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
+from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import address_scan
-from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, kept_if_committed, origins_of
-from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment, run_on_newest
+from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, origins_of, remove_new
+from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 
@@ -52,10 +53,10 @@ def update_rows(
         raise InvalidInputError(f"a {type(filter).__name__} is no filter; to update every row, leave it out")
     options = options or CommitOptions()
 
-    def once(version: Manifest) -> Manifest:
+    def attempt(version: Manifest) -> Manifest:
         return _update_once(table, version, values, filter, options)
 
-    return run_on_newest(table, base, options.policy, once)
+    return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
 def _update_once(
@@ -77,7 +78,7 @@ def _update_once(
                 rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
                 writer.write(assignments(rows), batch.column(batch.num_columns - 1).to_numpy())
         new = writer.close()
-    with kept_if_committed(table.store, new):
+    with cleanup_on_failure(lambda: remove_new(table.store, new)):
         gone = rows_by_fragment(origins_of(new))
         return commit_row_changes(table, base, gone, new, options, changed_fields=assignments.changed_fields())
 

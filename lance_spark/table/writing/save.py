@@ -12,6 +12,7 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
@@ -213,13 +214,8 @@ def save(
         convert=plan.conform,
         targets=bases.targets(target_bases),
     )
-    try:
+    with cleanup_on_failure(lambda: remove_fragments(table.store, fragments, bases)):
         return commit_planned(table, plan, fragments, mode, options)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        remove_fragments(table.store, fragments, bases)
-        raise
 
 
 def commit_planned(

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark.errors import CommitConflictError, LanceError
+from lance_spark.table.commits import retry
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.row_level import row_changes
 from tests.support.model import State
 from tests.support.rivals import OURS, THEIRS, Copies, Step, append, states, troubles
 
@@ -37,7 +37,7 @@ def copies(request: pytest.FixtureRequest) -> Iterator[Copies]:
 @pytest.fixture(autouse=True, scope="module")
 def operations_run_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_changes, "_MAX_RUNS", 1)
+        patch.setattr(retry, "MAX_ATTEMPTS", 1)
         yield
 
 

@@ -16,9 +16,9 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
+from lance_spark.table.commits import retry
 from lance_spark.table.commits.conflicts import RULES
 from lance_spark.table.operations import COMMITTABLE, OperationKind
-from lance_spark.table.row_level import row_changes
 from tests.support.rivals import OURS, THEIRS, Copies, Step, states, troubles
 
 K = OperationKind
@@ -141,7 +141,7 @@ def copies() -> Iterator[Copies]:
 @pytest.fixture(autouse=True)
 def operations_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verbs run again after a conflict that allows it, which would hide the verdict."""
-    monkeypatch.setattr(row_changes, "_MAX_RUNS", 1)
+    monkeypatch.setattr(retry, "MAX_ATTEMPTS", 1)
 
 
 def our_verdict(step: Step, uri: str) -> str:
