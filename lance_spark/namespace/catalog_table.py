@@ -47,6 +47,7 @@ from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import below
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.commits.retry import cleanup_on_failure
@@ -128,7 +129,7 @@ class CatalogTable:
     def __init__(
         self, root: str, storage_options: Mapping[str, str] | None = None, policy: RetryPolicy | None = None
     ) -> None:
-        self._table = TableLocation(below(root, CATALOG_DIRECTORY), storage_options)
+        self._table = TableLocation(below(root, CATALOG_DIRECTORY), storage_options, after_commit=clean_up_after)
         self._policy = policy or _POLICY
 
     @property

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import TREE
@@ -29,7 +30,7 @@ def located(
         NotFoundError: there is no such branch.
         InvalidInputError: the URI makes no sense, or no branch can have this name.
     """
-    location = TableLocation(uri, storage_options, branch=branch)
+    location = TableLocation(uri, storage_options, branch=branch, after_commit=clean_up_after)
     if branch is not None or f"/{TREE}/" not in location.uri:
         return location
     newest = location.latest()
@@ -37,7 +38,9 @@ def located(
     if not location.uri.endswith(suffix):
         return location
     try:
-        return TableLocation(location.uri.removesuffix(suffix), storage_options, branch=suffix[len(f"/{TREE}/") :])
+        name = suffix.removeprefix(f"/{TREE}/")
+        root = location.uri.removesuffix(suffix)
+        return TableLocation(root, storage_options, branch=name, after_commit=clean_up_after)
     except NotFoundError:
         return location  # A folder that was copied on its own.
 

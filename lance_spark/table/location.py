@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
 
@@ -12,7 +12,6 @@ from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
@@ -20,6 +19,9 @@ from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.pinned_history import PinnedHistory
 from lance_spark.table.paths import branch_root
 from lance_spark.table.refs.refs import MAIN, Refs
+
+AfterCommit = Callable[["TableLocation", Manifest], None]
+"""What follows a commit. It must not raise: the version is there."""
 
 
 class TableLocation:
@@ -29,6 +31,8 @@ class TableLocation:
         uri: the root of the main branch, as text or as a `pathlib.Path`.
         branch: None or "main" is the main branch.
         must_exist: False for a branch that is about to be made or whose rests are to be removed.
+        after_commit: called with this location and each version that is committed to it, such as
+            `cleanup.auto_cleanup.clean_up_after`; None for a location that nothing is committed to.
 
     Raises:
         NotFoundError: there is no such branch, though there must be.
@@ -42,6 +46,7 @@ class TableLocation:
         *,
         branch: str | None = None,
         must_exist: bool = True,
+        after_commit: AfterCommit | None = None,
     ) -> None:
         uri = uri_text(uri)
         self._storage_options = dict(storage_options) if storage_options else None
@@ -59,7 +64,9 @@ class TableLocation:
             self.store = open_store(root, options)
             manifests = open_manifest_table(root, options)
         self.history = History(self.store, None if manifests is None else ExternalManifests(self.store, manifests))
-        self.history.after_commit = partial(clean_up_after, self)
+        self._after_commit = after_commit
+        if after_commit is not None:
+            self.history.after_commit = partial(after_commit, self)
 
     @property
     def storage_options(self) -> dict[str, str] | None:
@@ -68,7 +75,9 @@ class TableLocation:
 
     def on_branch(self, branch: str | None, *, must_exist: bool = True) -> TableLocation:
         """The same table's other branch; arguments and errors as of the class."""
-        return TableLocation(self.uri, self._storage_options, branch=branch, must_exist=must_exist)
+        return TableLocation(
+            self.uri, self._storage_options, branch=branch, must_exist=must_exist, after_commit=self._after_commit
+        )
 
     def pinned_at(self, version: int) -> TableLocation:
         """The same table, as if `version` were its newest one (0: as if there were none)."""

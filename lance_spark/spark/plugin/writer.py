@@ -17,6 +17,7 @@ from lance_spark.spark.connector.channel.warm_worker import errors_without_trace
 from lance_spark.spark.jobs.messages import LanceCommitMessage
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.location import TableLocation
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.save import APPEND, OVERWRITE
@@ -33,7 +34,9 @@ class LanceWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
-        location = TableLocation(options.path, options.storage_options, branch=options.branch)
+        location = TableLocation(
+            options.path, options.storage_options, branch=options.branch, after_commit=clean_up_after
+        )
         mode = OVERWRITE if overwrite else APPEND
         base = location.latest()
         # Spark does not tell us how it compares names; names that the table has are taken as they are.

@@ -16,14 +16,11 @@ import logging
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.table.cleanup.cleanup import CleanupPolicy, cleanup
+from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-
-if TYPE_CHECKING:
-    from lance_spark.table.location import TableLocation
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import PutResult
@@ -28,13 +27,11 @@ from lance_spark.table.cleanup.other_roots import (
     other_branches,
     protected_versions,
 )
+from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_store import ManifestLocation
-
-if TYPE_CHECKING:
-    from lance_spark.table.location import TableLocation
 
 DEFAULT_AGE = timedelta(days=14)
 SAFETY_WINDOW = timedelta(days=7)

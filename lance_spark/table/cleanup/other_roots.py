@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import (
@@ -19,9 +19,6 @@ from lance_spark.table.paths import (
     is_detached,
 )
 from lance_spark.table.refs.refs import Refs
-
-if TYPE_CHECKING:
-    from lance_spark.table.location import TableLocation
 
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 

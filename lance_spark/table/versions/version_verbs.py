@@ -13,6 +13,7 @@ from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.change_feed.change_feed import ChangeFeed, plan_changes
 from lance_spark.table.change_feed.version_range import VersionRange
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.branching import create_branch, delete_branch
@@ -185,7 +186,8 @@ class VersionVerbs:
             CommitStateUnknownError: the store never said whether the clone was made.
             UnsupportedFeatureError: the version needs something that this release does not write.
         """
-        target = TableLocation(uri, self.location.storage_options if storage_options is None else storage_options)
+        options = self.location.storage_options if storage_options is None else storage_options
+        target = TableLocation(uri, options, after_commit=clean_up_after)
         return type(self)(target, shallow_clone(self.location, self._or_own_version(version), target))
 
     def add_bases(self, bases: Sequence[BasePath]) -> Self:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import logging
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -74,6 +77,62 @@ def test_branches_have_turns_of_their_own(tmp_path: Path) -> None:
         lance_spark.write(ROWS, uri, mode="overwrite", branch="b")
     assert [entry.version for entry in lance_spark.open(uri, branch="b").versions()] == [4]
     assert numbers(uri) == [1, 2]
+
+
+def _reopened(uri: str) -> lance_spark.Dataset:
+    return lance_spark.open(uri)
+
+
+def _unpickled(uri: str) -> lance_spark.Dataset:
+    dataset: lance_spark.Dataset = pickle.loads(pickle.dumps(lance_spark.open(uri)))
+    return dataset
+
+
+def _cloned(uri: str) -> lance_spark.Dataset:
+    return lance_spark.open(uri).shallow_clone(f"{uri}_clone")
+
+
+def _branch(uri: str) -> lance_spark.Dataset:
+    lance_spark.open(uri).create_branch("b")
+    return lance_spark.open(uri, branch="b")
+
+
+def _branch_root(uri: str) -> lance_spark.Dataset:
+    lance_spark.open(uri).create_branch("b")
+    return lance_spark.open(f"{uri}/tree/b")
+
+
+@pytest.mark.parametrize("opened", [_reopened, _unpickled, _cloned, _branch, _branch_root])
+def test_commits_clean_up_however_the_table_was_opened(
+    tmp_path: Path, opened: Callable[[str], lance_spark.Dataset]
+) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(ROWS, uri)
+    lance_spark.open(uri).update_config({INTERVAL: "1", RETAIN_VERSIONS: "1"})
+    dataset = opened(uri)
+    for value in (1, 2):
+        dataset = dataset.delete(f"a = {value}")
+    assert [entry.version for entry in dataset.versions()] == [dataset.version]
+
+
+def test_locations_for_commits_name_what_follows_a_commit() -> None:
+    """A location without `after_commit` would never clean up; those listed here are only read from."""
+    only_read = {
+        "namespace/directory_places.py",
+        "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
+        "partitioned/vacuum.py",
+        "spark/connector/procedures/catalog_procedures.py",
+        "spark/connector/procedures/column_procedures.py",
+        "spark/plugin/reader.py",
+    }
+    root = Path(lance_spark.__file__).parent
+    without = set()
+    for path in root.rglob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        opened = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "TableLocation"]
+        if any(all(keyword.arg != "after_commit" for keyword in call.keywords) for call in opened):
+            without.add(str(path.relative_to(root)))
+    assert without == only_read
 
 
 @pytest.mark.parametrize(

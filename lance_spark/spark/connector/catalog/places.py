@@ -19,6 +19,7 @@ from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, shown_place
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options import CatalogOptions, StateOptions
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.location import TableLocation
 
 _BRANCH = "branch_"
@@ -80,7 +81,7 @@ class Place:
 
     def location(self) -> TableLocation:
         """The branch there."""
-        return TableLocation(self.uri, self.storage_options, branch=self.branch)
+        return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=clean_up_after)
 
 
 def shown_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:

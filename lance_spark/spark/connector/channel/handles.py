@@ -19,6 +19,7 @@ from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -149,7 +150,7 @@ class TableHandle:
 
     def location(self) -> TableLocation:
         """The branch of the table."""
-        return TableLocation(self.uri, self.storage_options, branch=self.branch)
+        return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=clean_up_after)
 
     def open(self) -> tuple[TableLocation, Manifest]:
         """The version itself, with the columns that it is about to get.
