@@ -41,3 +41,19 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     if depth(condition) > MAX_TREE_DEPTH:
         raise InvalidInputError(too_deep)
     return condition
+
+
+def condition_of(filter: object, *, to_match_all: str) -> Expr:
+    """The condition that a caller gave as text or as an expression.
+
+    Args:
+        to_match_all: what the error says to do for a condition that all rows match.
+
+    Raises:
+        InvalidInputError: neither of the two, or as `parse`.
+    """
+    if isinstance(filter, Expr):
+        return filter
+    if not isinstance(filter, str):
+        raise InvalidInputError(f"a {type(filter).__name__} is not a filter; for all rows, {to_match_all}")
+    return parse(filter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
@@ -38,30 +38,10 @@ RESTORE_GUARD = "lance-restore-"
 """How the names of tags begin that a restore makes for as long as it works."""
 
 
-@dataclass(frozen=True, slots=True)
-class WholeVersion:
-    """A version of the whole.
-
-    Attributes:
-        entry: the version of `__manifest`; what that tells of rows is about the rows of `__manifest`.
-        operation: what made it: "append", "overwrite", "update", "delete", "rewrite", "columns", "partitioning",
-            "restore", or what made the version of `__manifest`.
-        properties: of the transaction, without that.
-        content: how much all partitions hold; None if that is not known.
-        difference: what the version has changed in them; None if that is not known.
-    """
-
-    entry: TableVersion
-    operation: str
-    properties: Mapping[str, str]
-    content: Content | None
-    difference: Difference | None
-
-
 def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:
     """The versions of `__manifest`, oldest first; only the newest `limit` ones if that is given.
 
-    What they tell of rows is about the rows of `__manifest`.
+    Their operations, contents and differences are those of `__manifest`; `history` has those of the table.
 
     Raises:
         CorruptFileError: a manifest contradicts the format.
@@ -69,14 +49,14 @@ def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVer
     return version_summaries(table.catalog.table.history, limit)
 
 
-def history(table: PartitionedTable, limit: int | None = None, *, contents: bool = True) -> list[WholeVersion]:
-    """The versions of the whole, newest first.
+def history(table: PartitionedTable, limit: int | None = None, *, contents: bool = True) -> list[TableVersion]:
+    """The versions of the table, newest first, with the operation, content and difference of all its partitions.
 
-    What they hold is told of the newest ones, for which no more than `MAX_MANIFESTS` manifests have to be read.
+    `content` and `difference` are None for older versions that need more than `MAX_MANIFESTS` manifests to be read.
 
     Args:
         limit: so many versions at most; no more is read than they need.
-        contents: whether to look at what they hold at all.
+        contents: False leaves them out of all versions.
 
     Raises:
         CorruptFileError: a manifest contradicts the format.
@@ -87,16 +67,18 @@ def history(table: PartitionedTable, limit: int | None = None, *, contents: bool
         numbers.append(numbers[-1] - 1)
     parts = _measured(table, numbers) if contents else {}
     parts[0] = {}
-    return [_whole_version(entry, parts.get(entry.version), parts.get(entry.version - 1)) for entry in entries]
+    return [_version(entry, parts.get(entry.version), parts.get(entry.version - 1)) for entry in entries]
 
 
-def _whole_version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> WholeVersion:
+def _version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> TableVersion:
+    """An entry of the history of `__manifest` with what its version means for the table."""
     properties = dict(entry.properties)
     operation = properties.pop(OPERATION, entry.operation)
     difference = None if now is None or before is None else _difference(before, now)
     if operation == OperationKind.REWRITE.value:
         difference = without_moved_rows(difference)
-    return WholeVersion(entry, operation, properties, None if now is None else _content(now), difference)
+    content = None if now is None else _content(now)
+    return replace(entry, operation=operation, properties=properties, content=content, difference=difference)
 
 
 _Parts = dict[str, Measured]

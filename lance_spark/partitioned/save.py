@@ -18,7 +18,7 @@ from lance_spark.errors import (
 )
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql import condition_of
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
 from lance_spark.partitioned.commit import Check, commit_changes, named
@@ -279,7 +279,7 @@ def delete_rows(
     Args:
         check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
     """
-    condition = parse(filter) if isinstance(filter, str) else filter
+    condition = condition_of(filter, to_match_all="give 'true'")
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         delta = matching_rows(current, condition)
@@ -327,7 +327,7 @@ def replace_where(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    condition = parse(filter) if isinstance(filter, str) else filter
+    condition = condition_of(filter, to_match_all="give 'true'")
     gone = matching_rows(table, condition)
     source = RowSource.of(data)
     plan = PartitionedWrite.of(table, source.schema, limits)
@@ -360,14 +360,17 @@ def update_rows(
     Args:
         values: as `table.assignments.Assignments` takes them.
     """
+    condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         assignments = Assignments(current.lance_schema, values)
+        # A value that does not fit its column is an error even if there is no row to change.
+        assignments(pa.RecordBatch.from_pylist([], schema=current.schema))
         plan = PartitionedWrite.of(current, current.schema)
         gone: dict[str, UInt64Array] = {}
         with PartitionWriter(plan) as writer:
-            for opened in current.open_all(current.partitions(filter)):
-                scan = current.plan(opened, filter=filter, with_row_address=True)
+            for opened in current.open_all(current.partitions(condition)):
+                scan = current.plan(opened, filter=condition, with_row_address=True)
                 found = [np.empty(0, np.uint64)]
                 for fragment in opened.manifest.fragments:
                     for batch in scan.read_fragment(fragment):

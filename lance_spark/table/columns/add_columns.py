@@ -66,7 +66,7 @@ def add_columns(
     """
     if not callable(columns) and (read_columns is not None or schema is not None):
         raise InvalidInputError("read_columns and schema are for a function")
-    fields = _fields(columns)
+    fields = null_fields(columns)
     if fields is not None:
         return _add_null_columns(table, base, fields, options)
     rows = _keyed_rows(columns)
@@ -102,8 +102,8 @@ def _dotted(fields: pa.Schema) -> bool:
     return any("." in name for name in fields.names)
 
 
-def _fields(columns: Any) -> pa.Schema | None:
-    """Fields without values, None if `columns` is something else."""
+def null_fields(columns: Any) -> pa.Schema | None:
+    """The fields of columns without values, None if `columns` is something else."""
     if isinstance(columns, pa.Field):
         return pa.schema([columns])
     if isinstance(columns, pa.Schema):

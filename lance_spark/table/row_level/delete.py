@@ -15,7 +15,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql import condition_of
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -53,10 +53,8 @@ def delete_rows(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: this release cannot write to the table.
     """
-    if not isinstance(filter, (str, Expr)):
-        raise InvalidInputError(f"a {type(filter).__name__} is no filter; to delete every row, give 'true'")
     options = options or CommitOptions()
-    condition = parse(filter) if isinstance(filter, str) else filter
+    condition = condition_of(filter, to_match_all="give 'true'")
 
     def attempt(version: Manifest) -> Manifest:
         gone = matching_rows(table, version, condition)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import condition_of
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
@@ -49,12 +49,11 @@ def update_rows(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: this release cannot write to the table.
     """
-    if filter is not None and not isinstance(filter, (str, Expr)):
-        raise InvalidInputError(f"a {type(filter).__name__} is no filter; to update every row, leave it out")
+    condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
     options = options or CommitOptions()
 
     def attempt(version: Manifest) -> Manifest:
-        return _update_once(table, version, values, filter, options)
+        return _update_once(table, version, values, condition, options)
 
     return retry_on_conflict(attempt, base, table.newest, options.policy)
 

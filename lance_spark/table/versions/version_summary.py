@@ -78,7 +78,7 @@ class TableVersion:
         message: the writer's own words, if there are any.
         properties: of the transaction, the message aside.
         writer: the library that wrote it; None in old manifests.
-        content: how much it holds.
+        content: how much it holds; None in long histories of partitioned tables, where that is expensive.
         difference: what it has changed; version 1 has added all that it holds. None if the version before it is not
             there, and for the first version of a clone or branch.
     """
@@ -91,7 +91,7 @@ class TableVersion:
     message: str | None
     properties: Mapping[str, str]
     writer: WriterVersion | None
-    content: Content
+    content: Content | None
     difference: Difference | None
 
 

@@ -108,11 +108,18 @@ def _newest(table: Dataset | PartitionedTable, branch: str | None) -> int | None
 
 def _transactions(table: Dataset | PartitionedTable, limit: int | None) -> _Rows:
     if isinstance(table, PartitionedTable):
-        found = [(item.entry, item.operation, item.properties) for item in history(table, limit, contents=False)]
+        found = history(table, limit, contents=False)
     else:
-        found = [(item, item.operation, item.properties) for item in reversed(table.versions(limit))]
-    for item, made_by, properties in found:
-        yield (item.version, item.transaction, item.read_version, made_by, item.message, dict(properties))
+        found = table.versions(limit)[::-1]
+    for item in found:
+        yield (
+            item.version,
+            item.transaction,
+            item.read_version,
+            item.operation,
+            item.message,
+            dict(item.properties),
+        )
 
 
 _KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable, int | None], _Rows]]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError
@@ -22,7 +20,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.refs.refs import Branch, Tag
-from lance_spark.table.versions.version_summary import Content, Difference, TableVersion
+from lance_spark.table.versions.version_summary import TableVersion
 
 _VERSION = row_type(version=LongType())
 _NAME = row_type(name=StringType())
@@ -70,26 +68,16 @@ _IF_EXISTS = Parameter("if_exists", FLAG, "do nothing if there is none")
 
 def history_rows(table: Dataset | PartitionedTable, limit: int | None = None) -> list[tuple[object, ...]]:
     """The versions of a branch or of a partitioned table, newest first, in the columns `HISTORY`."""
-    if isinstance(table, PartitionedTable):
-        found = history(table, limit)
-        return [_row(item.entry, item.operation, item.properties, item.content, item.difference) for item in found]
-    return [
-        _row(item, item.operation, item.properties, item.content, item.difference)
-        for item in reversed(table.versions(limit))
-    ]
+    found = history(table, limit) if isinstance(table, PartitionedTable) else table.versions(limit)[::-1]
+    return [_row(item) for item in found]
 
 
-def _row(
-    item: TableVersion,
-    operation: str,
-    properties: Mapping[str, str],
-    content: Content | None,
-    difference: Difference | None,
-) -> tuple[object, ...]:
+def _row(item: TableVersion) -> tuple[object, ...]:
+    content, difference = item.content, item.difference
     return (
         item.version,
         item.timestamp,
-        operation,
+        item.operation,
         item.read_version,
         item.message,
         None if content is None else content.num_rows,
@@ -99,7 +87,7 @@ def _row(
         None if content is None else content.num_bytes,
         None if item.writer is None else f"{item.writer.library} {item.writer.version}".strip(),
         item.transaction,
-        dict(properties),
+        dict(item.properties),
     )
 
 

@@ -1,0 +1,436 @@
+"""A version of a partitioned table with the verbs that `Dataset` has for one without partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import Expr
+from lance_spark.partitioned import columns as column_changes
+from lance_spark.partitioned import compaction, history
+from lance_spark.partitioned.change_feed import plan_changes
+from lance_spark.partitioned.merge import merge_rows
+from lance_spark.partitioned.properties import set_properties, user_properties
+from lance_spark.partitioned.save import (
+    PartitionBy,
+    SaveMode,
+    create_partitioned,
+    delete_rows,
+    replace_where,
+    save_rows,
+    update_rows,
+)
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.vacuum import remove_orphans, vacuum
+from lance_spark.storage.paths import UriOrPath
+from lance_spark.table.change_feed.change_feed import ChangeFeed
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupStats
+from lance_spark.table.columns.add_columns import null_fields
+from lance_spark.table.columns.alter_column import Alteration
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.refs.refs import Tag
+from lance_spark.table.versions.version_summary import TableVersion
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import FileLimits
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class PartitionedDataset(PartitionedTable):
+    """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
+
+    Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not
+    allow raises `UnsupportedFeatureError`. Version numbers are those of `__manifest`.
+    """
+
+    @classmethod
+    def of(cls, table: PartitionedTable) -> Self:
+        """The same version of `table`, with verbs."""
+        if isinstance(table, cls):
+            return table
+        return cls(table.root, table.storage_options, table.catalog, table.catalog_version)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reopened, arguments = super().__reduce__()
+        return _reopened, (reopened, arguments)
+
+    def __repr__(self) -> str:
+        return f"PartitionedDataset({self.root!r}, version={self.version})"
+
+    def newest(self) -> Self:
+        """The table as it is now."""
+        return self.of(super().newest())
+
+    @property
+    def uri(self) -> str:
+        """The root of the namespace."""
+        return self.root
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The properties of the table, without those that describe its columns and partitions."""
+        return user_properties(self.properties)
+
+    def append(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        limits: FileLimits | None = None,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The table with the rows of `data` added. Arguments and errors as `lance_spark.write`."""
+        options = CommitOptions(commit_message, transaction_properties)
+        return self.of(save_rows(self, _rows(data, schema), SaveMode.APPEND, limits=limits, options=options))
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        only_written_partitions: bool = False,
+        schema: pa.Schema | None = None,
+        limits: FileLimits | None = None,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The table with the rows of `data` in place of all rows. Arguments and errors as `lance_spark.write`.
+
+        Args:
+            only_written_partitions: keeps the rows of partitions that `data` has no row for.
+        """
+        mode = SaveMode.DYNAMIC_OVERWRITE if only_written_partitions else SaveMode.OVERWRITE
+        options = CommitOptions(commit_message, transaction_properties)
+        return self.of(save_rows(self, _rows(data, schema), mode, limits=limits, options=options))
+
+    def replace_where(
+        self,
+        data: Any,
+        filter: str | Expr,
+        *,
+        schema: pa.Schema | None = None,
+        limits: FileLimits | None = None,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The table with the rows of `data` in place of those for which `filter` is true.
+
+        Raises: `InvalidInputError` if `filter` is not true for a row of `data`, and as `delete`.
+        """
+        options = CommitOptions(commit_message, transaction_properties)
+        return self.of(replace_where(self, _rows(data, schema), filter, limits=limits, options=options))
+
+    def delete(
+        self,
+        filter: str | Expr,
+        *,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """See `Dataset.delete`. A partition all of whose rows match is dropped without reading its files."""
+        return self.of(delete_rows(self, filter, CommitOptions(commit_message, transaction_properties)))
+
+    def update(
+        self,
+        values: Mapping[str, Any],
+        filter: str | Expr | None = None,
+        *,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """See `Dataset.update`. A row whose partition values change moves to its new partition."""
+        return self.of(update_rows(self, values, filter, CommitOptions(commit_message, transaction_properties)))
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Sequence[str],
+        *,
+        when_matched: str | None = "update",
+        when_not_matched: str | None = "insert",
+        when_not_matched_by_source: str | None = None,
+        schema: pa.Schema | None = None,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """See `Dataset.merge`. A row whose partition values change moves to its new partition."""
+        merged = merge_rows(
+            self,
+            _rows(source, schema),
+            on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            when_not_matched_by_source=when_not_matched_by_source,
+            options=CommitOptions(commit_message, transaction_properties),
+        )
+        return self.of(merged)
+
+    def add_columns(
+        self,
+        columns: Any,
+        *,
+        read_columns: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> Self:
+        """See `Dataset.add_columns`; here only fields, whose columns are null in all rows.
+
+        Raises: `UnsupportedFeatureError` for columns with values, and as `Dataset.add_columns`.
+        """
+        if not callable(columns) and (read_columns is not None or schema is not None):
+            raise InvalidInputError("read_columns and schema are for a function")
+        fields = null_fields(columns)
+        if fields is None:
+            raise UnsupportedFeatureError(
+                f"columns with values cannot be added to the partitioned table {self.root}; add them without values "
+                "and update the rows",
+                feature="computed columns of partitioned tables",
+            )
+        return self.of(column_changes.add_columns(self, fields))
+
+    def drop_columns(self, columns: Sequence[str]) -> Self:
+        """See `Dataset.drop_columns`."""
+        return self.of(column_changes.drop_columns(self, columns))
+
+    def rename_columns(self, names: Mapping[str, str]) -> Self:
+        """See `Dataset.rename_columns`."""
+        return self.of(column_changes.rename_columns(self, names))
+
+    def reorder_columns(self, order: Sequence[str]) -> Self:
+        """See `Dataset.reorder_columns`."""
+        return self.of(column_changes.reorder_columns(self, order))
+
+    def alter_column(
+        self,
+        path: str,
+        *,
+        name: str | None = None,
+        data_type: pa.DataType | None = None,
+        nullable: bool | None = None,
+        comment: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
+    ) -> Self:
+        """See `Dataset.alter_column`. The type of a column that partition values come from cannot change."""
+        change = Alteration(path, name, data_type, nullable, comment, metadata)
+        return self.of(column_changes.alter_column(self, change))
+
+    def update_config(self, entries: Mapping[str, str | None]) -> Self:
+        """The version in which the table has these properties; None removes one.
+
+        Raises: `InvalidInputError` for a property that describes columns, partitions or files, and as
+            `Dataset.update_config`.
+        """
+        return self.of(set_properties(self, entries))
+
+    def compact(
+        self,
+        filter: str | Expr | None = None,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        batch_size: int | None = None,
+        commit_message: str | None = None,
+    ) -> Self:
+        """See `Dataset.compact`. Each partition is compacted on its own, all of them in one version.
+
+        Args:
+            filter: compacts only partitions that may hold rows which match it.
+        """
+        options = CompactionOptions.of(
+            self.properties,
+            target_rows_per_fragment=target_rows_per_fragment,
+            max_bytes_per_file=max_bytes_per_file,
+            materialize_deletions=materialize_deletions,
+            materialize_deletions_threshold=materialize_deletions_threshold,
+            batch_size=batch_size,
+        )
+        return self.of(compaction.compact(self, filter, options, CommitOptions(commit_message)))
+
+    def plan_compaction(self, options: CompactionOptions | None = None) -> list[compaction.PartitionTask]:
+        """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""
+        return compaction.plan_partition_compaction(self, None, options)
+
+    def run_compaction_task(self, task: compaction.PartitionTask) -> compaction.PartitionResult:
+        """See `Dataset.run_compaction_task`."""
+        return compaction.run_partition_task(self, task)
+
+    def commit_compaction(
+        self, results: Sequence[compaction.PartitionResult], *, commit_message: str | None = None
+    ) -> Self:
+        """See `Dataset.commit_compaction`."""
+        return self.of(compaction.commit_partition_compaction(self, results, CommitOptions(commit_message)))
+
+    def cleanup(
+        self,
+        older_than: timedelta | datetime | None = None,
+        keep_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        dry_run: bool = False,
+    ) -> CleanupStats:
+        """See `Dataset.cleanup`. Counts the files of `__manifest` and of all partitions; versions are the table's."""
+        removed = vacuum(
+            self,
+            older_than,
+            keep_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            dry_run=dry_run,
+        )
+        return removed.total
+
+    def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
+        """See `Dataset.remove_orphans`."""
+        return remove_orphans(self, older_than, dry_run=dry_run).total
+
+    def versions(self, limit: int | None = None) -> list[TableVersion]:
+        """See `Dataset.versions`. `content` is None where it was not computed (`history.MAX_MANIFESTS`)."""
+        return history.history(self, limit)[::-1]
+
+    def restore(self, version: int | None = None) -> Self:
+        """See `Dataset.restore`. Partition specs that were added since stay, for rows to come."""
+        return self.of(history.restore(self, self.version if version is None else version))
+
+    def changes(
+        self,
+        from_version: int | datetime,
+        to_version: int | datetime | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        from_inclusive: bool = True,
+        to_inclusive: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Dataset.changes`. A row that moves to another partition is a delete and an insert."""
+        feed = self.plan_changes(
+            from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
+        )
+        return feed.batches()
+
+    def plan_changes(
+        self,
+        from_version: int | datetime,
+        to_version: int | datetime | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        from_inclusive: bool = True,
+        to_inclusive: bool = True,
+    ) -> ChangeFeed:
+        """See `Dataset.plan_changes`."""
+        return plan_changes(
+            self, from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
+        )
+
+    def tags(self) -> dict[str, Tag]:
+        """The table's tags by name."""
+        return history.tags(self)
+
+    def create_tag(self, name: str, version: int | None = None) -> Self:
+        """See `Dataset.create_tag`. A clean-up keeps a tagged version with all of its partitions."""
+        history.create_tag(self, name, version)
+        return self._at(version)
+
+    def update_tag(self, name: str, version: int | None = None) -> Self:
+        """See `Dataset.update_tag`."""
+        history.update_tag(self, name, version)
+        return self._at(version)
+
+    def delete_tag(self, name: str) -> None:
+        """See `Dataset.delete_tag`."""
+        history.delete_tag(self, name)
+
+    def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("branches", "create a tag to keep a version")
+
+    def delete_branch(self, name: str, *, force: bool = False) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("branches", "create a tag to keep a version")
+
+    def shallow_clone(
+        self, uri: UriOrPath, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
+    ) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("shallow clones", "write its rows into a new table")
+
+    def add_bases(self, bases: Sequence[Any]) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("base paths", "keep all partitions below its root")
+
+    def commit_indices(self, new: Sequence[Any]) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("indices", "build them in the tables of its partitions")
+
+    def drop_index(self, name: str) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("indices", "drop them in the tables of its partitions")
+
+    def update_metadata(self, entries: Mapping[str, str | None]) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("metadata beside its properties", "use update_config")
+
+    def update_schema_metadata(self, entries: Mapping[str, str | None], *, replace: bool = False) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("metadata of its schema", "use update_config or alter_column")
+
+    def update_field_metadata(
+        self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
+    ) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._unsupported("changes of the metadata of several columns", "use alter_column")
+
+    def _at(self, version: int | None) -> Self:
+        if version in (None, self.version):
+            return self
+        return self.of(open_partitioned(self.root, version=version, storage_options=self.storage_options))
+
+    def _unsupported(self, feature: str, remedy: str) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"the partitioned table {self.root} does not support {feature}; {remedy}",
+            feature=f"{feature} of partitioned tables",
+        )
+
+
+def open_partitioned_dataset(
+    root: UriOrPath,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    timestamp: datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> PartitionedDataset:
+    """The partitioned table at `root`. Arguments and errors as `open_partitioned`."""
+    return PartitionedDataset.of(
+        open_partitioned(root, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options)
+    )
+
+
+def create_partitioned_dataset(
+    root: UriOrPath,
+    schema: pa.Schema,
+    partition_by: Sequence[PartitionBy],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> PartitionedDataset:
+    """A new partitioned table without rows at `root`. Arguments and errors as `create_partitioned`."""
+    made = create_partitioned(root, schema, partition_by, storage_options=storage_options, properties=properties)
+    return PartitionedDataset.of(made)
+
+
+def _rows(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    source = RowSource.of(data, schema)
+    return pa.RecordBatchReader.from_batches(source.schema, source.batches)
+
+
+def _reopened(reopen: Any, arguments: tuple[Any, ...]) -> PartitionedDataset:
+    """What a pickled `PartitionedDataset` becomes where it is unpickled. Raises as `open_partitioned`."""
+    return PartitionedDataset.of(reopen(*arguments))

@@ -1,0 +1,135 @@
+"""Verbs on columns give the same columns and rows, whether the table has partitions or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from tests.table_verbs.kinds import ROWS, Kind, content, table_of
+
+NOTE = pa.field("note", pa.string())
+
+
+@pytest.mark.parametrize("columns", [NOTE, [NOTE], pa.schema([NOTE])], ids=["field", "list", "schema"])
+def test_add_columns_without_values(kind: Kind, dataset: Any, columns: Any) -> None:
+    made = dataset.add_columns(columns)
+    assert made.schema.names == ["id", "p", "v", "note"]
+    kind.check(made, [(*row, None) for row in ROWS])
+    kind.check(made.update({"note": "'x'"}, "id = 1"), [(*row, "x" if row[0] == 1 else None) for row in ROWS])
+
+
+def test_add_column_that_exists(kind: Kind, dataset: Any) -> None:
+    with pytest.raises(InvalidInputError, match="v"):
+        dataset.add_columns(pa.field("v", pa.int32()))
+    kind.check(dataset, ROWS)
+
+
+def test_add_column_that_forbids_nulls(dataset: Any) -> None:
+    with pytest.raises(InvalidInputError, match="null"):
+        dataset.add_columns(NOTE.with_nullable(False))
+
+
+def test_add_columns_to_empty_table(kind: Kind) -> None:
+    made = kind.create().add_columns(NOTE)
+    kind.check(kind.append(made, (1, "a", 1)), [(1, "a", 1, None)])
+
+
+def test_add_columns_function_arguments_without_function(dataset: Any) -> None:
+    with pytest.raises(InvalidInputError, match="function"):
+        dataset.add_columns(NOTE, read_columns=["id"])
+
+
+def test_add_columns_after_append_of_other_writer(kind: Kind, dataset: Any) -> None:
+    kind.append(dataset, (6, "c", 60))
+    kind.check(dataset.add_columns(NOTE), [(*row, None) for row in [*ROWS, (6, "c", 60)]])
+
+
+def test_drop_columns(kind: Kind, dataset: Any) -> None:
+    kind.check(dataset.drop_columns(["v"]), [row[:2] for row in ROWS])
+    assert content(dataset) == ROWS
+
+
+def test_dropped_column_that_is_added_again_is_null(kind: Kind, dataset: Any) -> None:
+    made = dataset.drop_columns(["v"]).add_columns(pa.field("v", pa.int32()))
+    kind.check(made, [(*row[:2], None) for row in ROWS])
+
+
+def test_drop_unknown_column(dataset: Any) -> None:
+    with pytest.raises(NotFoundError, match="missing"):
+        dataset.drop_columns(["missing"])
+
+
+@pytest.mark.parametrize("verb", ["drop_columns", "reorder_columns"])
+def test_columns_given_as_text(dataset: Any, verb: str) -> None:
+    with pytest.raises(InvalidInputError, match="list"):
+        getattr(dataset, verb)("v")
+
+
+def test_drop_columns_after_append_of_other_writer(kind: Kind, dataset: Any) -> None:
+    kind.append(dataset, (6, "c", 60))
+    kind.check(dataset.drop_columns(["v"]), [row[:2] for row in [*ROWS, (6, "c", 60)]])
+
+
+def test_rename_columns(kind: Kind, dataset: Any) -> None:
+    made = dataset.rename_columns({"v": "w", "p": "q"})
+    assert made.schema.names == ["id", "q", "w"]
+    kind.check(made, ROWS)
+    assert made.count_rows("q = 'a'") == 2
+
+
+def test_rename_to_taken_name(dataset: Any) -> None:
+    with pytest.raises(InvalidInputError, match="id"):
+        dataset.rename_columns({"v": "id"})
+
+
+def test_reorder_columns(kind: Kind, dataset: Any) -> None:
+    made = dataset.reorder_columns(["v"])
+    assert made.schema.names == ["v", "id", "p"]
+    kind.check(made, [(row[2], row[0], row[1]) for row in ROWS])
+
+
+def test_alter_column_type(kind: Kind, dataset: Any) -> None:
+    made = dataset.alter_column("v", data_type=pa.int64())
+    assert made.schema.field("v").type == pa.int64()
+    kind.check(made, ROWS)
+    kind.check(made.update({"v": str(1 << 40)}, "id = 1"), [(1, "a", 1 << 40), *ROWS[1:]])
+
+
+def test_alter_column_type_that_loses_values(kind: Kind, dataset: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        dataset.alter_column("v", data_type=pa.int8())
+    kind.check(dataset, ROWS)
+
+
+def test_alter_column_to_forbid_nulls(kind: Kind, dataset: Any) -> None:
+    made = dataset.alter_column("id", nullable=False)
+    assert not made.schema.field("id").nullable
+    kind.check(made, ROWS)
+    with pytest.raises(InvalidInputError):
+        made.update({"id": None}, "id = 1")
+
+
+def test_alter_column_with_nulls_to_forbid_them(kind: Kind, dataset: Any) -> None:
+    with pytest.raises(InvalidInputError, match="null"):
+        dataset.alter_column("v", nullable=False)
+    kind.check(dataset, ROWS)
+
+
+def test_alter_column_name_and_comment(kind: Kind, dataset: Any) -> None:
+    made = dataset.alter_column("v", name="w", comment="a number", metadata={"unit": "kg"})
+    assert made.schema.names == ["id", "p", "w"]
+    assert made.lance_schema.fields[2].metadata == {"comment": b"a number", "unit": b"kg"}
+    kind.check(made, ROWS)
+
+
+def test_alter_unknown_column(dataset: Any) -> None:
+    with pytest.raises(NotFoundError, match="missing"):
+        dataset.alter_column("missing", name="x")
+
+
+def test_merge_after_added_column(kind: Kind, dataset: Any) -> None:
+    made = dataset.add_columns(NOTE).merge(table_of((1, "a", 11), (6, "a", 60)), "id")
+    kind.check(made, [(1, "a", 11, None), *[(*row, None) for row in ROWS[1:]], (6, "a", 60, None)])
