@@ -35,6 +35,15 @@ from lance_spark.spark.connector.catalog.places import (
     new_identifier,
     shown_name,
 )
+from lance_spark.spark.connector.catalog.staged_partitioned import (
+    NewPartitionedTable,
+    commit_staged_partitioned,
+    delete_staged,
+    give_name,
+    give_up_partitioned,
+    stable_row_ids,
+    truncate_partitioned,
+)
 from lance_spark.spark.connector.catalog.table import (
     EVOLVES,
     READS,
@@ -49,15 +58,6 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged,
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import TaskOutput
 from lance_spark.spark.connector.scan.expressions import SparkExpression
-from lance_spark.spark.connector.write.partitioned_writes import (
-    NewPartitionedTable,
-    commit_staged_partitioned,
-    delete_staged,
-    give_name,
-    give_up_partitioned,
-    stable_row_ids,
-    truncate_partitioned,
-)
 from lance_spark.spark.jobs.write_job import TRUNCATE, WriteJob
 from lance_spark.spark.options import StateOptions, TableProperties, WriteOptions
 from lance_spark.spark.types import to_spark_schema

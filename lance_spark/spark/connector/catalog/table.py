@@ -27,9 +27,7 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHa
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.partitioned_tasks import PARTITION_COLUMN
-from lance_spark.spark.connector.write.partitioned_writes import (
-    timestamp_of,
-)
+from lance_spark.spark.connector.write.partitioned_writes import timestamp_of
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation

@@ -13,6 +13,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.catalog.make_table import commit_job, staged_job
+from lance_spark.spark.connector.catalog.staged_partitioned import staged_partitioned_job
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
@@ -32,7 +33,6 @@ from lance_spark.spark.connector.write.partitioned_writes import (
     abort_partitioned,
     commit_partitioned,
     partitioned_job,
-    staged_partitioned_job,
 )
 from lance_spark.spark.connector.write.row_search import gone_from_partitions, gone_rows, search_job
 from lance_spark.spark.connector.write.statement_reads import reads_of
