@@ -21,7 +21,7 @@ from lance_spark.expr.sql import parse
 from lance_spark.spark.connector.channel.codec import decode, encode
 from lance_spark.spark.connector.channel.conditions import describe
 from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
-from lance_spark.spark.connector.scan.expressions import SparkExpression, to_filter
+from lance_spark.spark.predicates import SparkExpression, to_filter
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
-from lance_spark.spark.connector.scan.expressions import SparkExpression
+from lance_spark.spark.predicates import SparkExpression
 from tests.connector.conftest import plan
 
 VALUES = """

@@ -1,42 +1,40 @@
-"""Spark's filters as our expressions.
+"""Filters of Spark's Python data source interface, as the expressions that the connector gets for the same predicates.
 
-Only what has exactly Spark's meaning is translated: Spark does not look again at rows that a pushed filter let pass.
-Two traps are on the way:
-
-- PySpark rounds decimals of pushed filters to 28 digits (the default context of Python's `decimal`), so a decimal with
-  that many digits may not be the one of the query.
-- Spark sees microseconds. Where the table holds nanoseconds, `ts = 5 us` means the thousand values from 5000 ns on.
+PySpark rounds decimals of pushed filters to 28 digits (the default context of Python's `decimal`), so a decimal with
+that many digits may differ from the one in the query, and the filter stays with Spark.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime
 import decimal
 from collections.abc import Callable, Iterable
-from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as spark
+from pyspark.sql import types as st
 
-from lance_spark.errors import LanceError
-from lance_spark.expr.columns import resolve_path
-from lance_spark.expr.evaluate import check_filter
-from lance_spark.expr.literals import TRUE, Literal, duration_literal, literal, timestamp_literal
-from lance_spark.expr.nodes import (
-    And,
-    Column,
-    Comparison,
-    ComparisonOp,
-    Expr,
-    In,
-    IsNull,
-    Not,
-    Or,
-    StringMatch,
-    StringMatchOp,
-)
-from lance_spark.spark.types import has_nanoseconds, is_lossless
+from lance_spark.expr.nodes import Expr
+from lance_spark.spark.predicates import SparkExpression, to_filter
 
-_NANOS_PER_MICRO = 1000
+_NAMES: dict[type[spark.Filter], str] = {
+    spark.EqualTo: "=",
+    spark.EqualNullSafe: "<=>",
+    spark.GreaterThan: ">",
+    spark.GreaterThanOrEqual: ">=",
+    spark.LessThan: "<",
+    spark.LessThanOrEqual: "<=",
+    spark.In: "IN",
+    spark.IsNull: "IS_NULL",
+    spark.IsNotNull: "IS_NOT_NULL",
+    spark.StringStartsWith: "STARTS_WITH",
+    spark.StringEndsWith: "ENDS_WITH",
+    spark.StringContains: "CONTAINS",
+}
+
+_UNKNOWN = SparkExpression(name="?")
 
 
 def split_filters(filters: Iterable[spark.Filter], schema: pa.Schema) -> tuple[list[Expr], list[spark.Filter]]:
@@ -64,123 +62,54 @@ def to_expr(spark_filter: spark.Filter, schema: pa.Schema) -> Expr | None:
         spark_filter: one of Spark's filters; its attribute is the path of a column.
         schema: the columns of the table, in its types.
     """
-    try:
-        expression = _translated(spark_filter, schema)
-        if expression is not None:
-            check_filter(expression, schema)
-    except LanceError:
-        return None  # Spark knows how to compare these types, or complains better.
-    return expression
+    return to_filter(to_spark_expression(spark_filter), schema)
 
 
-def _translated(spark_filter: spark.Filter, schema: pa.Schema) -> Expr | None:
+def to_spark_expression(spark_filter: spark.Filter) -> SparkExpression:
+    """The predicate as the connector would get it; named "?" if there is no such form."""
     if isinstance(spark_filter, spark.Not):
-        child = _translated(spark_filter.child, schema)
-        return None if child is None else Not(child)
-    translate = _RULES.get(type(spark_filter))
-    return None if translate is None else translate(spark_filter, schema)
+        return SparkExpression("NOT", (to_spark_expression(spark_filter.child),))
+    name = _NAMES.get(type(spark_filter))
+    if name is None:
+        return _UNKNOWN
+    parts: Any = spark_filter  # All of these kinds have an attribute; only the null checks have no value.
+    values = () if name in ("IS_NULL", "IS_NOT_NULL") else parts.value if name == "IN" else (parts.value,)
+    return SparkExpression(name, (SparkExpression(column=tuple(parts.attribute)), *map(_constant, values)))
 
 
-def _is_null(spark_filter: spark.IsNull, _schema: pa.Schema) -> Expr:
-    return IsNull(Column(tuple(spark_filter.attribute)))
-
-
-def _is_not_null(spark_filter: spark.IsNotNull, _schema: pa.Schema) -> Expr:
-    return Not(IsNull(Column(tuple(spark_filter.attribute))))
-
-
-def _comparison(op: ComparisonOp, spark_filter: spark.EqualTo, schema: pa.Schema) -> Expr | None:
-    value = _literal(spark_filter.value)
-    return None if value is None else compared(op, tuple(spark_filter.attribute), value, schema)
-
-
-def _in(spark_filter: spark.In, schema: pa.Schema) -> Expr | None:
-    path = tuple(spark_filter.attribute)
-    values = [_literal(value) for value in spark_filter.value]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    dtype = type_at(schema, path)
-    if is_lossless(dtype):
-        return In(Column(path), tuple(known))
-    options = [compared(ComparisonOp.EQ, path, value, schema) for value in known]
-    terms = tuple(option for option in options if option is not None)
-    if len(terms) < len(options):
-        return None
-    return terms[0] if len(terms) == 1 else Or(terms)
-
-
-def _match(op: StringMatchOp, spark_filter: spark.StringStartsWith, schema: pa.Schema) -> Expr | None:
-    if not isinstance(spark_filter.value, str):
-        return None
-    return StringMatch(op, Column(tuple(spark_filter.attribute)), spark_filter.value)
-
-
-_RULES: dict[type[spark.Filter], Callable[..., Expr | None]] = {
-    spark.IsNull: _is_null,
-    spark.IsNotNull: _is_not_null,
-    spark.EqualTo: partial(_comparison, ComparisonOp.EQ),
-    spark.EqualNullSafe: partial(_comparison, ComparisonOp.NULL_SAFE_EQ),
-    spark.GreaterThan: partial(_comparison, ComparisonOp.GT),
-    spark.GreaterThanOrEqual: partial(_comparison, ComparisonOp.GE),
-    spark.LessThan: partial(_comparison, ComparisonOp.LT),
-    spark.LessThanOrEqual: partial(_comparison, ComparisonOp.LE),
-    spark.In: _in,
-    spark.StringStartsWith: partial(_match, StringMatchOp.STARTS_WITH),
-    spark.StringEndsWith: partial(_match, StringMatchOp.ENDS_WITH),
-    spark.StringContains: partial(_match, StringMatchOp.CONTAINS),
-}
-
-
-def _literal(value: object) -> Literal | None:
-    """The literal for a filter's value; None if PySpark may have rounded it.
-
-    Raises:
-        InvalidInputError: no filter can hold such a value.
-    """
+def _constant(value: object) -> SparkExpression:
+    """The constant; named "?" if PySpark may have rounded it, or if filters hold no such values."""
     if isinstance(value, decimal.Decimal) and len(value.as_tuple().digits) >= decimal.DefaultContext.prec:
-        return None
-    return literal(value)
+        return _UNKNOWN
+    if value is None:
+        return SparkExpression(type=st.NullType())
+    if isinstance(value, datetime.datetime):
+        has_zone = value.tzinfo is not None
+        return SparkExpression(
+            type=st.TimestampType() if has_zone else st.TimestampNTZType(), literal=_timestamp(value)
+        )
+    for kind, dtype, text in _CONSTANTS:
+        if isinstance(value, kind):
+            return SparkExpression(type=dtype, literal=text(value))
+    return _UNKNOWN
 
 
-def type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
-    """The type of the field at `path`.
-
-    Raises:
-        NotFoundError, InvalidInputError: there is none, or more than one.
-    """
-    top, *below = resolve_path(schema, path)
-    dtype = schema.field(top).type
-    for position in below:
-        dtype = dtype.field(position).type
-    return dtype
+def _micros(value: datetime.timedelta) -> str:
+    return str(value // datetime.timedelta(microseconds=1))
 
 
-def compared(op: ComparisonOp, path: tuple[str, ...], value: Literal, schema: pa.Schema) -> Expr | None:
-    """The column at `path` compared with `value` as Spark does, which sees no nanoseconds; None if that has no form."""
-    dtype = type_at(schema, path)
-    if is_lossless(dtype):
-        return Comparison(op, Column(path), value)
-    if has_nanoseconds(dtype) and isinstance(value.value, int):
-        return _compared_in_nanoseconds(op, Column(path), value, value.value)
-    return None
+def _timestamp(value: datetime.datetime) -> str:
+    return _micros(value - datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo))
 
 
-def _compared_in_nanoseconds(op: ComparisonOp, column: Column, value: Literal, micros: int) -> Expr:
-    """`column`, in nanoseconds, compared as Spark compares it after cutting it off to microseconds."""
-    first, beyond = (_micros_like(value, micros + k) for k in (0, 1))
-    if op is ComparisonOp.GT or op is ComparisonOp.LE:
-        inverse = ComparisonOp.GE if op is ComparisonOp.GT else ComparisonOp.LT
-        return Comparison(inverse, column, beyond)
-    if op is ComparisonOp.GE or op is ComparisonOp.LT:
-        return Comparison(op, column, first)
-    within = And((Comparison(ComparisonOp.GE, column, first), Comparison(ComparisonOp.LT, column, beyond)))
-    # A null is not within, which <=> calls FALSE.
-    return within if op is ComparisonOp.EQ else Comparison(ComparisonOp.NULL_SAFE_EQ, within, TRUE)
-
-
-def _micros_like(value: Literal, micros: int) -> Literal:
-    nanos = micros * _NANOS_PER_MICRO
-    if pa.types.is_timestamp(value.type):
-        return timestamp_literal(nanos, has_zone=value.type.tz is not None)
-    return duration_literal(nanos)
+_CONSTANTS: tuple[tuple[type, st.DataType, Callable[[Any], str]], ...] = (
+    (bool, st.BooleanType(), lambda value: "true" if value else "false"),
+    (int, st.LongType(), str),
+    (float, st.DoubleType(), repr),
+    (decimal.Decimal, st.DecimalType(), str),
+    (str, st.StringType(), str),
+    (bytes, st.BinaryType(), lambda value: base64.b64encode(value).decode()),
+    (datetime.timedelta, st.DayTimeIntervalType(), _micros),
+    (datetime.date, st.DateType(), lambda value: str((value - datetime.date(1970, 1, 1)).days)),
+)
+"""Kinds of values, a subclass before its base; how the connector spells them."""

@@ -57,9 +57,9 @@ from lance_spark.spark.connector.catalog.table import (
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import TaskOutput
-from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.jobs.write_job import TRUNCATE, WriteJob
 from lance_spark.spark.options import StateOptions, TableProperties, WriteOptions
+from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.read_conflicts import ReadRows

@@ -25,8 +25,8 @@ from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, shown_transforms
+from lance_spark.spark.predicates import SparkExpression
 
 _PARTS: dict[str, Transform] = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}
 _NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate, "multi_bucket": MultiBucket}

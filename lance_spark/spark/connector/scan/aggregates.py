@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from lance_spark.spark.connector.channel.tasks import ReadWork
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.decimal_expr import MAX_PRECISION, Number, to_number
-from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.connector.scan.groups import Grouping, Slot
+from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types import is_lossless, to_spark_schema
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment

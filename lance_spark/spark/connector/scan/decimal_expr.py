@@ -22,7 +22,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.connector.channel.wire_types import unscaled
-from lance_spark.spark.connector.scan.expressions import SparkExpression
+from lance_spark.spark.predicates import SparkExpression
 
 MAX_PRECISION = 38
 MAX_INT64 = (1 << 63) - 1

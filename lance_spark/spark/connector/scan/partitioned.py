@@ -19,7 +19,6 @@ from lance_spark.spark.connector.channel.tasks import narrowed
 from lance_spark.spark.connector.channel.wire_types import wire_schema
 from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, Aggregate, Aggregation
 from lance_spark.spark.connector.scan.common_keys import CommonKey, common_keys
-from lance_spark.spark.connector.scan.expressions import SparkExpression, to_filter
 from lance_spark.spark.connector.scan.local_scan import can_be_inline
 from lance_spark.spark.connector.scan.partition_keys import texts
 from lance_spark.spark.connector.scan.partitioned_tasks import (
@@ -49,6 +48,7 @@ from lance_spark.spark.partitions import (
     sized,
     task_bytes,
 )
+from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import open_store

@@ -18,7 +18,6 @@ from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import ReadTask, TaskFunction, narrowed
 from lance_spark.spark.connector.channel.wire_types import wire_schema
 from lance_spark.spark.connector.scan.aggregates import Aggregate, AggregateTask, Aggregation
-from lance_spark.spark.connector.scan.expressions import to_filter
 from lance_spark.spark.connector.scan.local_scan import can_be_inline
 from lance_spark.spark.connector.scan.requests import ScanPlan, ScanRequest, TopN
 from lance_spark.spark.connector.scan.runtime_filters import (
@@ -38,6 +37,7 @@ from lance_spark.spark.partitions import (
     sized,
     task_bytes,
 )
+from lance_spark.spark.predicates import to_filter
 from lance_spark.spark.projection import narrow
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.manifests.manifest import Manifest

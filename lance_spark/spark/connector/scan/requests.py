@@ -9,7 +9,6 @@ from pyspark.sql.types import DataType, StructType
 
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.scan.aggregates import Aggregate
-from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.connector.scan.local_scan import InlineRows
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.runtime_filters import (
@@ -19,6 +18,7 @@ from lance_spark.spark.connector.scan.runtime_filters import (
 from lance_spark.spark.connector.scan.top_n import SortOrder
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import BYTES_PER_ROW
+from lance_spark.spark.predicates import SparkExpression
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from lance_spark.expr.literals import FALSE
 from lance_spark.expr.nodes import Column, Expr, InArray, conjunction
 from lance_spark.partitioned.spec import PartitionSpec
 from lance_spark.schema.field import LanceSchema
-from lance_spark.spark.connector.scan.expressions import SparkExpression, to_filter
+from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.spark.types import is_lossless
 
 MAX_CHOOSING_VALUES = 10_000

@@ -14,7 +14,6 @@ from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import ReadWork, command
 from lance_spark.spark.connector.scan import partitioned
 from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, Aggregate
-from lance_spark.spark.connector.scan.expressions import to_filter
 from lance_spark.spark.connector.scan.local_scan import inline_rows, most_bytes
 from lance_spark.spark.connector.scan.planner import ScanPlanner, aggregation_of, filterable, sort_keys_of
 from lance_spark.spark.connector.scan.requests import Key, ScanPlan, ScanRequest
@@ -22,6 +21,7 @@ from lance_spark.spark.connector.scan.runtime_filters import (
     MANY_ROWS,
     affordable,
 )
+from lance_spark.spark.predicates import to_filter
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan

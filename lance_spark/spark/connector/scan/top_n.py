@@ -23,9 +23,8 @@ from lance_spark.expr.columns import column_values, resolve_names
 from lance_spark.schema.projection import project
 from lance_spark.spark.connector.channel.tasks import ReadWork
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
-from lance_spark.spark.connector.scan.expressions import SparkExpression
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.spark.plugin.filters import type_at
+from lance_spark.spark.predicates import SparkExpression, type_at
 from lance_spark.spark.types import is_lossless
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan

@@ -18,7 +18,6 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
-from lance_spark.spark.connector.scan.expressions import SparkExpression, to_filter
 from lance_spark.spark.connector.scan.planner import filterable
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
@@ -41,6 +40,7 @@ from lance_spark.spark.jobs.table_row_changes import (
     check_changeable,
 )
 from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.isolation import IsolationLevel

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.sql import parse
 from lance_spark.spark.connector.channel.handles import TableHandle
-from lance_spark.spark.connector.scan.expressions import to_filter
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import filterable_of
 from lance_spark.spark.options import StateOptions
+from lance_spark.spark.predicates import to_filter
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.row_level.read_conflicts import ReadRows
 

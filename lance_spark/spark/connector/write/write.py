@@ -17,7 +17,6 @@ from lance_spark.spark.connector.catalog.staged_partitioned import staged_partit
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
-from lance_spark.spark.connector.scan.expressions import SparkExpression, to_filter
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken, filterable_of
@@ -40,6 +39,7 @@ from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob
 from lance_spark.spark.jobs.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
 from lance_spark.spark.options import DYNAMIC, STATIC, TableDefaults, WriteOptions
+from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 _log = logging.getLogger(__name__)

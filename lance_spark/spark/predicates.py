@@ -1,6 +1,7 @@
-"""Spark's V2 expressions as they arrive, and the filters of ours that mean exactly the same.
+"""Spark's V2 expressions, and the filters of ours that mean exactly the same.
 
-What has no exact counterpart stays with Spark: it does not look again at rows that a pushed filter let pass.
+What has no exact counterpart stays with Spark, which does not evaluate a pushed filter again. Spark sees microseconds:
+where the table holds nanoseconds, `ts = 5 us` means the thousand values from 5000 ns on.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import LanceError
+from lance_spark.expr.columns import resolve_path
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.literals import FALSE, NULL, TRUE, Literal, duration_literal, literal, timestamp_literal
 from lance_spark.expr.nodes import (
@@ -30,8 +32,7 @@ from lance_spark.expr.nodes import (
     StringMatch,
     StringMatchOp,
 )
-from lance_spark.spark.plugin.filters import compared, type_at
-from lance_spark.spark.types import is_lossless
+from lance_spark.spark.types import has_nanoseconds, is_lossless
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +208,46 @@ def to_literal(expression: SparkExpression) -> Literal | None:
         return NULL
     build = _LITERALS.get(type(expression.type))
     return None if build is None else build(expression.literal)
+
+
+def type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
+    """The type of the field at `path`.
+
+    Raises:
+        NotFoundError, InvalidInputError: there is none, or more than one.
+    """
+    top, *below = resolve_path(schema, path)
+    dtype = schema.field(top).type
+    for position in below:
+        dtype = dtype.field(position).type
+    return dtype
+
+
+def compared(op: ComparisonOp, path: tuple[str, ...], value: Literal, schema: pa.Schema) -> Expr | None:
+    """The column at `path` compared with `value` as Spark does, which sees no nanoseconds; None if that has no form."""
+    dtype = type_at(schema, path)
+    if is_lossless(dtype):
+        return Comparison(op, Column(path), value)
+    if has_nanoseconds(dtype) and isinstance(value.value, int):
+        return _compared_in_nanoseconds(op, Column(path), value, value.value)
+    return None
+
+
+def _compared_in_nanoseconds(op: ComparisonOp, column: Column, value: Literal, micros: int) -> Expr:
+    """`column`, in nanoseconds, compared as Spark compares it after cutting it off to microseconds."""
+    first, beyond = (_micros_like(value, micros + k) for k in (0, 1))
+    if op is ComparisonOp.GT or op is ComparisonOp.LE:
+        inverse = ComparisonOp.GE if op is ComparisonOp.GT else ComparisonOp.LT
+        return Comparison(inverse, column, beyond)
+    if op is ComparisonOp.GE or op is ComparisonOp.LT:
+        return Comparison(op, column, first)
+    within = And((Comparison(ComparisonOp.GE, column, first), Comparison(ComparisonOp.LT, column, beyond)))
+    # A null is not within, which <=> calls FALSE.
+    return within if op is ComparisonOp.EQ else Comparison(ComparisonOp.NULL_SAFE_EQ, within, TRUE)
+
+
+def _micros_like(value: Literal, micros: int) -> Literal:
+    nanos = micros * _MICRO
+    if pa.types.is_timestamp(value.type):
+        return timestamp_literal(nanos, has_zone=value.type.tz is not None)
+    return duration_literal(nanos)
