@@ -33,7 +33,14 @@ from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectInfo, ObjectStore
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupRun, CleanupStats, cleanup
+from lance_spark.table.cleanup.cleanup import (
+    SAFETY_WINDOW,
+    CleanupPolicy,
+    CleanupRun,
+    CleanupStats,
+    check_keep_from,
+    cleanup,
+)
 from lance_spark.table.cleanup.leftovers import FileKind, Leftover
 from lance_spark.table.cleanup.other_roots import other_branches
 from lance_spark.table.location import TableLocation
@@ -111,14 +118,19 @@ def vacuum(
         dry_run: only tells what would go.
 
     Raises:
-        InvalidInputError: tagged versions would have to go; nothing was removed.
+        InvalidInputError: tagged versions would have to go, or `keep_from` is newer than the newest version; nothing
+            was removed.
         UnsupportedFeatureError: a version needs something that this release does not know.
         CorruptFileError: a manifest cannot be read. Nothing that it may name was removed.
         StorageError: the store failed. Each version that is left has its files.
     """
     policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
     run = _Vacuum(table, policy, None if delete_unverified else SAFETY_WINDOW)
-    return run.run(table.version if keep_from is None else min(table.version, keep_from))
+    if keep_from is None:
+        return run.run(table.version)
+    catalog = table.catalog.table
+    check_keep_from(table.root, keep_from, catalog.history.load_latest().manifest.version)
+    return run.run(min(table.version, keep_from))
 
 
 def remove_orphans(

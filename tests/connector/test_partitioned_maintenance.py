@@ -99,6 +99,12 @@ def test_vacuum(spark: SparkSession, root: str, table: str) -> None:
     with pytest.raises(AnalysisException, match="have tags: kept"):
         spark.sql(f"VACUUM {table} WITH (before_version = {last})")
     spark.sql(f"ALTER TABLE {table} DROP TAG kept")
+    for statement in (
+        f"VACUUM {table} WITH (before_version = {last + 1})",
+        f"CALL lance.system.vacuum(table => 'kept', before_version => {last + 1})",
+    ):
+        with pytest.raises(AnalysisException, match=f"before {last + 1} cannot be removed, .* from 1 to {last}"):
+            spark.sql(statement)
     (would,) = spark.sql(f"VACUUM {table} WITH (before_version = {last}, dry_run = true)").collect()
     (row,) = spark.sql(f"VACUUM {table} WITH (before_version = {last})").collect()
     assert row.asDict() | {"dry_run": True} == would.asDict()

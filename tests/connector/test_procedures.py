@@ -143,6 +143,8 @@ def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
     [
         ("history('{}', -1)", "there are no -1 versions to show"),
         ("vacuum(table => '{}', before_timestamp_millis => 99999999999999999)", "which is no moment"),
+        ("vacuum(table => '{}', before_version => 99)", "before 99 cannot be removed, .* from 1 to 6"),
+        ("vacuum(table => '{}', before_version => 0)", "before 0 cannot be removed, .* from 1 to 6"),
         ("vacuum(table => '{}', days => 1e9)", "parameter days: the calendar does not go back"),
         ("vacuum(table => '{}', days => double('nan'))", "parameter days: the calendar does not go back"),
         ("remove_orphans('{}', 800000)", "parameter days: the calendar does not go back"),

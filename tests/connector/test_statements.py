@@ -34,6 +34,8 @@ def test_maintenance(spark: SparkSession, table: str) -> None:
     (row,) = spark.sql(f"RESTORE TABLE {table} TO VERSION 2;").collect()
     assert row.version == version(spark, table) == 6
     assert spark.table(table).count() == 2
+    with pytest.raises(AnalysisException, match="before 99 cannot be removed, because the newest version is 6"):
+        spark.sql(f"VACUUM {table} WITH (before_version = 99)")
     (row,) = spark.sql(f"VACUUM {table} WITH (before_version = 6, delete_unverified = false)").collect()
     assert row.versions == 5
     assert [row.version for row in spark.sql(f"DESCRIBE HISTORY {table}").collect()] == [6]

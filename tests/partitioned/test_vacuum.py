@@ -85,6 +85,19 @@ def test_only_the_newest_version_is_left(table: PartitionedTable, root: str) -> 
     assert ids(save_rows(table.newest(), rows(50))) == [2, 3, 4, 5, 6, 7, 50]
 
 
+@pytest.mark.parametrize("too_far", [0, 1])
+def test_keep_from_a_version_that_cannot_exist(table: PartitionedTable, root: str, too_far: int) -> None:
+    before = files(root)
+    newest = table.version
+    keep_from = newest + 1 if too_far else 0
+    with pytest.raises(InvalidInputError, match=f"before {keep_from} cannot be removed, .* from 1 to {newest}"):
+        vacuum(table, NOW, keep_from=keep_from)
+    assert files(root) == before
+    # The table may be an older version than the newest one.
+    delete_rows(table, "id = 1")
+    assert vacuum(table, NOW, keep_from=newest + 1).versions == tuple(range(1, newest))
+
+
 def test_versions_that_stay_can_be_read(table: PartitionedTable, root: str) -> None:
     kept = table.version - 2
     create_tag(table, "kept", kept)

@@ -117,7 +117,8 @@ def cleanup(table: TableLocation, policy: CleanupPolicy | None = None, *, keep_f
         keep_from: this version and those after it stay; None: the newest one.
 
     Raises:
-        InvalidInputError: tagged versions are among those to go; nothing was removed.
+        InvalidInputError: tagged versions are among those to go, or `keep_from` is newer than the newest version;
+            nothing was removed.
         UnsupportedFeatureError: a version needs something that this release does not know; nothing was removed.
         CorruptFileError: a manifest cannot be read; nothing that it may name was removed.
         StorageError: the store failed. Each version that is left has its files.
@@ -126,10 +127,25 @@ def cleanup(table: TableLocation, policy: CleanupPolicy | None = None, *, keep_f
     now = datetime.now(timezone.utc)
     newest = table.history.load_latest().manifest
     check_writable(newest.writer_flags, table.uri)
+    if keep_from is not None:
+        check_keep_from(table.uri, keep_from, newest.version)
     run = CleanupRun(table, policy, now)
     run.check_tags(newest, keep_from)
     run.remove_versions(newest, keep_from)
     return run.remove_files(None if policy.delete_unverified else SAFETY_WINDOW)
+
+
+def check_keep_from(uri: str, keep_from: int, newest: int) -> None:
+    """Passes if the table at `uri`, whose newest version is `newest`, can have had a version `keep_from`.
+
+    Raises:
+        InvalidInputError: it cannot.
+    """
+    if not 1 <= keep_from <= newest:
+        raise InvalidInputError(
+            f"the versions of {uri} before {keep_from} cannot be removed, because the newest version is {newest}; "
+            f"name a version from 1 to {newest}"
+        )
 
 
 def remove_orphans(

@@ -131,6 +131,19 @@ def test_what_makes_no_sense(tmp_path: Path, arguments: dict[str, object]) -> No
         CleanupPolicy(**arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("keep_from", [-1, 0, 7, 99])
+def test_keep_from_a_version_that_cannot_exist(tmp_path: Path, keep_from: int) -> None:
+    uri = str(tmp_path / "t")
+    for value in range(6):
+        lance_spark.write(rows(value), uri, mode="append")
+    before = files(uri)
+    policy = CleanupPolicy(older_than=timedelta(0))
+    with pytest.raises(InvalidInputError, match=f"before {keep_from} cannot be removed, .* name a version from 1 to 6"):
+        cleanup(TableLocation(uri), policy, keep_from=keep_from)
+    assert files(uri) == before
+    assert cleanup(TableLocation(uri), policy, keep_from=6).versions == (1, 2, 3, 4, 5)
+
+
 def test_a_dry_run_tells_the_same_and_removes_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     history_of(uri)
