@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.data_file_reader import DataFileReader, located, read_tail
+from lance_spark.file.data_file_reader import DataFileReader, located
 from lance_spark.file.footer import Footer, parse_offsets
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file.plan import described_blobs
@@ -33,26 +33,6 @@ class FileReader(DataFileReader):
         self._column_places = parse_offsets(tables[0], footer.file_size, "column metadata")
         self._global_buffers = parse_offsets(tables[1], footer.file_size, "a global buffer")
         self.schema, self.num_rows = parse_file_descriptor(self.read_global_buffer(0))
-
-    @classmethod
-    def open(cls, store: ObjectStore, path: str, *, size: int | None = None) -> FileReader:
-        """The file at `path`.
-
-        Args:
-            store: where it lies.
-            path: relative to the store's root.
-            size: its size in bytes if that is known; saves a request.
-
-        Raises:
-            NotFoundError: no such object.
-            CorruptFileError: it is no complete Lance file.
-            UnsupportedFeatureError: a version of the format that is not read.
-        """
-        with located(store, path):
-            tail, file_size = read_tail(store, path, size)
-            footer = Footer.parse(tail, file_size)
-            field_reader(footer.version)
-            return cls(store, path, footer, tail)
 
     @property
     def num_columns(self) -> int:

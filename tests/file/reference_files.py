@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileWriter
 
+from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import EncodedPage, PageLayout, RowRanges
 from lance_spark.layouts.registry import parse_page
@@ -24,7 +25,9 @@ def write(path: Path, table: pa.Table, version: str = "2.2", **options: int) -> 
 
 
 def open_file(path: Path) -> FileReader:
-    return FileReader.open(open_store(str(path.parent)), path.name)
+    file = open_data_file(open_store(str(path.parent)), path.name)
+    assert isinstance(file, FileReader)
+    return file
 
 
 def one_column(values: pa.Array | pa.ChunkedArray, metadata: dict[str, str] | None = None) -> pa.Table:

@@ -11,7 +11,7 @@ import pytest
 from lance.file import LanceFileWriter
 
 from lance_spark.errors import CorruptFileError, LanceError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.storage import open_store
 from tests.file.reference_files import some_ranges
 from tests.file.test_forced_layouts import CASES
@@ -60,7 +60,7 @@ def _content(name: str, folder: Path) -> bytes:
 def _read(content: bytes, name: str) -> None:
     store = open_store(f"memory://damage-{name.replace(' ', '-')}")
     store.put("x.lance", content)
-    file = FileReader.open(store, "x.lance")
+    file = open_data_file(store, "x.lance")
     file.read_table().validate(full=True)
     for rows in some_ranges(file.num_rows)[1:]:
         file.read_table(rows=rows).validate(full=True)
@@ -115,5 +115,5 @@ def test_errors_name_the_place(tmp_path: Path) -> None:
     store = open_store("memory://place")
     store.put("x.lance", content)
     with pytest.raises(CorruptFileError) as caught:
-        FileReader.open(store, "x.lance").read_table()
+        open_data_file(store, "x.lance").read_table()
     assert (caught.value.path, caught.value.column, caught.value.page) == ("x.lance", 1, 0)

@@ -12,7 +12,8 @@ from lance.file import LanceFileWriter
 
 from lance_spark._proto import file2_pb2
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage import open_store
 from tests.file.test_forced_layouts import CASES, FULL_ZIP
@@ -22,10 +23,10 @@ from tests.support.file_surgery import columns_of, layout_of, with_columns
 _stores = itertools.count()
 
 
-def open_bytes(content: bytes) -> FileReader:
+def open_bytes(content: bytes) -> DataFileReader:
     store = open_store(f"memory://hostile-{next(_stores)}")
     store.put("x.lance", content)
-    return FileReader.open(store, "x.lance")
+    return open_data_file(store, "x.lance")
 
 
 def written(folder: Path, table: pa.Table, version: str = "2.2") -> bytes:

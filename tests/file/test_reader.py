@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import FieldId
@@ -244,7 +244,7 @@ def test_requests(tmp_path: Path) -> None:
     table = pa.table(with_lists)
     write(tmp_path / "x.lance", table)
     store = CountingStore(open_store(str(tmp_path)))
-    file = FileReader.open(store, "x.lance", size=(tmp_path / "x.lance").stat().st_size)
+    file = open_data_file(store, "x.lance", size=(tmp_path / "x.lance").stat().st_size)
     assert store.reset().read_requests == 1
     file.read_table(["c7"])
     counts = store.reset()

@@ -10,7 +10,7 @@ import pytest
 from lance.file import LanceFileReader
 
 from lance_spark.errors import LanceError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.storage import open_store
 from tests.file.reference_files import open_file
 
@@ -69,7 +69,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
     for length in range(637):
         store.put("d.lance", smallest()[:length])
         with pytest.raises(LanceError, match="d\\.lance"):
-            FileReader.open(store, "d.lance").read_table()
+            open_data_file(store, "d.lance").read_table()
 
 
 def test_every_byte_changed(tmp_path: Path) -> None:
@@ -81,6 +81,6 @@ def test_every_byte_changed(tmp_path: Path) -> None:
             content[position] ^= flip
             store.put("d.lance", bytes(content))
             try:
-                FileReader.open(store, "d.lance").read_table().validate(full=True)
+                open_data_file(store, "d.lance").read_table().validate(full=True)
             except LanceError:
                 continue

@@ -26,7 +26,7 @@ from lance_spark._proto import transaction_pb2
 from lance_spark.errors import LanceError
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.sql import parse
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage import open_store
 from lance_spark.storage.cache import shared
@@ -120,7 +120,7 @@ def _make_file(rng: random.Random) -> bytes:
 def _use_file(data: bytes) -> None:
     store = open_store(f"memory://fuzz-{next(_names)}")
     store.put("x.lance", data)
-    file = FileReader.open(store, "x.lance")
+    file = open_data_file(store, "x.lance")
     if file.num_rows > 1 << 20:
         # A page of one value may stand for any number of rows; that is no damage.
         file.read_table(rows=RowRanges.of(0, 100)).validate(full=True)
