@@ -15,7 +15,7 @@ from lance_spark.expr.nodes import conjunction
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports, silent_early_end
+from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, plan_partitions, sized
 from lance_spark.spark.plugin.filters import split_filters
@@ -124,7 +124,7 @@ class LanceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, LanceInputPartition):
             return  # What Spark makes up for a table without fragments.
-        with errors_without_traceback(), silent_early_end():
+        with errors_without_traceback():
             yield from self._read(partition)
         keep_imports()
 

@@ -13,7 +13,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.schema.field import Field
 from lance_spark.spark.column_names import check_distinct
-from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports, silent_early_end
+from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.jobs.messages import LanceCommitMessage
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
@@ -52,7 +52,7 @@ class LanceWriter(DataSourceArrowWriter):
             _check_cases(self._job.plan.evolved.fields)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        with errors_without_traceback(), silent_early_end():
+        with errors_without_traceback():
             fragments = self._job.write(iterator)
         keep_imports()
         task = TaskContext.get()

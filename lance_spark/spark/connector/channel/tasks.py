@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, StructType
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.connector.channel.conditions import TaskError
-from lance_spark.spark.connector.channel.warm_worker import keep_imports, silent_early_end
+from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.partitions import FragmentSlice
@@ -125,8 +125,7 @@ class _InWarmWorker:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            with silent_early_end():
-                yield from self.function(batches)
+            yield from self.function(batches)
         except LanceError as error:
             raise TaskError(error) from error
         keep_imports()

@@ -11,7 +11,7 @@ from typing import IO
 from pyspark.sql.worker.utils import worker_run
 
 from lance_spark.spark.connector.channel.registry import answer
-from lance_spark.spark.connector.channel.warm_worker import keep_imports, silent_early_end
+from lance_spark.spark.connector.channel.warm_worker import keep_imports
 
 _INT = struct.Struct("!i")
 
@@ -30,11 +30,10 @@ def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
     attachments = [_read(infile) for _ in range(_read_int(infile))]
     # Nothing is written before the answer is whole: an error that is not ours goes another way, as a traceback.
     body, replied = answer(request, attachments)
-    with silent_early_end():
-        _write(body, outfile)
-        outfile.write(_INT.pack(len(replied)))
-        for attachment in replied:
-            _write(attachment, outfile)
+    _write(body, outfile)
+    outfile.write(_INT.pack(len(replied)))
+    for attachment in replied:
+        _write(attachment, outfile)
     keep_imports()
 
 
