@@ -26,6 +26,7 @@ from lance_spark.errors import (
 from lance_spark.namespace.catalog_entry import NAMESPACE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
+from lance_spark.partitioned.auto_cleanup import clean_up_after
 from lance_spark.partitioned.change import (
     AppendRows,
     ChangeColumns,
@@ -177,7 +178,9 @@ def commit_rows(
 
 def _run(commit: _PartitionedCommit) -> PartitionedTable:
     with cleanup_on_failure(commit.withdraw):
-        return commit.run()
+        made = commit.run()
+    clean_up_after(made)
+    return made
 
 
 class _PartitionedCommit:

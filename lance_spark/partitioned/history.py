@@ -10,6 +10,7 @@ from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
 from lance_spark.partitioned.commit import OPERATION, commit_rows, named
 from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
@@ -33,9 +34,6 @@ MAX_MANIFESTS = 10_000
 """So many manifests of partitions are read at most to tell what versions hold."""
 
 _AT_ONCE = 16
-
-RESTORE_GUARD = "lance-restore-"
-"""How the names of tags begin that a restore makes for as long as it works."""
 
 
 def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:

@@ -15,6 +15,9 @@ PARTITION_COLUMN_PREFIX = "partition_field_"
 SPEC_KEY_PREFIX = "partition_spec_v"
 SCHEMA_KEY = "schema"
 
+RESTORE_GUARD = "lance-restore-"
+"""How the names of tags begin that a restore makes for as long as it works."""
+
 _ALPHABET = string.ascii_lowercase + string.digits
 _NAME_LENGTH = 16
 _SPEC_NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z")

@@ -26,8 +26,8 @@ from datetime import datetime, timedelta, timezone
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.locations import is_external, location_uri
-from lance_spark.partitioned.history import RESTORE_GUARD
 from lance_spark.partitioned.manifest_index import Partition, partitions_of
+from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.spec import is_partitioned, specs_from_metadata
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable
 from lance_spark.storage import open_store

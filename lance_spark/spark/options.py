@@ -118,8 +118,7 @@ class WriteOptions:
 
     def log_without_effect(self) -> None:
         """Tells the user's log which options were taken and do nothing; see docs/options.md."""
-        for name in self.without_effect:
-            _log.warning("option %s has no effect: %s", name, _WITHOUT_EFFECT[name.lower()])
+        _log_without_effect(self.without_effect, _WITHOUT_EFFECT)
 
     def check_without_partitions(self) -> None:
         """Passes if the options make sense for a table without partitions.
@@ -310,6 +309,38 @@ def _check_statement_options(names: Iterable[str], given: Mapping[str, str]) -> 
             _known(name, name, _WRITE)
 
 
+def check_options_of_changes(options: Mapping[str, str]) -> None:
+    """Passes if a read of changes has no options but those that Spark itself reads, and storage options.
+
+    Raises:
+        InvalidInputError: there is another option.
+    """
+    for name in options:
+        if name.lower() not in _OF_CHANGES and not name.lower().startswith(_STORAGE):
+            _known(name, name.lower(), _READ | dict.fromkeys(_OF_CHANGES, _READ["path"]))
+            raise InvalidInputError(f"option {name} has no effect on a read of changes; leave it out")
+
+
+def log_read_options_without_effect(names: Iterable[str]) -> None:
+    """Logs which read options have no effect in the connector; see docs/options.md."""
+    _log_without_effect(names, _WITHOUT_EFFECT_IN_CONNECTOR)
+
+
+def _log_without_effect(names: Iterable[str], reasons: Mapping[str, str]) -> None:
+    for name in names:
+        if name.lower() in reasons:
+            _log.warning("option %s has no effect: %s", name, reasons[name.lower()])
+
+
+def storage_options_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The storage options among Spark's `options`, without their prefix.
+
+    >>> storage_options_of({"storage.aws_region": "eu-west-1", "limit": "3"})
+    {'aws_region': 'eu-west-1'}
+    """
+    return {name[len(_STORAGE) :]: value for name, value in options.items() if name.lower().startswith(_STORAGE)}
+
+
 def refuse_time_travel_of_spark(options: Mapping[str, str]) -> None:
     """Refuses options that Spark reads for sources with a catalog only; the plug-in would read the newest version.
 
@@ -450,6 +481,14 @@ _WRITE = _COMMON | {
     "queue_depth": _Option(None, _integer(1)),
     "batch_size": _Option(None, _integer(1)),
 }
+_OF_CHANGES = frozenset(
+    {
+        *("startingversion", "endingversion", "startingtimestamp", "endingtimestamp"),
+        *("startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates"),
+    }
+)
+"""Options of changes(), which Spark reads by itself."""
+_WITHOUT_EFFECT_IN_CONNECTOR = {"pushdownfilters": "the connector always pushes filters down"}
 _WHOLE_BATCHES = "writes take whole batches as Spark makes them"
 _WITHOUT_EFFECT = {
     "max_rows_per_group": "only legacy files have row groups, and those are not written",
@@ -485,8 +524,6 @@ _NOT_YET = frozenset(
         "readchangefeed",
     }
 )
-
-
 _OF_JVM_CONNECTOR = {
     "block_size": "what is read at a time follows from the file",
     "index_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",

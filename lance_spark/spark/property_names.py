@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.column_properties import SUFFIXES, split_name
-from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS
+from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 
 TABLE_OPTIONS = frozenset(
@@ -32,7 +32,8 @@ _AT_CREATION = frozenset(
     {"file_format_version", "data_storage_version", "enable_stable_row_ids", "use_large_var_types"}
 )
 OF_ONE_WRITE = frozenset({"commit_message", "mergeschema", "partitionoverwritemode", "branch"})
-_OTHERS = frozenset({ISOLATION_LEVEL, INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
+_AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
+_OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL}
 _NEAR = 0.9
 """How alike names are that are taken for one misspelt; free names such as `distributor` are below."""
 
@@ -49,9 +50,22 @@ def check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidInputError(f"property {name} is an option of one write, not of the table; leave it out")
         if folded == ISOLATION_LEVEL:
             IsolationLevel.of({ISOLATION_LEVEL: value})
+        if folded in _AUTO_CLEANUP:
+            _check_auto_cleanup(name, value)
         known = nearest_property(name)
         if known is not None:
             raise InvalidInputError(f"unknown property {name}; did you mean {known}?")
+
+
+def _check_auto_cleanup(name: str, value: str) -> None:
+    """Passes if writers understand the property.
+
+    Raises:
+        InvalidInputError: its value makes no sense, or its name is in other case than the format has it.
+    """
+    if name != name.lower():
+        raise InvalidInputError(f"unknown property {name}; did you mean {name.lower()}?")
+    policy_after(1, {INTERVAL: "1", name: value})
 
 
 def check_set_properties(properties: Mapping[str, str]) -> None:
@@ -64,6 +78,11 @@ def check_set_properties(properties: Mapping[str, str]) -> None:
         if name.lower() in _AT_CREATION:
             raise InvalidInputError(
                 f"property {name} is decided when a table is made; copy the rows into a new table to change it"
+            )
+        if name.lower().startswith("storage."):
+            raise InvalidInputError(
+                f"property {name} has no effect, because a table is opened before its properties are read; set "
+                f"spark.sql.catalog.<name>.{name} of the catalog"
             )
     check_properties(properties)
 

@@ -62,3 +62,18 @@ def test_moments(spark: SparkSession, table: str) -> None:
 def test_the_dataframe_reader(spark: SparkSession, table: str) -> None:
     frame = spark.read.option("startingVersion", "3").option("endingVersion", "3").changes(table)
     assert [(row.id, row._change_type) for row in frame.collect()] == [(1, "delete")]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("startingVersoin", "unknown option startingVersoin; did you mean startingversion"),
+        ("batch_size", "option batch_size has no effect on a read of changes"),
+        ("storage.aws_region", "option storage.aws_region has no effect on"),
+    ],
+)
+def test_options_without_effect_are_refused(spark: SparkSession, table: str, option: str, message: str) -> None:
+    reader = spark.read.options(startingVersion="2", startingBoundInclusive="false", deduplicationMode="none")
+    assert reader.changes(table).count() > 0
+    with pytest.raises(AnalysisException, match=message):
+        reader.option(option, "1").changes(table).collect()

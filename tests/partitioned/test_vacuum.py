@@ -16,6 +16,7 @@ from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.compaction import compact
 from lance_spark.partitioned.history import create_tag, restore
+from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.save import (
     commit_delta,
     commit_written,
@@ -96,6 +97,17 @@ def test_keep_from_a_version_that_cannot_exist(table: PartitionedTable, root: st
     # The table may be an older version than the newest one.
     delete_rows(table, "id = 1")
     assert vacuum(table, NOW, keep_from=newest + 1).versions == tuple(range(1, newest))
+
+
+def test_auto_cleanup_after_every_second_version(table: PartitionedTable, root: str) -> None:
+    table = set_properties(table, {"lance.auto_cleanup.interval": "2", "lance.auto_cleanup.older_than": "0s"})
+    for key in range(20, 24):
+        table = delete_rows(save_rows(table.newest(), rows(key)), f"id = {key}")
+        versions = [entry.version for entry in table.catalog.table.history.locations()]
+        assert min(versions) == table.version - table.version % 2
+    assert shown(open_partitioned(root)) == by_reference(table)
+    with pytest.raises(NotFoundError):
+        open_partitioned(root, version=1)
 
 
 def test_versions_that_stay_can_be_read(table: PartitionedTable, root: str) -> None:

@@ -183,19 +183,6 @@ def test_a_missing_table_is_a_clear_error(spark: SparkSession, tmp_path: Path) -
         spark.read.format("lance").load(str(tmp_path / "nothing"))
 
 
-def test_an_error_in_a_task_has_no_traceback(spark: SparkSession, tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    people(spark).write.format("lance").mode("append").save(uri)
-    for path in (tmp_path / "t" / "data").glob("*.lance"):
-        path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(PySparkException, match="CorruptFileError") as raised:
-        spark.read.format("lance").load(uri).collect()
-    assert "Traceback" not in str(raised.value)
-    with pytest.raises(PySparkException, match="ZeroDivisionError") as other:
-        spark.range(1).select(F.udf(lambda _: 1 // 0)("id")).collect()
-    assert "Traceback" in str(other.value)
-
-
 def test_max_rows_per_file(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(0, 1000, numPartitions=1).write.format("lance").option("max_row_per_file", 300).mode("append").save(uri)

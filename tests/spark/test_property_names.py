@@ -64,6 +64,28 @@ def test_what_is_decided_at_creation_cannot_be_set(name: str) -> None:
         check_set_properties({name: "2.1"})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lance.auto_cleanup.interval", "0"),
+        ("lance.auto_cleanup.interval", "x"),
+        ("lance.auto_cleanup.older_than", "soon"),
+        ("lance.auto_cleanup.retain_versions", "-1"),
+        ("lance.auto_cleanup.Interval", "1"),
+    ],
+)
+def test_auto_cleanup_that_writers_do_not_understand(name: str, value: str) -> None:
+    for check in (check_properties, check_set_properties):
+        with pytest.raises(InvalidInputError):
+            check({name: value})
+    check_properties({"lance.auto_cleanup.older_than": "14days", "lance.auto_cleanup.retain_versions": "2"})
+
+
+def test_storage_options_are_no_properties() -> None:
+    with pytest.raises(InvalidInputError, match=r"property storage\.aws_region has no effect"):
+        check_set_properties({"storage.aws_region": "x"})
+
+
 def test_isolation_level_has_two_values() -> None:
     check_properties({"isolation-level": "Serializable"})
     check_properties({"isolation-level": "snapshot"})

@@ -54,7 +54,7 @@ from lance_spark.spark.connector.catalog.table import (
     describe_whole,
     open_whole,
 )
-from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
+from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle, check_storage_options
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import TaskOutput
 from lance_spark.spark.jobs.write_job import TRUNCATE, WriteJob
@@ -278,6 +278,7 @@ def _check_provider(request: MakeRequest) -> None:
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     _check_provider(request)
     table = request.table_name()
+    check_storage_options(request.properties, table.storage_options(), ".".join(table.identifier))
     place = find(table)
     base = None if place is None else place.location().latest()
     whole = None if place is None or base is not None else open_whole(place, StateOptions())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -11,12 +12,13 @@ from typing import Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.replace import planned_with
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.table_names import remember
+from lance_spark.spark.options import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
@@ -34,6 +36,21 @@ def shown_place(uri: str, branch: str | None) -> str:
 
 
 Version = TypeVar("Version")
+
+
+def check_storage_options(options: Mapping[str, str], used: Mapping[str, str], table: str) -> None:
+    """Passes if all storage options among `options` are in `used`, the ones by which `table` is reached.
+
+    Raises:
+        InvalidInputError: one is not, so it has no effect.
+    """
+    known = {name.lower(): value for name, value in used.items()}
+    for name, value in storage_options_of(options).items():
+        if known.get(name.lower()) != value:
+            raise InvalidInputError(
+                f"option storage.{name} has no effect on {table}, which Spark looks up by its name without it; set "
+                f"spark.sql.catalog.<name>.storage.{name} of the catalog, or use load(path) or save(path)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +196,29 @@ class TableHandle:
             return None
         return schema_from_bytes(b64decode(self.evolved))
 
+    def check_place(self, options: Mapping[str, str]) -> None:
+        """Passes if the table is where the `options` of a read or write say, and is reached as they say.
+
+        Raises:
+            InvalidInputError: Spark looked up the table without one of them.
+        """
+        check_storage_options(options, self.storage_options, self.shown)
+        path = next((value for name, value in options.items() if name.lower() == "path"), None)
+        # Spark makes a table with this option at the path, which is relative to the root of the catalog.
+        if path is not None and self.name and self.staged is None and _local_path(path) != _local_path(self.uri):
+            raise InvalidInputError(
+                f"option path has no effect on {self.shown}, which Spark looks up by its name; leave it out, or use "
+                "load(path) or save(path)"
+            )
+
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
         """The same version for a statement whose rows bring columns."""
         return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())
+
+
+def _local_path(uri: str) -> str:
+    """`uri` without the scheme of local paths, which Spark adds or leaves out."""
+    return re.sub(r"^file:(//)?", "", uri).rstrip("/")
 
 
 class Recent(Generic[Version]):

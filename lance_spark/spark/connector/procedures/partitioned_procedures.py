@@ -17,7 +17,8 @@ from lance_spark.partitioned.compaction import (
     commit_partition_compaction,
     plan_partition_compaction,
 )
-from lance_spark.partitioned.history import RESTORE_GUARD, tags
+from lance_spark.partitioned.history import tags
+from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion, open_partitioned
 from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.schema import evolution

@@ -21,6 +21,7 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.requests import ScanPlan
+from lance_spark.spark.options import check_options_of_changes
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.change_feed.change_feed import (
     CHANGE_TYPE,
@@ -141,6 +142,8 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
 @operation("changelog.plan")
 def plan(request: ChangesRequest, _call: Call) -> Reply:
     """The tasks that read the changes."""
+    check_options_of_changes(request.options)
+    request.handle.check_place(request.options)
     added = {item.name for item in _ADDED}
     names = request.columns.fieldNames()
     data = [quote_name(name) for name in names if name not in added]

@@ -59,6 +59,7 @@ class ScanRequest:
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""
+        self.handle.check_place(self.options)
         return ReadOptions.parse({**self.options, "path": self.handle.uri})
 
 

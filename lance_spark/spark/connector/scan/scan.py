@@ -21,6 +21,7 @@ from lance_spark.spark.connector.scan.runtime_filters import (
     MANY_ROWS,
     affordable,
 )
+from lance_spark.spark.options import log_read_options_without_effect
 from lance_spark.spark.predicates import to_filter
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
@@ -108,6 +109,7 @@ def take_top_n(request: ScanRequest, _call: Call) -> Taken:
 @operation("scan.aggregate")
 def aggregate(request: AggregateRequest, call: Call) -> AggregateReply:
     """The row of the aggregates, where metadata has it exactly, or what the tasks return of it."""
+    log_read_options_without_effect(request.scan.options)
     counts = _known_counts(request.scan)
     required = {column.name for column in filterable_of(request.scan.handle) if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
@@ -159,6 +161,7 @@ def _known_counts(request: ScanRequest) -> list[int] | None:
 @operation("scan.plan")
 def plan(request: ScanRequest, call: Call) -> Reply:
     """The plan, with the function of the tasks and the work of each, or the rows that there are."""
+    log_read_options_without_effect(request.options)
     if request.handle.partitioned:
         return _partitioned_plan(request, call)
     planner = ScanPlanner(request, call)

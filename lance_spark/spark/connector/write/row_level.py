@@ -265,6 +265,7 @@ def plan(request: PlanRequest, _call: Call) -> Reply:
 
 
 def _changes(request: PlanRequest) -> RowChangeJob:
+    request.handle.check_place(request.options)
     options = WriteOptions.parse({**request.options, "path": request.handle.uri})
     if request.handle.partitioned:
         return PartitionedRowChanges.of(request.handle.open_partitioned(), request.columns, options)

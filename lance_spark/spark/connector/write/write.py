@@ -64,6 +64,7 @@ class WriteRequest:
 
     def write_options(self) -> WriteOptions:
         """The options of the write; where the table is, is in the handle."""
+        self.handle.check_place(self.options)
         return WriteOptions.parse({**self.options, "path": self.handle.uri})
 
 

@@ -15,10 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** {@code format("lance")} by path, and {@code CREATE TABLE ... USING lance} in Spark's session catalog. */
 public final class LanceSource implements SupportsCatalogOptions, DataSourceRegister {
-  /** The catalog for tables by path; it has no named tables. */
-  static final String PATH_CATALOG = "lance_path";
-
-  private static final String SETTING = "spark.sql.catalog." + PATH_CATALOG;
+  private static final String SETTING = "spark.sql.catalog." + LanceIdentifier.CATALOG;
 
   @Override
   public String shortName() {
@@ -27,8 +24,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public Identifier extractIdentifier(CaseInsensitiveStringMap options) {
-    String path = options.get("path");
-    return new LanceIdentifier(path == null ? "" : path, options);
+    return LanceIdentifier.of(options);
   }
 
   @Override
@@ -37,7 +33,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
     if (!conf.contains(SETTING)) {
       conf.setConfString(SETTING, LanceCatalog.class.getName());
     }
-    return PATH_CATALOG;
+    return LanceIdentifier.CATALOG;
   }
 
   @Override

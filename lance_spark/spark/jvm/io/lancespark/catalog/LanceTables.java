@@ -35,12 +35,13 @@ public final class LanceTables {
 
   /** A request with the fields that all table requests share: catalog name, settings, identifier. */
   public ObjectNode request(Identifier identifier) {
+    Identifier known = catalog.equals(LanceIdentifier.CATALOG) ? LanceIdentifier.resolve(identifier) : identifier;
     ObjectNode request = request();
-    request.set("namespace", Json.strings(identifier.namespace()));
-    request.put("name", identifier.name());
-    Map<String, String> given = identifier instanceof LanceIdentifier path ? path.options() : Map.of();
+    request.set("namespace", Json.strings(known.namespace()));
+    request.put("name", known.name());
+    Map<String, String> given = known instanceof LanceIdentifier path ? path.options() : Map.of();
     request.set("options", Json.map(given));
-    request.put("by_path", identifier instanceof LanceIdentifier);
+    request.put("by_path", known instanceof LanceIdentifier);
     return request;
   }
 

@@ -1,0 +1,108 @@
+"""Storage options of statements over tables by name, which Spark looks up before it hands the options over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from lance_spark.spark.session import CATALOG_CLASS
+
+OPTIONS = ("storage.aws_regoin", "storage.aws_region", "STORAGE.Client_Retry_Timeout")
+
+
+@pytest.fixture(params=["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    spark.sql(f"CREATE TABLE lance.stored (id BIGINT, k STRING) {request.param}")
+    spark.sql("INSERT INTO lance.stored VALUES (1, 'a')")
+    yield "lance.stored"
+    spark.sql("DROP TABLE lance.stored PURGE")
+
+
+def refused(name: str) -> AbstractContextManager[object]:
+    key = name.partition(".")[2]
+    return pytest.raises(AnalysisException, match=f"option storage.{key} has no effect on .*stored.*; set spark.sql.ca")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_queries(spark: SparkSession, table: str, name: str) -> None:
+    with refused(name):
+        spark.read.option(name, "x").table(table).collect()
+    with refused(name):
+        spark.read.option(name, "x").table(table).where("id = 1").groupBy("k").count().collect()
+    for query in ("SELECT * FROM {}", "SELECT count(*) FROM {}", "SELECT max(id) FROM {}"):
+        with refused(name):
+            spark.sql(query.format(f"{table} WITH (`{name}` = 'x')")).collect()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_writes(spark: SparkSession, table: str, name: str) -> None:
+    rows = spark.sql("SELECT 2L AS id, 'b' AS k")
+    for write in (
+        lambda: spark.sql(f"INSERT INTO {table} WITH (`{name}` = 'x') VALUES (2, 'b')"),
+        lambda: spark.sql(f"INSERT OVERWRITE {table} WITH (`{name}` = 'x') VALUES (2, 'b')"),
+        lambda: rows.writeTo(table).option(name, "x").append(),
+        lambda: rows.writeTo(table).option(name, "x").overwritePartitions(),
+        lambda: rows.writeTo(table).option(name, "x").createOrReplace(),
+        lambda: rows.write.option(name, "x").insertInto(table),
+        lambda: rows.write.option(name, "x").mode("append").saveAsTable(table),
+        lambda: rows.write.option(name, "x").mode("overwrite").saveAsTable(table),
+    ):
+        with refused(name):
+            write()
+    assert [tuple(row) for row in spark.table(table).collect()] == [(1, "a")]
+
+
+@pytest.mark.parametrize("clause", ["TBLPROPERTIES ('{}' = 'x')", "OPTIONS (`{}` 'x')"])
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (k)"])
+def test_statements_that_make_a_table(spark: SparkSession, clause: str, partitioning: str) -> None:
+    option = clause.format("storage.aws_regoin")
+    for statement in (
+        f"CREATE TABLE lance.not_stored (id BIGINT, k STRING) USING lance {option} {partitioning}",
+        f"CREATE TABLE lance.not_stored USING lance {option} {partitioning} AS SELECT 1L AS id, 'a' AS k",
+        f"CREATE OR REPLACE TABLE lance.not_stored USING lance {option} {partitioning} AS SELECT 1L AS id, 'a' AS k",
+    ):
+        with refused("storage.aws_regoin"):
+            spark.sql(statement)
+        assert not spark.catalog.tableExists("lance.not_stored")
+
+
+def test_alter_table(spark: SparkSession, table: str) -> None:
+    with pytest.raises(AnalysisException, match=r"property storage\.aws_region has no effect, .*; set spark\.sql\.cat"):
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('storage.aws_region' = 'x')")
+
+
+def test_paths_and_settings_of_the_catalog_take_them(spark: SparkSession, uri: str) -> None:
+    rows = spark.range(2)
+    with pytest.raises(AnalysisException, match="unknown storage option 'acess_key_id'"):
+        rows.write.format("lance").option("storage.acess_key_id", "x").save(uri)
+    rows.write.format("lance").option("storage.aws_access_key_id", "x").save(uri)
+    rows.write.format("lance").option("storage.aws_access_key_id", "x").mode("append").save(uri)
+    with pytest.raises(AnalysisException, match="unknown storage option 'acess_key_id'"):
+        spark.read.format("lance").option("storage.acess_key_id", "x").load(uri).collect()
+    assert spark.read.format("lance").option("storage.aws_access_key_id", "x").load(uri).count() == 4
+    spark.conf.set("spark.sql.catalog.of_storage", CATALOG_CLASS)
+    spark.conf.set("spark.sql.catalog.of_storage.root", f"{uri}_root")
+    spark.conf.set("spark.sql.catalog.of_storage.storage.aws_region", "here")
+    spark.sql("CREATE TABLE of_storage.stored AS SELECT 1 AS id")
+    assert spark.read.option("storage.AWS_Region", "here").table("of_storage.stored").count() == 1
+    with refused("storage.aws_region"):
+        spark.read.option("storage.aws_region", "there").table("of_storage.stored").count()
+
+
+def test_session_catalog(spark: SparkSession, uri: str) -> None:
+    spark.sql(
+        f"CREATE TABLE default.stored (id BIGINT) USING lance OPTIONS (`storage.aws_region` 'x') LOCATION '{uri}'"
+    )
+    try:
+        spark.sql("INSERT INTO default.stored VALUES (1)")
+        assert spark.table("default.stored").count() == 1
+        with pytest.raises(
+            AnalysisException, match=r"option storage.aws_regoin has no effect on .*; set spark\.sql\.ca"
+        ):
+            spark.read.option("storage.aws_regoin", "x").table("default.stored").collect()
+    finally:
+        spark.sql("DROP TABLE default.stored")
