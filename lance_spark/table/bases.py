@@ -20,7 +20,7 @@ from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, parse_root, uri_text
 from lance_spark.table.manifests.manifest_store import ObjectManifests
-from lance_spark.table.paths import DATA, detached_manifest_path, is_detached
+from lance_spark.table.paths import DATA, INDICES, detached_manifest_path, is_detached
 from lance_spark.table.rows.fragment import BaseId, DataFile, DeletionFile, FragmentId
 
 _SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
@@ -181,6 +181,15 @@ class Bases:
         path = file.path(fragment_id)
         in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
         return self._store(file.base_id), path if in_root else path.rsplit("/", 1)[1]
+
+    def index_folder(self, index_uuid: str, base_id: BaseId | None) -> tuple[ObjectStore, str]:
+        """The store that holds the files of an index, and their folder there.
+
+        Raises:
+            CorruptFileError: no such base.
+        """
+        in_root = base_id is None or self._base(base_id).is_dataset_root
+        return self._store(base_id), f"{INDICES}/{index_uuid}" if in_root else index_uuid
 
     def _base(self, base_id: BaseId) -> BasePath:
         base = self._base_paths.get(base_id)

@@ -22,6 +22,7 @@ from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.successor import data_format
 from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.index_candidates import Candidates, explained
 from lance_spark.table.reading.limit import limited
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import take
@@ -202,6 +203,7 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
         batch_size: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        use_scalar_index: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """The rows as batches, in the order of the table.
 
@@ -213,6 +215,7 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
             batch_size: rows of a batch at most.
             with_row_id: adds ``_rowid``.
             with_row_address: adds ``_rowaddr``.
+            use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
 
         Raises:
             NotFoundError: no such column.
@@ -225,7 +228,8 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
         )
-        return limited(plan, self.fragments, limit=limit, offset=offset)
+        found = Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index)
+        return limited(plan, self.fragments, limit=limit, offset=offset, candidates=found)
 
     def to_table(
         self,
@@ -236,6 +240,7 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
         batch_size: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        use_scalar_index: bool = True,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is given; arguments and errors as `scan`."""
         plan = self.plan(
@@ -247,15 +252,31 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
         )
         if batch_size is None:
             plan = replace(plan, uncut=True)
-        batches = list(limited(plan, self.fragments, limit=limit, offset=offset))
+        found = Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index)
+        batches = list(limited(plan, self.fragments, limit=limit, offset=offset, candidates=found))
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return pa.Table.from_batches(batches)
         return pa.Table.from_batches(batches, schema=plan.arrow_schema)
 
-    def count_rows(self, filter: str | Expr | None = None) -> int:
-        """The number of rows; without a filter from metadata alone, if that has the numbers."""
-        return sum(self.plan(columns=[], filter=filter).counts(self.fragments))
+    def count_rows(self, filter: str | Expr | None = None, *, use_scalar_index: bool = True) -> int:
+        """The number of rows; without a filter from metadata alone, if that has the numbers.
+
+        Args:
+            use_scalar_index: whether the table's scalar indexes may answer. The number is the same.
+        """
+        plan = self.plan(columns=[], filter=filter)
+        return sum(Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index).counts(self.fragments))
+
+    def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
+        """How a scan with this filter finds its rows: for each index that answers, its kind, the condition, how many
+        segments answered and for which fragments; and the fragments that are scanned without an index.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the filter makes no sense.
+        """
+        return explained(self.plan(columns=[], filter=filter), self.manifest, use_scalar_index=use_scalar_index)
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.

@@ -9,16 +9,25 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 
 def limited(
-    scan: Scan, fragments: FragmentList, *, limit: int | None = None, offset: int | None = None
+    scan: Scan,
+    fragments: FragmentList,
+    *,
+    limit: int | None = None,
+    offset: int | None = None,
+    candidates: Candidates | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `scan` over `fragments` from row number `offset` on, at most `limit`.
 
     Without a filter, fragments outside of that are not opened if the manifest has their row counts.
+
+    Args:
+        candidates: reads the fragments instead of `scan`, which has a filter, and gives the same rows.
 
     Raises:
         InvalidInputError: a negative number.
@@ -26,10 +35,10 @@ def limited(
     if (limit is not None and limit < 0) or (offset is not None and offset < 0):
         raise InvalidInputError("limit and offset cannot be negative")
     if limit is None and not offset:
-        return (batch for fragment in fragments for batch in scan.read_fragment(fragment))
+        return (batch for fragment in fragments for batch in (candidates or scan).read_fragment(fragment))
     if scan.filter is None:
         return _by_position(scan, fragments, offset or 0, limit)
-    return _by_counting(scan, fragments, offset or 0, limit)
+    return _by_counting(candidates or scan, fragments, offset or 0, limit)
 
 
 def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -64,7 +73,7 @@ def _physical(scan: Scan, fragment: DataFragment, skip: int, rows: int) -> tuple
 
 
 def _by_counting(
-    scan: Scan, fragments: Sequence[DataFragment], skip: int, limit: int | None
+    scan: Scan | Candidates, fragments: Sequence[DataFragment], skip: int, limit: int | None
 ) -> Iterator[pa.RecordBatch]:
     remaining = limit
     for fragment in fragments:

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import pyroaring
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import rowids_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.index.row_set import RowSet
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, UInt64Array
 
 _MAX_U64 = (1 << 64) - 1
@@ -250,6 +252,44 @@ class RowIdSequence:
             if cuts[number] < cuts[number + 1]
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+    def offsets_of(self, ids: RowSet) -> pyroaring.BitMap:
+        """The rows of the fragment whose ids are in a set."""
+        found = [np.empty(0, np.int64)]
+        first = 0
+        for segment in self.segments:
+            found.append(_places_in(segment, ids) + first)
+            first += segment.num_values
+        return pyroaring.BitMap(np.concatenate(found).astype(np.uint32))
+
+
+def _places_in(segment: U64Segment, ids: RowSet) -> Int64Array:
+    """int64[n]: the ranks of the values of a segment that are in a set."""
+    if isinstance(segment, Range):
+        ranks: Int64Array = (_numbers_between(ids, segment.start, segment.end) - np.uint64(segment.start)).astype(
+            np.int64
+        )
+        return ranks
+    values = segment.at(np.arange(segment.num_values, dtype=np.int64))
+    if len(values) == 0:
+        return np.empty(0, np.int64)
+    order = np.argsort(values, kind="stable")
+    wanted = _numbers_between(ids, int(values[order[0]]), int(values[order[-1]]) + 1)
+    places = np.searchsorted(values, wanted, sorter=order)
+    found: Int64Array = order[places[values[order[places]] == wanted]]
+    return found
+
+
+def _numbers_between(ids: RowSet, start: int, end: int) -> UInt64Array:
+    """uint64[n]: the members of a set in [start, end)."""
+    parts = [np.empty(0, np.uint64)]
+    for high in ids.highs:
+        base = high << 32
+        low, above = max(start - base, 0), min(end - base, 1 << 32)
+        if low < above:
+            inside = ids.part(high) & pyroaring.BitMap(range(low, above))
+            parts.append(_plus(np.array(inside.to_array(), np.uint64), base))
+    return np.concatenate(parts)
 
 
 def check_ids_left(start: int, count: int) -> None:

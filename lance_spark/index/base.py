@@ -1,0 +1,128 @@
+"""What every kind of scalar index has in common: a search for the rows that satisfy a predicate on one column."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.expr.evaluate import evaluate_filter
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.prune import ColumnStatistics, may_match
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.row_set import RowSet
+
+
+class Fit(Enum):
+    """How an index answers a predicate."""
+
+    EXACT = "exact"
+    SUPERSET = "superset"
+    """Rows that do not match can be among the answer, so each has to be checked."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition on a single column that evaluates without error whatever the values are.
+
+    Attributes:
+        expr: the condition.
+        names: the column, level by level, as the schema spells it.
+        paths: the column as `expr` spells it.
+        dtype: the column's type.
+        time_zone: the session's zone.
+    """
+
+    expr: Expr
+    names: tuple[str, ...]
+    paths: frozenset[tuple[str, ...]]
+    dtype: pa.DataType
+    time_zone: str
+
+    def keeps(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """bool[n]: for which of some values of the column the condition is TRUE."""
+        column = values
+        for name in reversed(self.names[1:]):
+            column = pa.StructArray.from_arrays([column], [name])
+        batch = pa.RecordBatch.from_arrays([column], [self.names[0]])
+        kept: npt.NDArray[np.bool_] = evaluate_filter(self.expr, batch, time_zone=self.time_zone).to_numpy(
+            zero_copy_only=False
+        )
+        return kept
+
+    def may_match(self, statistics: ColumnStatistics) -> bool:
+        """Whether the condition can be TRUE for a value in a set of rows with these statistics."""
+        return may_match(self.expr, dict.fromkeys(self.paths, statistics), time_zone=self.time_zone)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The rows of an index segment that satisfy a predicate, addresses or stable row ids.
+
+    Attributes:
+        rows: the rows.
+        is_exact: False if rows that do not match can be among them.
+        is_complement: the answer is every row that the segment covers except `rows`.
+    """
+
+    rows: RowSet
+    is_exact: bool = True
+    is_complement: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The rows that a segment answers for.
+
+    Attributes:
+        fragment_rows: physical rows (deleted ones included) by fragment id.
+        live_rows: at least so many rows of these fragments are not deleted, by fragment id.
+    """
+
+    fragment_rows: Mapping[int, int]
+    live_rows: Mapping[int, int]
+
+    @property
+    def num_live_rows(self) -> int:
+        """Rows that are not deleted, in all fragments."""
+        return sum(self.live_rows.values())
+
+
+class ScalarIndex(ABC):
+    """One segment of an index, open for searching."""
+
+    type_name: ClassVar[str]
+    type_url: ClassVar[str]
+    max_version: ClassVar[int]
+    """The newest version of the index files that is understood."""
+
+    def __init__(self, files: IndexFiles, coverage: Coverage) -> None:
+        self._files = files
+        self._coverage = coverage
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, predicate: Predicate) -> Fit:
+        """How this kind of index answers a predicate; decided without reading anything."""
+
+    @classmethod
+    def holds_row_ids(cls, version: int) -> bool:
+        """Whether segments of this version hold stable row ids, in a table that has them. Otherwise they hold
+        addresses.
+        """
+        return False
+
+    @abstractmethod
+    def search(self, predicate: Predicate) -> SearchResult | None:
+        """The rows for which `predicate` is TRUE; None if reading the column is cheaper than finding them here.
+
+        Raises:
+            LanceError: a file of the index is missing, broken, or does not fit the rows that it covers.
+        """

@@ -1,0 +1,207 @@
+"""BTREE: all rows in the order of their values, nulls first, in pages of equal size.
+
+``page_data.lance`` has the columns `values` and `ids`, page after page. ``page_lookup.lance`` has one row for each page
+with its smallest and largest value and its number of nulls; a page that starts with nulls has no smallest value.
+Floats are in IEEE 754 total order: -NaN, -inf ... -0.0, 0.0 ... inf, NaN.
+
+A search reads the lookup file, and those pages whose bounds do not rule the predicate out. The predicate is evaluated
+on their values, so the answer is exact for every predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.expr.prune import ColumnStatistics
+from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.row_set import RowSet
+from lance_spark.index.shapes import is_range_condition
+from lance_spark.layouts.base import RowRanges
+
+_DATA = "page_data.lance"
+_LOOKUP = "page_lookup.lance"
+_DEFAULT_PAGE_ROWS = 4096
+
+_FEW_PAGES = 16
+"""So few pages are read without asking whether that is worth it."""
+
+_SELECTIVE_SHARE = 1 / 4
+"""A larger share of the pages is not read: it costs about as much as reading the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The pages: `lows` and `highs` are their bounds, `null_counts` int64[n] their nulls."""
+
+    page_rows: int
+    num_rows: int
+    lows: pa.Array
+    highs: pa.Array
+    null_counts: Int64Array
+
+    @property
+    def num_pages(self) -> int:
+        return len(self.null_counts)
+
+    @property
+    def num_bytes(self) -> int:
+        return int(self.lows.nbytes + self.highs.nbytes + self.null_counts.nbytes)
+
+    def rows_of(self, first: int, last: int) -> tuple[int, int]:
+        """The rows [start, stop) of the pages [first, last)."""
+        return first * self.page_rows, min(last * self.page_rows, self.num_rows)
+
+    def statistics(self, first: int, last: int) -> ColumnStatistics:
+        """What is known of the values of the pages [first, last)."""
+        start, stop = self.rows_of(first, last)
+        low, high = self.lows[first], self.highs[last - 1]
+        # In total order no NaN lies between two numbers.
+        without_nan = _is_number(low) and _is_number(high)
+        return ColumnStatistics(
+            min=low if low.is_valid else None,
+            max=high if high.is_valid else None,
+            null_count=int(self.null_counts[first:last].sum()),
+            nan_count=0 if without_nan else None,
+            num_rows=stop - start,
+        )
+
+
+def _is_number(bound: pa.Scalar) -> bool:
+    if not bound.is_valid:
+        return False
+    return not pa.types.is_floating(bound.type) or not np.isnan(bound.as_py())
+
+
+class BTreeIndex(ScalarIndex):
+    """A segment of a BTREE index."""
+
+    type_name = "BTREE"
+    type_url = "/lance.table.BTreeIndexDetails"
+    max_version = 1
+
+    @classmethod
+    def holds_row_ids(cls, version: int) -> bool:
+        return version < 1
+
+    @classmethod
+    def fit(cls, predicate: Predicate) -> Fit:
+        return Fit.EXACT if is_range_condition(predicate.expr) else Fit.NONE
+
+    def search(self, predicate: Predicate) -> SearchResult | None:
+        data = self._files.open(_DATA)
+        lookup = self._files.kept(_LOOKUP, "pages", lambda: self._load(predicate.dtype, data.num_rows))
+        if lookup.num_rows < self._coverage.num_live_rows:
+            raise data.damaged(f"{lookup.num_rows} entries for {self._coverage.num_live_rows} rows")
+        pages = _matching_pages(lookup, predicate)
+        num_matching = sum(last - first for first, last in pages)
+        if num_matching > max(_FEW_PAGES, lookup.num_pages * _SELECTIVE_SHARE):
+            return None
+        return SearchResult(self._matching_rows(data, lookup, pages, predicate))
+
+    def _load(self, dtype: pa.DataType, num_rows: int) -> tuple[_Lookup, int]:
+        file = self._files.open(_LOOKUP)
+        if file.metadata.get("range_partitioned", "false") != "false":
+            raise file.damaged("a BTREE of several page files is not supported")
+        types = {"min": dtype, "max": dtype, "null_count": pa.uint32(), "page_idx": pa.uint32()}
+        lows, highs, null_counts, numbers = file.columns(types)
+        require_no_nulls(file, [null_counts, numbers])
+        page_rows = file.positive_number("batch_size", _DEFAULT_PAGE_ROWS)
+        lookup = _Lookup(page_rows, num_rows, lows, highs, null_counts.to_numpy().astype(np.int64))
+        if not np.array_equal(numbers.to_numpy(), np.arange(len(numbers))):
+            raise file.damaged("the pages are not numbered in order")
+        _check_pages(file, lookup)
+        return lookup, lookup.num_bytes
+
+    def _matching_rows(
+        self, data: IndexFile, lookup: _Lookup, pages: Sequence[tuple[int, int]], predicate: Predicate
+    ) -> RowSet:
+        if not pages:
+            return RowSet.empty()
+        ranges = [lookup.rows_of(first, last) for first, last in pages]
+        starts, stops = np.array(ranges, np.int64).T
+        # Releases up to 0.30 called the column row_ids.
+        ids_name = "ids" if data.has("ids") else "row_ids"
+        types = {"values": predicate.dtype, ids_name: pa.uint64()}
+        values, ids = data.columns(types, RowRanges(starts, stops))
+        require_no_nulls(data, [ids])
+        position = 0
+        for (first, last), (start, stop) in zip(pages, ranges, strict=True):
+            _check_values(data, lookup, first, last, values.slice(position, stop - start))
+            position += stop - start
+        kept = ids.to_numpy()[predicate.keeps(values)]
+        rows = RowSet.of_numbers(kept)
+        if len(rows) != len(kept):
+            raise data.damaged("a row is in the index twice")
+        return rows
+
+
+def _matching_pages(lookup: _Lookup, predicate: Predicate) -> list[tuple[int, int]]:
+    """The pages whose bounds do not rule the predicate out, as ascending ranges [first, last)."""
+    found: list[tuple[int, int]] = []
+    open_ranges = [(0, lookup.num_pages)] if lookup.num_pages else []
+    while open_ranges:
+        first, last = open_ranges.pop()
+        if not predicate.may_match(lookup.statistics(first, last)):
+            continue
+        if last - first > 1:
+            middle = (first + last) // 2
+            open_ranges += [(middle, last), (first, middle)]
+        elif found and found[-1][1] == first:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _check_pages(file: IndexFile, lookup: _Lookup) -> None:
+    """Raises CorruptFileError if the pages do not add up to the rows of the data file, nulls first, in order."""
+    if lookup.num_pages != -(-lookup.num_rows // lookup.page_rows):
+        raise file.damaged(f"{lookup.num_pages} pages of {lookup.page_rows} rows for {lookup.num_rows} rows")
+    bounds = np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows)
+    expected = np.clip(lookup.null_counts.sum() - bounds[:-1], 0, np.diff(bounds))
+    if not np.array_equal(lookup.null_counts, expected):
+        raise file.damaged("the nulls are not at the start of the pages")
+    has_low, has_high = lookup.null_counts == 0, lookup.null_counts < np.diff(bounds)
+    if not (np.array_equal(_valid(lookup.lows), has_low) and np.array_equal(_valid(lookup.highs), has_high)):
+        raise file.damaged("a page has bounds that do not fit its nulls")
+    is_ordered = _ascends(lookup.lows, lookup.highs) and _ascends(lookup.highs[:-1], lookup.lows[1:])
+    if not is_ordered:
+        raise file.damaged("the pages are not in order")
+
+
+def _ascends(lower: pa.Array, upper: pa.Array) -> bool:
+    """Whether no value of `lower` is greater than its counterpart; nulls and NaN pass."""
+    known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    lower, upper = lower.filter(known), upper.filter(known)
+    if pa.types.is_floating(lower.type):
+        return not bool(np.any(lower.to_numpy() > upper.to_numpy()))
+    return pc.any(pc.greater(lower, upper)).as_py() is not True
+
+
+def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _check_values(data: IndexFile, lookup: _Lookup, first: int, last: int, values: pa.Array) -> None:
+    """Raises CorruptFileError if the values of the pages [first, last) contradict the lookup file."""
+    if values.null_count != int(lookup.null_counts[first:last].sum()):
+        raise data.damaged("a page has another number of nulls than the lookup file says")
+    known = values.drop_null()
+    if len(known) == 0:
+        return
+    low, high = lookup.lows[first], lookup.highs[last - 1]
+    if (low.is_valid and not known[0].equals(low) and _is_number(low)) or (
+        not known[-1].equals(high) and _is_number(high)
+    ):
+        raise data.damaged("the values of a page are outside of its bounds")
+    if not _ascends(known[:-1], known[1:]):
+        raise data.damaged("the values of a page are not in order")

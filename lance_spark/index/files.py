@@ -1,0 +1,140 @@
+"""The files of one index segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
+from lance_spark.file.open_file import open_data_file
+from lance_spark.file.reader import FileReader
+from lance_spark.layouts.base import RowRanges
+from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.cache import kept_by_name
+
+Value = TypeVar("Value")
+
+
+class IndexFiles:
+    """The files in the folder of a segment. They never change, so what is made of them is kept for later queries.
+
+    Args:
+        folder: of the store, without a slash at its end.
+        sizes: bytes of the files that the table's metadata lists, by name.
+    """
+
+    def __init__(self, store: ObjectStore, folder: str, sizes: Mapping[str, int]) -> None:
+        self._store = store
+        self._folder = folder
+        self._sizes = sizes
+
+    def open(self, name: str) -> IndexFile:
+        """The file called `name`.
+
+        Raises:
+            NotFoundError: no such file.
+            CorruptFileError: it is no complete Lance file.
+            UnsupportedFeatureError: a version of the format that is not read.
+        """
+        path = f"{self._folder}/{name}"
+
+        def make() -> tuple[DataFileReader, int]:
+            return open_data_file(self._store, path, size=self._sizes.get(name)), TAIL_BYTES
+
+        return IndexFile(kept_by_name(self._store, "index file", path, self._sizes.get(name), make))
+
+    def kept(self, name: str, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
+        """What `make` returns for a file, or has returned before: (value, bytes that it takes)."""
+        return kept_by_name(self._store, f"index {kind}", f"{self._folder}/{name}", self._sizes.get(name), make)
+
+
+class IndexFile:
+    """One open file of a segment.
+
+    Attributes:
+        metadata: that of the file's schema.
+    """
+
+    def __init__(self, reader: DataFileReader) -> None:
+        self._reader = reader
+        self._fields = {field.name: field for field in reader.schema.fields}
+        self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the file."""
+        return self._reader.num_rows
+
+    def has(self, column: str) -> bool:
+        """Whether the file has a column of this name."""
+        return column in self._fields
+
+    def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
+        """The values of columns, which must have these types, at `rows` (None: all).
+
+        Raises:
+            CorruptFileError: a column is missing or of another type, or its bytes contradict the format.
+        """
+        missing = [name for name in types if name not in self._fields]
+        if missing:
+            raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
+        chunked = self._reader.read([self._fields[name] for name in types], self._reader.columns, rows)
+        found = [_combined(column) for column in chunked]
+        for (name, dtype), array in zip(types.items(), found, strict=True):
+            if array.type != dtype:
+                raise CorruptFileError(f"column {name!r} is {array.type}, expected {dtype}", path=self._reader.path)
+            _validated(array, self._reader.path)
+        return found
+
+    def positive_number(self, key: str, default: int) -> int:
+        """A whole number > 0 of the schema metadata, `default` if it is absent.
+
+        Raises:
+            CorruptFileError: it is no such number.
+        """
+        text = self.metadata.get(key, str(default))
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
+            raise CorruptFileError(f"{key} is {text!r}, not a positive number", path=self._reader.path)
+        return int(text)
+
+    def buffer_named_by(self, key: str) -> bytes | None:
+        """The global buffer whose number is in the schema metadata; None if the metadata names none.
+
+        Raises:
+            CorruptFileError: there is no such buffer.
+        """
+        text = self.metadata.get(key)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 10) or not isinstance(self._reader, FileReader):
+            raise CorruptFileError(f"{key} is {text!r}, not a global buffer", path=self._reader.path)
+        return bytes(self._reader.read_global_buffer(int(text)))
+
+    def damaged(self, message: str) -> CorruptFileError:
+        """The error that says what is wrong with this file."""
+        return CorruptFileError(message, path=self._reader.path)
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _validated(array: pa.Array, path: str) -> None:
+    try:
+        array.validate(full=True)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise CorruptFileError(f"an index file holds values that are none: {error}", path=path) from error
+
+
+def require_no_nulls(file: IndexFile, columns: Sequence[pa.Array]) -> None:
+    """Nothing, if no value is null.
+
+    Raises:
+        CorruptFileError: one is.
+    """
+    if any(column.null_count for column in columns):
+        raise file.damaged("an index file has nulls where it must have values")

@@ -1,0 +1,151 @@
+"""Sets of rows as index files store them: 64-bit numbers, grouped by their high 32 bits into Roaring bitmaps.
+
+The numbers are row addresses (high bits: fragment id, low bits: offset in the fragment) or stable row ids.
+
+Two serialized forms exist. An *address map* is ``u32 count`` and then, for each entry, ``u32 high, u32 size`` and a
+portable 32-bit Roaring bitmap of `size` bytes; size 0 stands for every row of the fragment. A *treemap* is the portable
+64-bit Roaring form: ``u64 count`` and then ``u32 high`` and a bitmap for each entry.
+
+>>> one = RowSet.of_numbers(np.array([1, (7 << 32) + 2], np.uint64))
+>>> two = RowSet.of_numbers(np.array([(7 << 32) + 3], np.uint64))
+>>> sorted(one.union(two).part(7)), len(one.union(two)), sorted(one.part(9))
+([2, 3], 3, [])
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyroaring
+
+from lance_spark.errors import CorruptFileError
+
+_U32 = struct.Struct("<I")
+_ENTRY = struct.Struct("<II")
+_HIGH_BITS = 32
+_LOW_MASK = np.uint64((1 << _HIGH_BITS) - 1)
+
+
+class RowSet:
+    """An immutable set of 64-bit row numbers."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Mapping[int, pyroaring.BitMap]) -> None:
+        self._parts = {high: part for high, part in parts.items() if part}
+
+    @classmethod
+    def empty(cls) -> RowSet:
+        """No rows."""
+        return cls({})
+
+    @classmethod
+    def of_numbers(cls, numbers: npt.NDArray[np.uint64]) -> RowSet:
+        """The set of `numbers` (uint64[n], any order)."""
+        highs = (numbers >> np.uint64(_HIGH_BITS)).astype(np.int64)
+        lows = (numbers & _LOW_MASK).astype(np.uint32)
+        return cls({high: pyroaring.BitMap(lows[highs == high]) for high in np.unique(highs).tolist()})
+
+    @classmethod
+    def of_address_map(cls, data: bytes, fragment_rows: Mapping[int, int]) -> RowSet:
+        """The set that an address map holds.
+
+        Args:
+            fragment_rows: rows by fragment id, which an entry without a bitmap stands for.
+
+        Raises:
+            CorruptFileError: not an address map.
+        """
+        if len(data) < _U32.size:
+            raise CorruptFileError(f"a row set has {len(data)} bytes")
+        (count,) = _U32.unpack_from(data)
+        position = _U32.size
+        parts: dict[int, pyroaring.BitMap] = {}
+        for _ in range(count):
+            if position + _ENTRY.size > len(data):
+                raise CorruptFileError(f"a row set of {len(data)} bytes claims {count} entries")
+            high, size = _ENTRY.unpack_from(data, position)
+            position += _ENTRY.size
+            if position + size > len(data) or high in parts:
+                raise CorruptFileError(f"entry {high} of a row set is repeated or has {size} bytes, too many")
+            full = pyroaring.BitMap(range(fragment_rows.get(high, 0)))
+            parts[high] = _bitmap(data[position : position + size]) if size else full
+            position += size
+        if position != len(data):
+            raise CorruptFileError(f"a row set has {len(data) - position} bytes too many")
+        return cls(parts)
+
+    @classmethod
+    def of_treemap(cls, data: bytes, max_rows: int) -> RowSet:
+        """The set that a treemap holds, which has at most `max_rows` rows.
+
+        Raises:
+            CorruptFileError: not a treemap, or it has more rows.
+        """
+        if not data:
+            raise CorruptFileError("a row set has no bytes")
+        try:
+            treemap = pyroaring.BitMap64.deserialize(data)
+        except ValueError as error:
+            raise CorruptFileError(f"not a 64-bit Roaring bitmap: {error}") from error
+        if len(treemap) > max_rows:
+            raise CorruptFileError(f"a row set of {len(treemap)} rows in an index of at most {max_rows}")
+        return cls.of_numbers(np.array(treemap.to_array(), np.uint64))
+
+    def part(self, high: int) -> pyroaring.BitMap:
+        """The low 32 bits of the numbers with these high bits, as a bitmap that must not be changed."""
+        return self._parts.get(high) or pyroaring.BitMap()
+
+    @property
+    def highs(self) -> tuple[int, ...]:
+        """The high bits that occur."""
+        return tuple(self._parts)
+
+    def union(self, other: RowSet) -> RowSet:
+        """The rows of either set."""
+        return union_all((self, other))
+
+    def intersection(self, other: RowSet) -> RowSet:
+        """The rows of both sets."""
+        shared = self._parts.keys() & other._parts.keys()
+        return RowSet({high: self._parts[high] & other._parts[high] for high in shared})
+
+    def difference(self, other: RowSet) -> RowSet:
+        """The rows that `other` does not have."""
+        return RowSet({high: part - other.part(high) for high, part in self._parts.items()})
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowSet) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._parts))
+
+
+def union_all(sets: Iterable[RowSet]) -> RowSet:
+    """The rows of any of `sets`."""
+    parts: dict[int, list[pyroaring.BitMap]] = {}
+    for rows in sets:
+        for high, part in rows._parts.items():
+            parts.setdefault(high, []).append(part)
+    return RowSet(
+        {high: found[0] if len(found) == 1 else pyroaring.BitMap.union(*found) for high, found in parts.items()}
+    )
+
+
+def intersection_all(sets: Iterable[RowSet]) -> RowSet:
+    """The rows of all of `sets`; there is at least one set."""
+    return functools.reduce(RowSet.intersection, sets)
+
+
+def _bitmap(data: bytes) -> pyroaring.BitMap:
+    try:
+        return pyroaring.BitMap.deserialize(data)
+    except ValueError as error:
+        raise CorruptFileError(f"not a Roaring bitmap: {error}") from error

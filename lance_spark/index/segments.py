@@ -1,0 +1,128 @@
+"""Searching one segment of an index: which rows of the table's current fragments satisfy a predicate.
+
+An index of a name can have several segments, each of which answers for fragments of its own. A segment answers for
+the fragments of its bitmap that the table still has, and for nothing else: rows of other fragments that its files
+name have been deleted, moved, or changed since.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyroaring
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.row_set import RowSet
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class FragmentRows(Protocol):
+    """What a search needs to know of a fragment.
+
+    Attributes:
+        num_rows: physical rows, deleted ones included.
+        num_live_rows: rows that are not deleted, 0 if that is not known.
+    """
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def num_live_rows(self) -> int: ...
+
+    def offsets_of(self, row_ids: RowSet) -> pyroaring.BitMap | None:
+        """The offsets of the rows with these stable row ids; None if the fragment's row ids are not at hand."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The rows of a fragment that an index has found.
+
+    Attributes:
+        offsets: rows of the fragment, deleted ones possibly among them.
+        is_exact: whether each of them that is not deleted satisfies the predicate.
+    """
+
+    offsets: pyroaring.BitMap
+    is_exact: bool
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One segment of an index.
+
+    Attributes:
+        name: of the index.
+        uuid: of the segment.
+        index_type: its kind.
+        field_id: the field whose values are in the index.
+        version: of its files.
+        fragment_ids: the fragments it was built or kept for.
+        files: its files.
+    """
+
+    name: str
+    uuid: str
+    index_type: type[ScalarIndex]
+    field_id: int
+    version: int
+    fragment_ids: pyroaring.BitMap
+    files: IndexFiles
+
+    def search(
+        self, predicate: Predicate, fragments: Mapping[int, FragmentRows], *, stable_row_ids: bool
+    ) -> dict[int, Matches]:
+        """The matching rows by fragment id. Fragments that are missing have to be scanned.
+
+        Args:
+            fragments: the fragments of the table's version, by id.
+            stable_row_ids: whether the table has stable row ids.
+
+        Raises:
+            LanceError: the segment is missing, broken, or does not fit the fragments.
+        """
+        covered = {id_: fragments[id_] for id_ in self.fragment_ids if id_ in fragments}
+        if not covered or self.index_type.fit(predicate) is Fit.NONE:
+            return {}
+        coverage = Coverage(
+            {id_: rows.num_rows for id_, rows in covered.items()},
+            {id_: rows.num_live_rows for id_, rows in covered.items()},
+        )
+        result = self.index_type(self.files, coverage).search(predicate)
+        if result is None:
+            return {}
+        holds_row_ids = stable_row_ids and self.index_type.holds_row_ids(self.version)
+        return _by_fragment(result, covered, holds_row_ids=holds_row_ids)
+
+
+def warn_unused(name: str, uuid: str, reason: object) -> None:
+    """Logs that a segment is not used."""
+    _LOGGER.warning(
+        "index %s (segment %s) is not used, its rows are scanned: %s. Build the index anew to use it again",
+        name,
+        uuid,
+        reason,
+    )
+
+
+def _by_fragment(
+    result: SearchResult, covered: Mapping[int, FragmentRows], *, holds_row_ids: bool
+) -> dict[int, Matches]:
+    found: dict[int, Matches] = {}
+    for id_, rows in covered.items():
+        offsets = rows.offsets_of(result.rows) if holds_row_ids else result.rows.part(id_)
+        if offsets is None:
+            continue
+        if offsets and offsets.max() >= rows.num_rows:
+            raise CorruptFileError(f"row {offsets.max()} of fragment {id_}, which has {rows.num_rows} rows")
+        if result.is_complement:
+            offsets = pyroaring.BitMap(range(rows.num_rows)) - offsets
+        found[id_] = Matches(offsets, result.is_exact)
+    return found

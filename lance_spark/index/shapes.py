@@ -1,0 +1,64 @@
+"""Which conditions bounds of a column can decide, by their shape alone."""
+
+from __future__ import annotations
+
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    Expr,
+    In,
+    InArray,
+    IsNan,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    StringMatch,
+    StringMatchOp,
+    like_tokens,
+)
+
+
+def is_range_condition(expr: Expr, *, negated: bool = False) -> bool:
+    """Whether a lower and an upper bound of the column can rule the condition (or its negation) out.
+
+    The condition reads a single column.
+    """
+    if isinstance(expr, Not):
+        return is_range_condition(expr.value, negated=not negated)
+    if isinstance(expr, (And, Or)):
+        parts = (is_range_condition(term, negated=negated) for term in expr.terms)
+        return any(parts) if isinstance(expr, And) is not negated else all(parts)
+    if isinstance(expr, Comparison):
+        return any(isinstance(side, Column) for side in expr.children()) and any(
+            not has_column(side) for side in expr.children()
+        )
+    if isinstance(expr, In):
+        return isinstance(expr.value, Column) and all(isinstance(option, Literal) for option in expr.options)
+    if isinstance(expr, (InArray, IsNull, IsNan)):
+        return isinstance(expr.value, Column)
+    if isinstance(expr, (StringMatch, Like)):
+        return not negated and isinstance(expr.value, Column) and bool(_prefix(expr))
+    return isinstance(expr, Column)
+
+
+def null_test(expr: Expr) -> bool | None:
+    """True for `column IS NULL`, False for `column IS NOT NULL`, None for every other condition."""
+    if isinstance(expr, Not):
+        inner = null_test(expr.value)
+        return None if inner is None else not inner
+    return True if isinstance(expr, IsNull) and isinstance(expr.value, Column) else None
+
+
+def has_column(expr: Expr) -> bool:
+    """Whether a condition reads any column."""
+    return any(isinstance(node, Column) for node in expr.walk())
+
+
+def _prefix(expr: StringMatch | Like) -> str:
+    if isinstance(expr, StringMatch):
+        return expr.text if expr.op is StringMatchOp.STARTS_WITH else ""
+    tokens = like_tokens(expr.pattern, expr.escape)
+    return tokens[0][1] if tokens and not tokens[0][0] else ""

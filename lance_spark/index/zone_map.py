@@ -1,0 +1,85 @@
+"""ZONEMAP: bounds, and counts of nulls and NaN, of each zone.
+
+``zonemap.lance`` has the columns `min`, `max`, `null_count`, `nan_count` and those of the zones' rows. Bounds leave
+nulls and NaN out, but `max` is NaN in a zone with any NaN. Zones that cannot match are ruled out; the rows of the
+others are a superset of the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.expr.prune import ColumnStatistics
+from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.shapes import is_range_condition
+from lance_spark.index.zones import ZoneRows, search_nulls
+
+_FILE = "zonemap.lance"
+
+
+@dataclass(frozen=True, slots=True)
+class _ZoneMap:
+    rows: ZoneRows
+    lows: pa.Array
+    highs: pa.Array
+    null_counts: Int64Array
+    nan_counts: Int64Array
+
+    @property
+    def num_bytes(self) -> int:
+        return int(self.rows.num_bytes + self.lows.nbytes + self.highs.nbytes + 2 * self.null_counts.nbytes)
+
+    def statistics(self, zone: int) -> ColumnStatistics:
+        """What is known of the values of a zone. Deleted rows between its own are in its length."""
+        low, high = self.lows[zone], self.highs[zone]
+        nulls = int(self.null_counts[zone])
+        return ColumnStatistics(
+            min=low if low.is_valid else None,
+            max=high if high.is_valid else None,
+            null_count=nulls,
+            nan_count=int(self.nan_counts[zone]),
+            num_rows=max(int(self.rows.lengths[zone]), nulls),
+        )
+
+
+class ZoneMapIndex(ScalarIndex):
+    """A segment of a ZONEMAP index."""
+
+    type_name = "ZONEMAP"
+    type_url = "/lance.table.ZoneMapIndexDetails"
+    max_version = 0
+
+    @classmethod
+    def fit(cls, predicate: Predicate) -> Fit:
+        return Fit.SUPERSET if is_range_condition(predicate.expr) else Fit.NONE
+
+    def search(self, predicate: Predicate) -> SearchResult | None:
+        file = self._files.open(_FILE)
+        zones = self._files.kept(_FILE, "zones", lambda: _load(file, predicate.dtype))
+        zones.rows.check(file, self._coverage)
+        exact = search_nulls(file, predicate, self._coverage)
+        if exact is not None:
+            return exact
+        wanted = np.isin(zones.rows.fragment_ids, list(self._coverage.fragment_rows))
+        kept = np.array(
+            [bool(wanted[zone]) and predicate.may_match(zones.statistics(zone)) for zone in range(len(wanted))],
+            np.bool_,
+        )
+        return SearchResult(zones.rows.rows(kept, self._coverage.fragment_rows), is_exact=False)
+
+
+def _load(file: IndexFile, dtype: pa.DataType) -> tuple[_ZoneMap, int]:
+    lows, highs, null_counts, nan_counts = file.columns(
+        {"min": dtype, "max": dtype, "null_count": pa.uint32(), "nan_count": pa.uint32()}
+    )
+    require_no_nulls(file, [null_counts, nan_counts])
+    counts = (null_counts.to_numpy().astype(np.int64), nan_counts.to_numpy().astype(np.int64))
+    zones = _ZoneMap(ZoneRows.of(file), lows, highs, *counts)
+    if bool(np.any(zones.null_counts + zones.nan_counts > zones.rows.lengths)):
+        raise file.damaged("a zone has more nulls and NaN than rows")
+    return zones, zones.num_bytes

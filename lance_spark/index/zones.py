@@ -1,0 +1,98 @@
+"""What ZONEMAP and BLOOMFILTER share: runs of rows (zones) of a fragment, and the set of null rows.
+
+A zone takes the rows from `zone_start` over `zone_length` offsets of a fragment. Rows outside of every zone were
+deleted when the index was built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyroaring
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.index.base import Coverage, Predicate, SearchResult
+from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.row_set import RowSet
+from lance_spark.index.shapes import null_test
+
+_NULL_BITMAP = "null_bitmap"
+_TYPES = {"fragment_id": pa.uint64(), "zone_start": pa.uint64(), "zone_length": pa.uint64()}
+_MAX_OFFSET = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRows:
+    """The rows of each zone, int64[n] each."""
+
+    fragment_ids: Int64Array
+    starts: Int64Array
+    lengths: Int64Array
+
+    @classmethod
+    def of(cls, file: IndexFile) -> ZoneRows:
+        """The zones of an index file.
+
+        Raises:
+            CorruptFileError: a zone has no rows, or leaves the range of row addresses.
+        """
+        columns = file.columns(_TYPES)
+        require_no_nulls(file, columns)
+        numbers = [column.to_numpy() for column in columns]
+        if any(len(column) and int(column.max()) > _MAX_OFFSET for column in numbers):
+            raise file.damaged("a zone leaves the range of row addresses")
+        fragment_ids, starts, lengths = (column.astype(np.int64) for column in numbers)
+        if len(starts) and (int((starts + lengths).max()) > _MAX_OFFSET or int(lengths.min()) == 0):
+            raise file.damaged("a zone has no rows, or leaves the range of row addresses")
+        return cls(fragment_ids, starts, lengths)
+
+    @property
+    def num_bytes(self) -> int:
+        """What they take in memory."""
+        return self.fragment_ids.nbytes + self.starts.nbytes + self.lengths.nbytes
+
+    def check(self, file: IndexFile, coverage: Coverage) -> None:
+        """Nothing, if the zones have room for the rows of the fragments and do not leave them.
+
+        Raises:
+            CorruptFileError: they have not, or do.
+        """
+        order = np.lexsort((self.starts, self.fragment_ids))
+        ids, starts, ends = self.fragment_ids[order], self.starts[order], (self.starts + self.lengths)[order]
+        if bool(np.any((ids[1:] == ids[:-1]) & (starts[1:] < ends[:-1]))):
+            raise file.damaged("two zones share rows")
+        for id_, num_rows in coverage.fragment_rows.items():
+            of_fragment = self.fragment_ids == id_
+            num_zoned = int(self.lengths[of_fragment].sum())
+            if num_zoned < coverage.live_rows[id_] or bool(np.any(ends[ids == id_] > num_rows)):
+                raise file.damaged(f"the zones of fragment {id_} have {num_zoned} rows, the fragment has {num_rows}")
+
+    def rows(self, kept: npt.NDArray[np.bool_], fragments: Mapping[int, int]) -> RowSet:
+        """The rows of the zones that are marked in `kept` (bool[n]), of some fragments only."""
+        parts: dict[int, pyroaring.BitMap] = {}
+        places = np.flatnonzero(kept)
+        ends = self.starts + self.lengths
+        for id_, start, end in zip(
+            self.fragment_ids[places].tolist(), self.starts[places].tolist(), ends[places].tolist(), strict=True
+        ):
+            if id_ in fragments:
+                parts.setdefault(id_, pyroaring.BitMap()).add_range(start, end)
+        return RowSet(parts)
+
+
+def search_nulls(file: IndexFile, predicate: Predicate, coverage: Coverage) -> SearchResult | None:
+    """The exact answer to IS NULL and IS NOT NULL from the set of null rows; None for other conditions, and for files
+    of old releases, which have no such set.
+
+    Raises:
+        CorruptFileError: it is no row set.
+    """
+    is_null = null_test(predicate.expr)
+    data = None if is_null is None else file.buffer_named_by(_NULL_BITMAP)
+    if data is None:
+        return None
+    return SearchResult(RowSet.of_address_map(data, coverage.fragment_rows), is_complement=is_null is False)

@@ -1,0 +1,196 @@
+"""Scans that read only the rows that the table's scalar indexes have found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyroaring
+
+from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.planner import IndexQuery, Plan, TableRows, candidates
+from lance_spark.index.registry import index_type_of
+from lance_spark.index.row_set import RowSet
+from lance_spark.index.segments import Matches, Segment, warn_unused
+from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import BaseId, DataFragment, FragmentList
+from lance_spark.table.rows.row_ids import RowIdSequence
+
+_FRAGMENT_REUSE = "__lance_frag_reuse"
+
+_SELECTIVE_SHARE = 1 / 2
+"""If more of a fragment's rows are candidates, all are read: rows in a row are cheaper than single ones."""
+
+
+class Candidates:
+    """A scan's rows, narrowed by the indexes of a version. Its answers are those of the scan.
+
+    Args:
+        scan: the scan, for any fragment of the version.
+        plan: what the indexes have found.
+    """
+
+    def __init__(self, scan: Scan, plan: Plan) -> None:
+        self.scan = scan
+        self._matches: Mapping[int, Matches] = plan.matches
+
+    @classmethod
+    def of(cls, scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> Candidates:
+        """The candidates of a scan of a version.
+
+        Args:
+            use_scalar_index: False looks into no index.
+        """
+        return cls(scan, index_plan(scan, manifest) if use_scalar_index else Plan({}))
+
+    def read_fragment(self, fragment: DataFragment) -> Iterator[pa.RecordBatch]:
+        """The rows of a fragment, as `Scan.read_fragment`."""
+        found = self._matches.get(fragment.id)
+        if found is None:
+            yield from self.scan.read_fragment(fragment)
+            return
+        offsets = self._live(fragment, found.offsets)
+        if len(offsets) > (fragment.physical_rows or 0) * _SELECTIVE_SHARE:
+            yield from self.scan.read_fragment(fragment)
+        elif offsets:
+            scan = self._unfiltered if found.is_exact else self.scan
+            yield from scan.read_fragment(fragment, offsets=np.array(offsets.to_array(), np.int64))
+
+    def counts(self, fragments: FragmentList) -> list[int]:
+        """The rows of each fragment that the scan returns; no data is read where an index has the exact answer."""
+        if not self._matches:
+            return self.scan.counts(fragments)
+        return [self._count(fragment) for fragment in fragments]
+
+    def _count(self, fragment: DataFragment) -> int:
+        found = self._matches.get(fragment.id)
+        if found is not None and (found.is_exact or not found.offsets):
+            return len(self._live(fragment, found.offsets))
+        return sum(batch.num_rows for batch in self.read_fragment(fragment))
+
+    def _live(self, fragment: DataFragment, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
+        if fragment.deletion_file is None or not offsets:
+            return offsets
+        with self.scan.bases.reading():
+            deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
+        return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
+
+    @cached_property
+    def _unfiltered(self) -> Scan:
+        return replace(self.scan, filter=None)
+
+
+def index_plan(scan: Scan, manifest: Manifest) -> Plan:
+    """What the indexes of a version say of a scan's filter; nothing if there is no filter or no usable index.
+
+    Indexes are never needed, so whatever is wrong with one is logged and its rows are scanned.
+    """
+    if scan.filter is None or not manifest.index_section:
+        return Plan({})
+    segments = _segments(manifest, scan.bases)
+    if not segments:
+        return Plan({})
+    table = TableRows(
+        schema=scan.schema,
+        fragments=_fragment_rows(manifest.fragments),
+        segments=segments,
+        stable_row_ids=manifest.has_stable_row_ids,
+        time_zone=scan.time_zone,
+    )
+    return candidates(scan.filter, table)
+
+
+def explained(scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> str:
+    """Which indexes answer a scan's filter and which fragments are scanned without one, one fact a line."""
+    plan = index_plan(scan, manifest) if use_scalar_index else Plan({})
+    scanned = [fragment.id for fragment in manifest.fragments if fragment.id not in plan.matches]
+    lines = [f"filter: {scan.filter}", *map(_line, plan.queries)]
+    if plan.matches:
+        found = sum(len(matches.offsets) for matches in plan.matches.values())
+        checked = [id_ for id_, matches in sorted(plan.matches.items()) if not matches.is_exact]
+        lines.append(f"index result: {found} rows in fragments {_ids(sorted(plan.matches))}")
+        lines += [f"filter checked on index result: fragments {_ids(checked)}"] if checked else []
+    return "\n".join([*lines, f"scanned without index: {f'fragments {_ids(scanned)}' if scanned else 'none'}"])
+
+
+def _line(query: IndexQuery) -> str:
+    segments = f"{query.num_segments} segment{'s' if query.num_segments > 1 else ''}"
+    answer = "exact" if query.is_exact else "superset"
+    return (
+        f"index: {query.index} ({query.type_name}), condition {query.condition}, {segments}, "
+        f"fragments {_ids(query.fragment_ids)}, {answer}"
+    )
+
+
+def _ids(numbers: Sequence[int]) -> str:
+    """Ascending numbers as text, neighbours as ranges: 0-2, 5."""
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _segments(manifest: Manifest, bases: Bases) -> list[Segment]:
+    """The segments that can be searched."""
+    try:
+        indexes = parse_indices(manifest.index_section)
+    except CorruptFileError as error:
+        warn_unused("section", "all", error)
+        return []
+    if any(index.name == _FRAGMENT_REUSE for index in indexes):
+        # Addresses in index files can be those of fragments before a compaction that left the files as they were.
+        return []
+    found = (_segment(index, bases) for index in indexes if not index.is_system)
+    return [segment for segment in found if segment is not None]
+
+
+def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
+    message = index.message
+    index_type = index_type_of(message.index_details.type_url)
+    if index_type is None or len(message.fields) != 1 or message.index_version > index_type.max_version:
+        return None
+    try:
+        base_id = None if index.base_id is None else BaseId(index.base_id)
+        store, folder = bases.index_folder(index.uuid, base_id)
+        return Segment(
+            name=index.name,
+            uuid=index.uuid,
+            index_type=index_type,
+            field_id=message.fields[0],
+            version=message.index_version,
+            fragment_ids=index.fragment_ids(),
+            files=IndexFiles(store, folder, {file.path: file.size_bytes for file in message.files if file.size_bytes}),
+        )
+    except LanceError as error:
+        warn_unused(index.name, index.uuid, error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A fragment as a search sees it."""
+
+    num_rows: int
+    num_live_rows: int
+    row_ids: bytes | None
+
+    def offsets_of(self, row_ids: RowSet) -> pyroaring.BitMap | None:
+        if self.row_ids is None:
+            return None
+        return RowIdSequence.from_bytes(self.row_ids, self.num_rows).offsets_of(row_ids)
+
+
+def _fragment_rows(fragments: FragmentList) -> dict[int, _Rows]:
+    return {
+        fragment.id: _Rows(fragment.physical_rows, fragment.num_rows or 0, fragment.row_ids)
+        for fragment in fragments
+        if fragment.physical_rows is not None
+    }

@@ -1,0 +1,149 @@
+"""A damaged, missing or unknown index costs a warning, never a row."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.indices import IndexConfig
+
+import lance_spark
+from lance_spark.storage.cache import shared
+from tests.index.comparisons import ID, ids, repeated, write
+
+CONFIGS = {
+    "BTREE": IndexConfig("btree", {"zone_size": 50}),
+    "BITMAP": "BITMAP",
+    "ZONEMAP": IndexConfig("zonemap", {"rows_per_zone": 20}),
+    "BLOOMFILTER": IndexConfig("bloomfilter", {"number_of_items": 20, "probability": 0.01}),
+    "NGRAM": "NGRAM",
+}
+TYPES = tuple(CONFIGS)
+CONDITIONS = ("x = 5", "x IN (1, 7)", "x < 4", "x IS NULL", "NOT x = 5", "contains(s, 'word5')")
+
+
+def indexed(path: Path, index_type: str) -> Path:
+    """A table whose index of the given type has several pages, zones or keys; returns the index folder."""
+    values = repeated([None, *range(20)], 400, pa.int64())
+    dataset = write(str(path), {"x": values, "s": pa.array([f"word{number % 7}" for number in range(400)])})
+    dataset.create_scalar_index("s" if index_type == "NGRAM" else "x", CONFIGS[index_type], name="damaged")
+    (folder,) = (path / "_indices").iterdir()
+    return folder
+
+
+def answers(path: Path, *, use_scalar_index: bool) -> list[list[int]]:
+    shared.clear()
+    dataset = lance_spark.open(path)
+    return [
+        ids(dataset.to_table(filter=condition, columns=[ID], use_scalar_index=use_scalar_index))
+        for condition in CONDITIONS
+    ]
+
+
+@pytest.mark.parametrize("index_type", TYPES)
+def test_missing_files_cost_a_warning(tmp_path: Path, index_type: str, warnings: list[str]) -> None:
+    folder = indexed(tmp_path, index_type)
+    expected = answers(tmp_path, use_scalar_index=False)
+    shutil.rmtree(folder)
+    assert answers(tmp_path, use_scalar_index=True) == expected
+    served = {"BTREE": 5, "BITMAP": 5, "ZONEMAP": 5, "BLOOMFILTER": 3, "NGRAM": 1}
+    assert len(warnings) == served[index_type]
+    assert "index damaged " in warnings[0]
+    assert folder.name in warnings[0]
+
+
+@pytest.mark.parametrize("index_type", TYPES)
+def test_truncated_files_cost_a_warning(tmp_path: Path, index_type: str, warnings: list[str]) -> None:
+    folder = indexed(tmp_path, index_type)
+    expected = answers(tmp_path, use_scalar_index=False)
+    for file in list(folder.iterdir()):
+        data = file.read_bytes()
+        for size in (0, 1, 39, len(data) // 2, len(data) - 1):
+            file.write_bytes(data[:size])
+            warnings.clear()
+            assert answers(tmp_path, use_scalar_index=True) == expected, (file.name, size)
+            assert warnings, (file.name, size)
+        file.write_bytes(data)
+    warnings.clear()
+    assert answers(tmp_path, use_scalar_index=True) == expected
+    assert warnings == []
+
+
+@pytest.mark.parametrize("index_type", TYPES)
+def test_overwritten_bytes_never_raise(tmp_path: Path, index_type: str) -> None:
+    """Files have no checksums: a changed value can go unnoticed, but nothing fails."""
+    folder = indexed(tmp_path, index_type)
+    draw = random.Random(5)
+    for file in list(folder.iterdir()):
+        data = file.read_bytes()
+        for position in [*range(0, len(data), max(1, len(data) // 60)), *range(len(data) - 40, len(data))]:
+            changed = bytearray(data)
+            changed[position] ^= 1 << draw.randrange(8)
+            file.write_bytes(bytes(changed))
+            answers(tmp_path, use_scalar_index=True)
+        file.write_bytes(data)
+
+
+@pytest.mark.parametrize("index_type", TYPES)
+def test_zeroed_stretches_give_the_answer_of_a_scan(tmp_path: Path, index_type: str, warnings: list[str]) -> None:
+    folder = indexed(tmp_path, index_type)
+    expected = answers(tmp_path, use_scalar_index=False)
+    for file in list(folder.iterdir()):
+        data = file.read_bytes()
+        for start in range(0, len(data), max(16, len(data) // 12)):
+            file.write_bytes(data[:start] + bytes(min(64, len(data) - start)) + data[start + 64 :])
+            warnings.clear()
+            found = answers(tmp_path, use_scalar_index=True)
+            assert found == expected or warnings, (file.name, start)
+        file.write_bytes(data)
+
+
+@pytest.mark.parametrize("index_type", TYPES)
+def test_index_of_other_rows_is_not_used(tmp_path: Path, index_type: str, warnings: list[str]) -> None:
+    folder = indexed(tmp_path / "large", index_type)
+    dataset = write(str(tmp_path / "small"), {"x": repeated([1, 5], 40, pa.int64()), "s": pa.array(["word5"] * 40)})
+    dataset.create_scalar_index("s" if index_type == "NGRAM" else "x", CONFIGS[index_type])
+    (other,) = (tmp_path / "small" / "_indices").iterdir()
+    for file in folder.iterdir():
+        shutil.copy(file, other / file.name)
+    path = tmp_path / "small"
+    assert answers(path, use_scalar_index=True) == answers(path, use_scalar_index=False)
+    assert warnings
+
+
+def test_index_behind_a_deferred_compaction_is_not_used(tmp_path: Path, warnings: list[str]) -> None:
+    """The reference library loses all 15 rows after the second compaction."""
+    uri = str(tmp_path)
+    dataset = write(uri, {"v": repeated([0, 1, 2, 3], 60, pa.int64())}, rows_per_file=20)
+    dataset.create_scalar_index("v", "BTREE")
+    dataset.optimize.compact_files(target_rows_per_fragment=30, defer_index_remap=True)
+    assert lance_spark.open(uri).count_rows("v = 1") == 15
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=1000)
+    assert lance_spark.open(uri).count_rows("v = 1") == 15
+    assert lance.dataset(uri).count_rows("v = 1") == 0
+    assert warnings == []
+
+
+@pytest.mark.parametrize("change", ["update", "merge_insert"])
+def test_stale_row_ids_of_an_older_segment_are_not_found(tmp_path: Path, change: str, warnings: list[str]) -> None:
+    """The reference library finds all 10 rows under the old value, as the first segment still names their ids."""
+    uri = str(tmp_path)
+    dataset = write(uri, {"c": pa.array(["old"] * 10)}, stable_row_ids=True)
+    dataset.create_scalar_index("c", "BITMAP")
+    if change == "update":
+        dataset.update({"c": "'new'"}, where="id < 3")
+    else:
+        new = pa.table({ID: pa.array(range(3), pa.int64()), "c": ["new"] * 3})
+        dataset.merge_insert(ID).when_matched_update_all().execute(new)
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    opened = lance_spark.open(uri)
+    assert ids(opened.to_table(filter="c = 'old'")) == list(range(3, 10))
+    assert ids(opened.to_table(filter="c <> 'old'")) == [0, 1, 2]
+    assert opened.count_rows("c = 'new'") == 3
+    assert "2 segments" in opened.explain("c = 'old'")
+    assert lance.dataset(uri).count_rows("c = 'old'") == 10
+    assert warnings == []
