@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import arithmetic, casts, functions
+from lance_spark.expr.array_match import array_contains
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
@@ -26,6 +27,7 @@ from lance_spark.expr.membership import constant_options, is_member, options_of
 from lance_spark.expr.nodes import (
     And,
     Arithmetic,
+    ArrayContains,
     Cast,
     Column,
     Comparison,
@@ -234,6 +236,13 @@ def _(expr: Like, rows: Rows) -> Operand:
     value = _evaluate(expr.value, rows)
     with _named(expr):
         return like(value, expr.pattern, expr.escape)
+
+
+@_evaluate.register
+def _(expr: ArrayContains, rows: Rows) -> Operand:
+    lists, item = _evaluate(expr.value, rows), _evaluate(expr.item, rows)
+    with _named(expr):
+        return array_contains(lists, item, rows.time_zone)
 
 
 @_evaluate.register

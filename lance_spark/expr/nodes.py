@@ -323,6 +323,26 @@ class StringMatch(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayContains(Expr):
+    """`array_contains(value, item)`; NULL if the list is NULL, or has a null item and none that equals `item`.
+
+    `item` is a `Literal` that is not NULL.
+    """
+
+    value: Expr
+    item: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.value, self.item
+
+    def is_term(self) -> bool:
+        return True
+
+    def to_sql(self) -> str:
+        return f"array_contains({self.value.to_sql()}, {self.item.to_sql()})"
+
+
+@dataclass(frozen=True, slots=True)
 class Like(Expr):
     """`value LIKE pattern [ESCAPE escape]`: `%` any text, `_` one character; the whole value must match."""
 

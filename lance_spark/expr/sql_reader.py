@@ -29,6 +29,7 @@ from lance_spark.expr import nodes
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import ArithmeticOp, ComparisonOp, Expr, FunctionName
 from lance_spark.expr.sql import MAX_DEPTH, MAX_TREE_DEPTH
+from lance_spark.expr.sql_arrays import ARRAY_CALLS
 from lance_spark.expr.sql_literals import (
     INTERVAL_UNITS,
     NUMBER,
@@ -573,6 +574,7 @@ _CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = 
     "isnan": (1, lambda _, values: nodes.IsNan(*values)),
     "isnull": (1, lambda _, values: nodes.IsNull(*values)),
     "isnotnull": (1, lambda _, values: nodes.Not(nodes.IsNull(*values))),
+    **ARRAY_CALLS,
     "mod": (2, lambda _, values: nodes.Arithmetic(ArithmeticOp.REMAINDER, *values)),
 }
 """The number of arguments, unless the node checks it, and what makes the node of name and arguments."""

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.row_set import RowSet
+from lance_spark.index.shapes import with_arrays
 
 
 class Fit(Enum):
@@ -28,7 +30,7 @@ class Fit(Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Predicate:
     """A condition on a single column that evaluates without error whatever the values are.
 
@@ -59,7 +61,11 @@ class Predicate:
 
     def may_match(self, statistics: ColumnStatistics) -> bool:
         """Whether the condition can be TRUE for a value in a set of rows with these statistics."""
-        return may_match(self.expr, dict.fromkeys(self.paths, statistics), time_zone=self.time_zone)
+        return may_match(self._for_bounds, dict.fromkeys(self.paths, statistics), time_zone=self.time_zone)
+
+    @cached_property
+    def _for_bounds(self) -> Expr:
+        return with_arrays(self.expr, self.dtype, self.time_zone)
 
 
 @dataclass(frozen=True, slots=True)

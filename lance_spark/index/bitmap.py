@@ -36,7 +36,7 @@ class BitmapIndex(ScalarIndex):
 
     @classmethod
     def fit(cls, predicate: Predicate) -> Fit:
-        return Fit.EXACT
+        return Fit.NONE if pa.types.is_nested(predicate.dtype) else Fit.EXACT
 
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(BITMAP_FILE)

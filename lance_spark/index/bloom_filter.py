@@ -66,7 +66,8 @@ class BloomFilterIndex(ScalarIndex):
             require_no_nulls(file, [filters])
             for zone, data in enumerate(filters, start):
                 words = _words(file, data.as_buffer())
-                kept[zone] = any(_may_have(words, hash_) for hash_ in hashes)
+                # A filter that nothing was put into belongs to a zone of nulls, or is damaged.
+                kept[zone] = not words.any() or any(_may_have(words, hash_) for hash_ in hashes)
         return SearchResult(rows.rows(kept, self._coverage.fragment_rows), is_exact=False)
 
 

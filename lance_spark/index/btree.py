@@ -100,11 +100,8 @@ class BTreeIndex(ScalarIndex):
         lookup = self._files.kept(_LOOKUP, "pages", lambda: self._load(predicate.dtype, data.num_rows))
         if lookup.num_rows < self._coverage.num_live_rows:
             raise data.damaged(f"{lookup.num_rows} entries for {self._coverage.num_live_rows} rows")
-        pages = _matching_pages(lookup, predicate)
-        num_matching = sum(last - first for first, last in pages)
-        if num_matching > max(_FEW_PAGES, lookup.num_pages * _SELECTIVE_SHARE):
-            return None
-        return SearchResult(self._matching_rows(data, lookup, pages, predicate))
+        pages = _matching_pages(lookup, predicate, max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE)))
+        return None if pages is None else SearchResult(self._matching_rows(data, lookup, pages, predicate))
 
     def _load(self, dtype: pa.DataType, num_rows: int) -> tuple[_Lookup, int]:
         file = self._files.open(_LOOKUP)
@@ -143,9 +140,12 @@ class BTreeIndex(ScalarIndex):
         return rows
 
 
-def _matching_pages(lookup: _Lookup, predicate: Predicate) -> list[tuple[int, int]]:
-    """The pages whose bounds do not rule the predicate out, as ascending ranges [first, last)."""
+def _matching_pages(lookup: _Lookup, predicate: Predicate, most: int) -> list[tuple[int, int]] | None:
+    """The pages whose bounds do not rule the predicate out, as ascending ranges [first, last); None if they are more
+    than `most`.
+    """
     found: list[tuple[int, int]] = []
+    num_found = 0
     open_ranges = [(0, lookup.num_pages)] if lookup.num_pages else []
     while open_ranges:
         first, last = open_ranges.pop()
@@ -154,7 +154,11 @@ def _matching_pages(lookup: _Lookup, predicate: Predicate) -> list[tuple[int, in
         if last - first > 1:
             middle = (first + last) // 2
             open_ranges += [(middle, last), (first, middle)]
-        elif found and found[-1][1] == first:
+            continue
+        num_found += 1
+        if num_found > most:
+            return None
+        if found and found[-1][1] == first:
             found[-1] = (found[-1][0], last)
         else:
             found.append((first, last))

@@ -1,8 +1,8 @@
 """NGRAM: for each run of three letters or digits (trigram) the rows whose text has it.
 
 ``ngram_postings.lance`` has the columns `tokens` (ascending) and `posting_list` (treemaps). Texts are put into lower
-case and folded to ASCII before they are cut; a trigram with any other character is left out. A row that has a text has all
-of its trigrams, so the intersection of their rows is a superset of the answer.
+case and folded to ASCII before they are cut; a trigram with any other character is left out. A row that has a text has
+all of its trigrams, so the intersection of their rows is a superset of the answer.
 
 Only trigrams of the searched text that are ASCII as they are written are looked up: whatever folding does to the
 characters around them, it keeps these three side by side.

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail
@@ -89,6 +91,13 @@ def candidates(condition: Expr, table: TableRows) -> Plan:
     """The rows of each fragment that can satisfy a filter, as far as the table's indexes know them."""
     planner = _Planner(table)
     return Plan(planner.answer(condition, table.fragments, negated=False), planner.queries)
+
+
+def filtered_fields(condition: Expr, schema: LanceSchema) -> set[int]:
+    """The ids of the fields that a filter reads; system columns have none."""
+    arrow_schema = to_arrow_schema(schema)
+    targets = (_named_field(path, schema, arrow_schema) for path in referenced_columns(condition))
+    return {target[1].id for target in targets if target is not None}
 
 
 class _Planner:
@@ -203,14 +212,20 @@ class _Planner:
         paths = referenced_columns(expr)
         if not paths or can_fail(expr):
             return None
-        try:
-            names = {resolve_names(self._arrow_schema, path) for path in paths}
-        except LanceError:
-            return None  # A system column.
-        if len(names) > 1:
-            return None
-        (name,) = names
-        return name, find(self._table.schema, name)[-1]
+        targets = [_named_field(path, self._table.schema, self._arrow_schema) for path in paths]
+        is_single = len({None if target is None else target[1].id for target in targets}) == 1
+        return targets[0] if is_single else None
+
+
+def _named_field(
+    path: tuple[str, ...], schema: LanceSchema, arrow_schema: pa.Schema
+) -> tuple[tuple[str, ...], Field] | None:
+    """The column that a filter names, spelled as in the schema; None for a system column."""
+    try:
+        names = resolve_names(arrow_schema, path)
+    except LanceError:
+        return None
+    return names, find(schema, names)[-1]
 
 
 def _refined(first: Answer, second: Answer, *, both: bool = False) -> Answer:

@@ -15,7 +15,7 @@ from typing import Protocol
 import pyroaring
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.base import Coverage, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.row_set import RowSet
 
@@ -89,7 +89,7 @@ class Segment:
             LanceError: the segment is missing, broken, or does not fit the fragments.
         """
         covered = {id_: fragments[id_] for id_ in self.fragment_ids if id_ in fragments}
-        if not covered or self.index_type.fit(predicate) is Fit.NONE:
+        if not covered:
             return {}
         coverage = Coverage(
             {id_: rows.num_rows for id_, rows in covered.items()},

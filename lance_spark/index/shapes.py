@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from lance_spark.expr.literals import Literal
+from lance_spark.expr.membership import options_of
 from lance_spark.expr.nodes import (
     And,
     Column,
@@ -19,6 +22,9 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     like_tokens,
 )
+from lance_spark.expr.values import plain
+
+_LONG_LIST = 8
 
 
 def is_range_condition(expr: Expr, *, negated: bool = False) -> bool:
@@ -42,6 +48,21 @@ def is_range_condition(expr: Expr, *, negated: bool = False) -> bool:
     if isinstance(expr, (StringMatch, Like)):
         return not negated and isinstance(expr.value, Column) and bool(_prefix(expr))
     return isinstance(expr, Column)
+
+
+def with_arrays(expr: Expr, dtype: pa.DataType, time_zone: str) -> Expr:
+    """A condition with long lists of constants as arrays, which bounds are compared with at once.
+
+    It is TRUE for the same values; where the given one is NULL it can be FALSE.
+    """
+    if isinstance(expr, (And, Or)):
+        return type(expr)(tuple(with_arrays(term, dtype, time_zone) for term in expr.terms))
+    if not isinstance(expr, In) or len(expr.options) < _LONG_LIST:
+        return expr
+    constants = [option.scalar() for option in expr.options if isinstance(option, Literal)]
+    known = options_of(plain(pa.array([], dtype)).type, constants, time_zone).known
+    is_listed = known is not None and known.type == dtype and len(constants) == len(expr.options)
+    return InArray(expr.value, known) if is_listed else expr
 
 
 def null_test(expr: Expr) -> bool | None:

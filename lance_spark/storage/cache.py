@@ -1,10 +1,11 @@
 """What was read from immutable objects and is kept for the next reader of this process, bounded by bytes.
 
-Four kinds of things are kept: manifests by version, deletion vectors, the ends of data files, and bounds of their
-columns. None of them is ever changed under its name; but a table can be removed and made anew, and then the same name
-means something else. So a key holds, beside the store and the path, what tells the two apart:
+Five kinds of things are kept: manifests by version, deletion vectors, the ends of data files, bounds of their columns,
+and the open files and dictionaries of indexes. None of them is ever changed under its name; but a table can be removed
+and made anew, and then the same name means something else. So a key holds, beside the store and the path, what tells
+the two apart:
 
-- names of data files and deletion files are random, and never given twice;
+- names of data files, deletion files and folders of indexes are random, and never given twice;
 - manifests are numbered, so their key has the *stamp* of the object as a listing or the store has just told it (an
   ETag; on a local disk the inode, size and times). Which version is the newest is never kept.
 

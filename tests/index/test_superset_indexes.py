@@ -164,7 +164,7 @@ def test_zone_map_rules_out_all_but_a_few_zones(tmp_path: Path) -> None:
 
 
 def test_zone_map_with_negative_nan_is_answered_as_a_scan_is(tmp_path: Path) -> None:
-    """The reference library sorts such a NaN first but leaves its zone out of `f < -100`; here it is greater than all."""
+    """The reference library sorts such a NaN first, but leaves its zone out of `f < -100`; here NaN is the greatest."""
     uri = str(tmp_path)
     negative_nan = pa.array([b"\x00" * 6 + b"\xf8\xff"], pa.binary(8)).view(pa.float64())
     values = pa.concat_arrays([negative_nan, pa.array([1.0, *range(30)], pa.float64())])

@@ -13,7 +13,7 @@ import pyroaring
 
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.planner import IndexQuery, Plan, TableRows, candidates
+from lance_spark.index.planner import IndexQuery, Plan, TableRows, candidates, filtered_fields
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.segments import Matches, Segment, warn_unused
@@ -97,7 +97,8 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
     """
     if scan.filter is None or not manifest.index_section:
         return Plan({})
-    segments = _segments(manifest, scan.bases)
+    fields = filtered_fields(scan.filter, scan.schema)
+    segments = [segment for segment in _segments(manifest, scan.bases) if segment.field_id in fields]
     if not segments:
         return Plan({})
     table = TableRows(
