@@ -57,6 +57,7 @@ class ReadOptions:
     with_row_address: bool = False
     push_down_filters: bool = False
     push_down_top_n: bool = True
+    zone_maps: bool | None = None
     target_partition_bytes: int = DEFAULT_PARTITION_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -461,6 +462,7 @@ _READ = _COMMON | {
     "with_row_address": _Option("with_row_address", _boolean),
     "pushdownfilters": _Option("push_down_filters", _boolean),
     "topn_push_down": _Option("push_down_top_n", _boolean),
+    "zone_maps": _Option("zone_maps", _boolean),
     "target_partition_bytes": _Option("target_partition_bytes", _integer(1)),
     **_OF_SPARK,
 }

@@ -128,11 +128,16 @@ class FragmentSlice:
 
 
 class LanceInputPartition(InputPartition):
-    """The work of one task."""
+    """The work of one task.
 
-    def __init__(self, slices: tuple[FragmentSlice, ...]) -> None:
+    Attributes:
+        size_bytes: about how much it reads.
+    """
+
+    def __init__(self, slices: tuple[FragmentSlice, ...], size_bytes: int = 0) -> None:
         super().__init__(None)
         self.slices = slices
+        self.size_bytes = size_bytes
 
 
 def estimated_bytes(fragment: SizedFragment) -> int:
@@ -156,12 +161,12 @@ def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> li
     for piece, size in _pieces(fragments, target_bytes):
         # An eighth more is no matter; a task for a small rest would be the last one to end.
         if pending and pending_bytes + size > target_bytes + target_bytes // 8:
-            partitions.append(LanceInputPartition(tuple(pending)))
+            partitions.append(LanceInputPartition(tuple(pending), pending_bytes))
             pending, pending_bytes = [], 0
         pending.append(piece)
         pending_bytes += size
     if pending:
-        partitions.append(LanceInputPartition(tuple(pending)))
+        partitions.append(LanceInputPartition(tuple(pending), pending_bytes))
     return partitions
 
 

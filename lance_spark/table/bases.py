@@ -113,6 +113,11 @@ class Bases:
         self._stores = {}
         self._lock = Lock()
 
+    def of_table(self, uri: str, base_paths: tuple[BasePath, ...], version: int, shown_as: str | None) -> Bases:
+        """Those of a version of another table, which the same storage options open; arguments as of the class."""
+        root = open_store(uri, options_of(self._storage_options))
+        return Bases(root, base_paths, self._storage_options, version=version, shown_as=shown_as)
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Explains why a file of the version is not there, for a reader of its files.

@@ -19,10 +19,11 @@ from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.connector.channel.registry import Session
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Session
 from lance_spark.spark.connector.scan.aggregates import Aggregate
-from lance_spark.spark.connector.scan.partitioned import PartitionedPlanner
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.connector.scan.planner import ScanPlanner
+from lance_spark.spark.connector.scan.requests import ScanRequest
 from tests.connector.conftest import plan
 
 ENABLED = "spark.sql.sources.v2.bucketing.enabled"
@@ -251,13 +252,15 @@ def test_many_rows(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_tasks_take_several_partitions(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
     rows = pa.table({"id": pa.array(range(40)), "k": pa.array([str(number) for number in range(40)])})
-    made = save_rows(create_partitioned(str(tmp_path / "t"), rows.schema, [BY_K]), rows)
+    made = save_rows(create_partitioned(uri, rows.schema, [BY_K]), rows)
+    handle = TableHandle(uri, version=made.version, partitioned=True)
     wanted = (Aggregate("count_star"),)
     for target, expected in ((None, 1), ("1", 40)):
-        given = {"path": str(tmp_path / "t")} | ({} if target is None else {"target_partition_bytes": target})
-        planner = PartitionedPlanner(
-            made, ReadOptions.parse(given), StructType(), (), None, Session(parallelism=2), (), (), wanted, ("id",)
-        )
-        assert len(planner.plan().work) == expected
-        assert planner.plan().keys == ()
+        options = {} if target is None else {"target_partition_bytes": target}
+        request = ScanRequest(handle, options, columns=StructType(), aggregates=wanted, group_by=("id",))
+        planner = ScanPlanner(request, Call(Session(parallelism=2)))
+        tasks = planner.tasks()
+        assert len(tasks.work) == expected
+        assert planner.summary(tasks).keys == ()

@@ -44,7 +44,7 @@ from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
-from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage, filterable
 from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
@@ -128,7 +128,7 @@ class Scan:
             time_zone=time_zone,
         )
         if scan.filter is not None:
-            check_filter(scan.filter, _filterable(schema), time_zone=time_zone)
+            check_filter(scan.filter, filterable(to_arrow_schema(schema)), time_zone=time_zone)
         return scan
 
     @cached_property
@@ -275,7 +275,7 @@ class Scan:
     @cached_property
     def _filterable(self) -> pa.Schema:
         """What the filter may name; made once, for every term of the filter looks into it."""
-        return _filterable(self.schema)
+        return filterable(to_arrow_schema(self.schema))
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -425,13 +425,6 @@ def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:
 
 def _ids(fields: Iterable[Field]) -> set[FieldId]:
     return {node.id for field in fields for node in field.walk()}
-
-
-def _filterable(schema: LanceSchema) -> pa.Schema:
-    """What a filter may name: data columns, and system columns that they do not hide."""
-    data = to_arrow_schema(schema)
-    names = set(data.names)
-    return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in names)])
 
 
 def no_columns(num_rows: int) -> pa.RecordBatch:

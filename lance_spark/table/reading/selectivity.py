@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.storage.local import LocalStore
-from lance_spark.table.bases import Bases
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 
@@ -32,19 +31,23 @@ _DEVIATIONS = 3.0
 (the rule of three, for 95 %)."""
 
 
+ScannedFragment = tuple[Scan, DataFragment]
+"""A fragment, and the scan that reads it: those of several splits differ in where the files are."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Rows of the fragment at `place`: `offsets` (int64[n]) in blocks of `size` neighbours."""
+    """Rows of a fragment: `offsets` (int64[n]) in blocks of `size` neighbours."""
 
-    place: int
+    scan: Scan
     fragment: DataFragment
     offsets: Int64Array
     size: int
 
 
-def estimated_share(scan: Scan, fragments: Sequence[DataFragment]) -> float:
-    """The share, in [0, 1], of the rows of `fragments` that the filter of `scan` keeps; 1 without a filter, or where no
-    row can be told.
+def estimated_selectivity(fragments: Sequence[ScannedFragment]) -> float:
+    """The share, in [0, 1], of the rows of `fragments` that the filter of their scans keeps; 1 without a filter, or
+    where no number of rows is known.
 
     Reads the filter's columns in up to 128 places of up to 16 fragments.
 
@@ -53,23 +56,21 @@ def estimated_share(scan: Scan, fragments: Sequence[DataFragment]) -> float:
         InvalidInputError: the filter fails on a value.
     """
     samples = _samples(fragments)
-    if scan.filter is None or not samples:
+    if not samples or samples[0].scan.filter is None:
         return 1.0
-    found = _read(scan, samples, lambda sample: scan.matches(sample.fragment, sample.offsets).reshape(-1, sample.size))
-    # Of many fragments few are looked at, and what lies in one of them is told by one number.
-    whole = len(fragments) <= _FRAGMENTS
-    shares = np.concatenate([kept.mean(axis=1) if whole else kept.mean(keepdims=True)[0] for kept in found])
+    found = _read(samples, lambda item: item.scan.matches(item.fragment, item.offsets).reshape(-1, item.size))
+    # Of many fragments few are sampled, and each of those counts as one observation.
+    has_all = len(fragments) <= _FRAGMENTS
+    shares = np.concatenate([kept.mean(axis=1) if has_all else kept.mean(keepdims=True)[0] for kept in found])
     mean, error = float(shares.mean()), float(shares.std()) / float(np.sqrt(len(shares)))
     return min(1.0, max(mean + _DEVIATIONS * error, _DEVIATIONS / len(shares)))
 
 
-def rows_of_a_group(scan: Scan, fragments: Sequence[DataFragment], bases: Sequence[Bases] | None = None) -> float:
-    """How many rows of a sample have the same values in the columns of `scan`, on average; 0 where no row can be told.
+def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
+    """How many rows of a sample have the same values in the columns of their scans, on average; 0 where no number of
+    rows is known.
 
-    In all of the fragments there are at least so many. Reads as much as `estimated_share`.
-
-    Args:
-        bases: of each fragment, if they are not those of `scan`.
+    In all of the fragments there are at least so many. Reads as much as `estimated_selectivity`.
 
     Raises:
         CorruptFileError: a file contradicts the format.
@@ -77,13 +78,7 @@ def rows_of_a_group(scan: Scan, fragments: Sequence[DataFragment], bases: Sequen
     samples = _samples(fragments)
     if not samples:
         return 0.0
-
-    def scan_of(sample: _Sample) -> Scan:
-        return scan if bases is None else replace(scan, bases=bases[sample.place])
-
-    first = scan_of(samples[0])
-    tables = _read(first, samples, lambda sample: scan_of(sample).read_rows(sample.fragment, _live(sample)))
-    rows = pa.concat_tables(tables)
+    rows = pa.concat_tables(_read(samples, lambda sample: sample.scan.read_rows(sample.fragment, _live(sample))))
     if not rows.num_rows:
         return 0.0
     num_groups: int = rows.group_by(rows.column_names, use_threads=False).aggregate([]).num_rows
@@ -96,24 +91,24 @@ def _live(sample: _Sample) -> Int64Array:
     return sample.offsets if known is None else sample.offsets[sample.offsets < known]
 
 
-def _samples(fragments: Sequence[DataFragment]) -> list[_Sample]:
+def _samples(fragments: Sequence[ScannedFragment]) -> list[_Sample]:
     """Some blocks of rows of some fragments, evenly; none where no row or no file is known."""
-    chosen = [(int(place), fragments[place]) for place in _spread(len(fragments), _FRAGMENTS)]
-    counted = [(place, fragment, fragment.physical_rows or 0) for place, fragment in chosen if fragment.files]
+    chosen = [fragments[place] for place in _spread(len(fragments), _FRAGMENTS)]
+    counted = [(scan, fragment, fragment.physical_rows or 0) for scan, fragment in chosen if fragment.files]
     total = sum(rows for _, _, rows in counted)
     samples = []
-    for place, fragment, rows in counted:
+    for scan, fragment, rows in counted:
         size = min(_BLOCK_ROWS, rows)
         if not size:
             continue
         starts = _spread(rows - size + 1, max(1, round(_BLOCKS * rows / total)))
         starts = starts[np.diff(starts, prepend=-size) >= size]
-        samples.append(_Sample(place, fragment, (starts[:, None] + np.arange(size)).ravel(), size))
+        samples.append(_Sample(scan, fragment, (starts[:, None] + np.arange(size)).ravel(), size))
     return samples
 
 
-def _read(scan: Scan, samples: list[_Sample], read: Callable[[_Sample], Read]) -> list[Read]:
-    store, _ = scan.bases.data_file(samples[0].fragment.files[0])
+def _read(samples: list[_Sample], read: Callable[[_Sample], Read]) -> list[Read]:
+    store, _ = samples[0].scan.bases.data_file(samples[0].fragment.files[0])
     # Threads are for waiting: beside each other they are slower than one that reads local files.
     with ThreadPoolExecutor(1 if isinstance(store, LocalStore) else len(samples)) as pool:
         return list(pool.map(read, samples))

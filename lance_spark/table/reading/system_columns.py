@@ -116,3 +116,9 @@ _VALUES: dict[str, Callable[[RowLineage, Int64Array], UInt64Array]] = {
 
 SYSTEM_FIELDS = MappingProxyType({name: pa.field(name, pa.uint64()) for name in _VALUES})
 """The Arrow field of each system column."""
+
+
+def filterable(columns: pa.Schema) -> pa.Schema:
+    """What a filter may name: the data columns, and system columns that they do not hide."""
+    names = set(columns.names)
+    return pa.schema([*columns, *(field for name, field in SYSTEM_FIELDS.items() if name not in names)])

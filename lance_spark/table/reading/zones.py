@@ -24,7 +24,7 @@ from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.cache import kept_by_name
 from lance_spark.table.bases import Bases
-from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.rows.fragment import DataFragment
 
 ZONE_ROWS = 2048
@@ -41,6 +41,10 @@ _PARTS = 16
 _FEW_PARTS = 4
 _FEW_ZONES = 4
 """Of a sample of about 16."""
+
+_SAMPLED_FRAGMENTS = 8
+_SAMPLED_ZONES = 8
+"""Zones of each of these fragments that show whether values are clustered."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -127,27 +131,9 @@ def _has_bounds(dtype: pa.DataType) -> bool:
     return bool(is_number or pt.is_date32(dtype) or pt.is_timestamp(dtype))
 
 
-class ZoneBudget:
-    """How much may be read for new zones."""
-
-    def __init__(self, num_rows: int) -> None:
-        self._left = num_rows
-
-    def take(self, num_rows: int) -> bool:
-        """Whether so many rows may be read, which are no longer left then."""
-        if num_rows > self._left:
-            return False
-        self._left -= num_rows
-        return True
-
-
-class _OverBudgetError(Exception):
-    """There are no zones yet, and no more rows may be read for them."""
-
-
-def zones_of(fragment: DataFragment, field: Field, bases: Bases, budget: ZoneBudget) -> Zones | None:
-    """The zones of a top-level field; None if no file or more than one has it, if there are no rows, or none
-    may be read for them.
+def zones_of(fragment: DataFragment, field: Field, bases: Bases) -> Zones | None:
+    """The zones of a top-level field; None if no file or more than one has it, or if there are no rows. The first call
+    for a file reads the whole column.
 
     Raises:
         CorruptFileError: a file contradicts the format.
@@ -161,15 +147,48 @@ def zones_of(fragment: DataFragment, field: Field, bases: Bases, budget: ZoneBud
         return None
 
     def make() -> tuple[Zones, int]:
-        if not budget.take(reader.num_rows):
-            raise _OverBudgetError
         zones = _computed(reader, field)
         return zones, zones.num_bytes
 
-    try:
-        return kept_by_name(store, "zones", path, (field.id, field.logical_type), make)
-    except _OverBudgetError:
+    return kept_by_name(store, "zones", path, (field.id, field.logical_type), make)
+
+
+def has_clustered_values(fragments: Sequence[tuple[DataFragment, Bases]], field: Field) -> bool:
+    """Whether zones of a top-level field are worth computing: a sample of some fragments shows that near values are in
+    the same rows, or the same fragments.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+    """
+    places = np.linspace(0, len(fragments) - 1, min(len(fragments), _SAMPLED_FRAGMENTS)).astype(np.int64)
+    found = [_sampled_zones(fragment, bases, field) for fragment, bases in (fragments[place] for place in places)]
+    known = [zones for zones in found if zones is not None]
+    if not known:
+        return False
+    lows, highs = np.concatenate([zones.lows for zones in known]), np.concatenate([zones.highs for zones in known])
+    null_counts = np.concatenate([zones.null_counts for zones in known])
+    return Zones(known[0].dtype, lows, highs, null_counts).tell_rows_apart()
+
+
+def _sampled_zones(fragment: DataFragment, bases: Bases, field: Field) -> Zones | None:
+    """Some of the zones of a fragment; None as of `zones_of`."""
+    files = [file for file in fragment.files if field.id in file.columns()]
+    if len(files) != 1:
         return None
+    store, path = bases.data_file(files[0])
+    reader = FragmentReader(fragment, bases)
+    if not reader.num_rows:
+        return None
+
+    def make() -> tuple[Zones, int]:
+        size = min(ZONE_ROWS, reader.num_rows)
+        count = reader.num_rows // size
+        starts = np.linspace(0, count - 1, min(count, _SAMPLED_ZONES)).astype(np.int64) * size
+        rows = row_ranges((starts[:, None] + np.arange(size)).ravel())
+        zones = Zones(to_arrow_type(field), *_bounds(reader.columns([field]).read(rows)[0]))
+        return zones, zones.num_bytes
+
+    return kept_by_name(store, "sampled zones", path, (field.id, field.logical_type), make)
 
 
 def _computed(reader: FragmentReader, field: Field) -> Zones:

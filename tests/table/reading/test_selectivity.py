@@ -13,7 +13,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.selectivity import estimated_share, rows_of_a_group
+from lance_spark.table.reading.selectivity import estimated_selectivity, rows_of_a_group
 
 ROWS = 200_000
 
@@ -44,7 +44,7 @@ def estimate(uri: str, filter: str | None) -> tuple[float, float]:
     scan = Scan.of(manifest.schema, location.bases(manifest), columns=[], filter=filter)
     fragments = list(manifest.fragments)
     kept = sum(scan.count(fragment) for fragment in fragments)
-    return estimated_share(scan, fragments), kept / ROWS
+    return estimated_selectivity([(scan, fragment) for fragment in fragments]), kept / ROWS
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_few_bytes_are_read(uri: str) -> None:
     fragments = list(manifest.fragments)
     scan = Scan.of(manifest.schema, location.bases(manifest), columns=[], filter="text = 'word 3'")
     before = READS.counts
-    estimated_share(scan, fragments)
+    estimated_selectivity([(scan, fragment) for fragment in fragments])
     sampled = READS.counts - before
     before = READS.counts
     for fragment in fragments:
@@ -109,7 +109,7 @@ def test_no_rows(tmp_path: Path) -> None:
     manifest = location.latest()
     assert manifest is not None
     scan = Scan.of(manifest.schema, location.bases(manifest), columns=[], filter="a > 1")
-    assert estimated_share(scan, list(manifest.fragments)) == 1.0
+    assert estimated_selectivity([(scan, fragment) for fragment in manifest.fragments]) == 1.0
 
 
 def test_a_filter_that_fails_says_so(uri: str) -> None:
@@ -126,4 +126,4 @@ def test_how_many_rows_are_alike(uri: str, columns: list[str], least: float, mos
     manifest = location.latest()
     assert manifest is not None
     scan = Scan.of(manifest.schema, location.bases(manifest), columns=columns)
-    assert least <= rows_of_a_group(scan, list(manifest.fragments)) <= most
+    assert least <= rows_of_a_group([(scan, fragment) for fragment in manifest.fragments]) <= most

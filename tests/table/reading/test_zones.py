@@ -21,7 +21,7 @@ from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading import zones as zones_module
-from lance_spark.table.reading.zones import ZONE_ROWS, ZoneBudget, Zones, matching_rows, zoned_fields, zones_of
+from lance_spark.table.reading.zones import ZONE_ROWS, Zones, matching_rows, zoned_fields, zones_of
 
 ROWS = 20_000
 START = datetime(2026, 1, 1)
@@ -34,15 +34,14 @@ def opened(uri: str) -> tuple[TableLocation, Manifest]:
     return location, manifest
 
 
-def rows_of(uri: str, filter: str, budget: int = 1 << 30) -> list[list[tuple[int, int]]]:
+def rows_of(uri: str, filter: str) -> list[list[tuple[int, int]]]:
     """The ranges of each fragment; all of its rows where nothing is known."""
     location, manifest = opened(uri)
     condition = parse(filter, time_zone="UTC")
-    allowed = ZoneBudget(budget)
     found = []
     for fragment in manifest.fragments:
         fields = zoned_fields(condition, manifest.schema)
-        made = {path: zones_of(fragment, field, location.bases(manifest), allowed) for path, field in fields.items()}
+        made = {path: zones_of(fragment, field, location.bases(manifest)) for path, field in fields.items()}
         known = {path: item for path, item in made.items() if item is not None}
         assert fragment.physical_rows is not None
         found.append(
@@ -116,16 +115,14 @@ def test_rows_that_can_match(uri: str, filter: str, expected: list[list[tuple[in
     assert found[1] == expected[1]
 
 
-def test_zones_are_computed_once_and_within_the_budget(tmp_path: Path) -> None:
+def test_zones_are_computed_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"id": range(ROWS)}), uri, max_rows_per_file=HALF)
     for file in Path(uri).rglob("*.lance"):
         os.utime(file, (0, 0))  # What is known of files that were just written is not kept.
-    assert rows_of(uri, "id = 7000", budget=0) == [ALL, ALL]
-    assert rows_of(uri, "id = 7000", budget=HALF) == [ZONE_3, ALL]
-    assert rows_of(uri, "id = 7000", budget=HALF) == [ZONE_3, []]
+    assert rows_of(uri, "id = 7000") == [ZONE_3, []]
     before = READS.counts.requests
-    assert rows_of(uri, "id = 7000", budget=0) == [ZONE_3, []]
+    assert rows_of(uri, "id = 7000") == [ZONE_3, []]
     # Only the newest manifest is looked for.
     assert READS.counts.requests - before <= 1
 

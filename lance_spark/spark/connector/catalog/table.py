@@ -25,9 +25,11 @@ from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.places import Place, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
+from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
-from lance_spark.spark.connector.scan.partitioned_tasks import PARTITION_COLUMN
-from lance_spark.spark.connector.write.partitioned_writes import timestamp_of
+from lance_spark.spark.connector.write.partitioned_writes import (
+    timestamp_of,
+)
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Generic, TypeVar
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
@@ -25,6 +26,7 @@ from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.system_columns import filterable
 from lance_spark.table.source import TableSource
 
 _CACHED = 32
@@ -145,6 +147,10 @@ class TableHandle:
             NotFoundError: it has been cleaned up, or the table was replaced by another one.
         """
         return self.open_partitioned() if self.partitioned else Dataset(*self.open())
+
+    def filterable(self) -> pa.Schema:
+        """What a filter may name: the columns, and system columns that they do not hide. Raises as `source`."""
+        return filterable(self.source().schema)
 
     def open_partitioned(self) -> PartitionedTable:
         """The version of a partitioned table, with the columns that it is about to get.

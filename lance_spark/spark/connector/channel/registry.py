@@ -29,6 +29,7 @@ _MODULES = (
     "catalog.ddl",
     "catalog.make_table",
     "catalog.metadata",
+    "catalog.partitions",
     "catalog.table",
     "procedures.procedures",
     "scan.changelog",
@@ -46,6 +47,7 @@ class Session:
     Attributes:
         parallelism: tasks that the cluster runs at a time.
         inline_bytes: how small a read is that the planner does by itself, as the user has written it.
+        zone_maps: whether the planner may compute bounds of columns, as the user has written it.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
     """
 
@@ -53,6 +55,7 @@ class Session:
     case_sensitive: bool = False
     parallelism: int = 1
     inline_bytes: str | None = None
+    zone_maps: str | None = None
     store_failed: bool = False
 
 

@@ -20,10 +20,57 @@ from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.partitions import FragmentSlice
+from lance_spark.storage.paths import absolute_uri
+from lance_spark.table.bases import BasePath
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.source import Split
 
 MESSAGE_TYPE = StructType().add("message", BinaryType())
+
+
+PARTITION_COLUMN = "_partition"
+"""The metadata column with the key of a row's split, which is the object id of its partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWork:
+    """Rows of one split for one task.
+
+    Attributes:
+        uri: root of the split's table, or of its branch.
+        base_paths, version: of that table.
+        stable_row_ids: whether it has them.
+        slices: the rows.
+        key: of the split, None in a plain table.
+        shown_as: what errors call the version.
+    """
+
+    uri: str
+    base_paths: tuple[BasePath, ...]
+    version: int
+    stable_row_ids: bool
+    slices: tuple[FragmentSlice, ...]
+    key: str | None = None
+    shown_as: str | None = None
+
+    @classmethod
+    def of(cls, split: Split, slices: tuple[FragmentSlice, ...]) -> SplitWork:
+        """The work of reading `slices` of `split`."""
+        # A task may run where a relative path means something else.
+        uri, manifest = absolute_uri(split.table.store.uri), split.manifest
+        stable_row_ids = manifest.has_stable_row_ids
+        return cls(uri, manifest.base_paths, manifest.version, stable_row_ids, slices, split.key, split.shown_as)
+
+    def bound(self, scan: Scan) -> Scan:
+        """`scan`, which belongs to no split, for this one."""
+        bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.shown_as)
+        return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids)
+
+    def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        """The rows, by a scan that is bound to the split."""
+        for piece in self.slices:
+            yield from scan.read_fragment(DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +78,11 @@ class ReadWork:
     """What one read task does.
 
     Attributes:
-        slices: what to read.
+        parts: what to read, split by split.
         runtime_filter: what rows have to match besides the filter of all tasks.
     """
 
-    slices: tuple[FragmentSlice, ...]
+    parts: tuple[SplitWork, ...]
     runtime_filter: Expr | None = None
 
     def to_bytes(self) -> bytes:
@@ -49,6 +96,13 @@ class ReadWork:
         return [pickle.loads(row.as_py()) for batch in batches for row in batch.column(0)]
 
 
+def bound_parts(scan: Scan, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[SplitWork, Scan]]:
+    """Each part of the work in `batches`, with `scan` bound to its split and narrowed by the runtime filter."""
+    for work in ReadWork.of_rows(batches):
+        for part in work.parts:
+            yield part, narrowed(part.bound(scan), work.runtime_filter)
+
+
 def narrowed(scan: Scan, more: Expr | None) -> Scan:
     """`scan` of those rows only that match `more` too."""
     terms = tuple(term for term in (scan.filter, more) if term is not None)
@@ -57,10 +111,10 @@ def narrowed(scan: Scan, more: Expr | None) -> Scan:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Reads the slices that its only input row names.
+    """Reads the rows that its input names.
 
     Attributes:
-        scan: what to read.
+        scan: what to read of each split; it is bound to none.
         target: the columns in the Arrow types that Spark expects.
         limit: rows after which a task stops.
     """
@@ -71,19 +125,26 @@ class ReadTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left = self.limit
-        for work in ReadWork.of_rows(batches):
-            for batch in self._read(work):
+        for part, scan in bound_parts(self.scan, batches):
+            for batch in self._read(part, scan):
                 if left is not None:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows
-                yield to_wire_batch(batch, self.target)
+                yield to_wire_batch(self._with_key(batch, part.key), self.target)
                 if left == 0:
                     return
 
-    def _read(self, work: ReadWork) -> Iterator[pa.RecordBatch]:
-        scan = narrowed(self.scan, work.runtime_filter)
-        for piece in work.slices:
-            yield from scan.read_fragment(DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop)
+    def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
+        return part.read(scan)
+
+    def _with_key(self, batch: pa.RecordBatch, key: str | None) -> pa.RecordBatch:
+        place = self.target.get_field_index(PARTITION_COLUMN)
+        if place < 0 or PARTITION_COLUMN in batch.schema.names:
+            return batch
+        keys = pa.repeat(pa.scalar(key, pa.string()), batch.num_rows)
+        columns = [*batch.columns[:place], keys, *batch.columns[place:]]
+        names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
+        return pa.RecordBatch.from_arrays(columns, names)
 
 
 @dataclass(frozen=True)

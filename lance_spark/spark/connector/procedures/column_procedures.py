@@ -22,6 +22,7 @@ from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.procedures.column_tasks import BackfillTask, PartitionedBackfillTask
 from lance_spark.spark.connector.procedures.partitioned_procedures import with_primary_key
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -36,7 +37,6 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Source,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.connector.scan.partitioned_tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.write.partitioned_changes import PARTITION_ROW_ID, check_partitioned_changeable
 from lance_spark.spark.jobs.table_row_changes import ROW_ID
 from lance_spark.spark.types import table_types, written_schema

@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import StructType
 
-from lance_spark.spark.connector.channel.tasks import ReadWork
+from lance_spark.spark.connector.channel.tasks import bound_parts
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.decimal_expr import MAX_PRECISION, Number, to_number
 from lance_spark.spark.connector.scan.groups import Grouping, Slot
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types import is_lossless, to_spark_schema
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.rows.fragment import DataFragment
 
 _WINDOW_ROWS = 1 << 20
 """Rows that are grouped at a time, if they are not too wide."""
@@ -173,13 +172,13 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class AggregateTask:
-    """Returns the groups of the slices that its only input row names; without GROUP BY at least one row.
+    """Returns the groups of the rows that its input names; without GROUP BY at least one row.
 
     The same group can be in many rows: of each window of rows there are its own, and of rows whose sum would be too
     large for its type, or which are hardly ever of the same group, each is a group.
 
     Attributes:
-        scan: what to read.
+        scan: what to read of each split; it is bound to none.
         group_by: names of the columns.
         slots: the aggregates.
         columns: those of the rows.
@@ -198,21 +197,15 @@ class AggregateTask:
         scan = replace(self.scan, batch_rows=_WINDOW_ROWS, batch_bytes=None)
         grouping = Grouping(self.group_by, self.slots)
         is_empty = True
-        for batch in self._read(scan, batches):
-            if batch.num_rows:
-                is_empty = False
-                yield from self._wire(grouping.of(batch))
+        for part, bound in bound_parts(scan, batches):
+            for batch in part.read(bound):
+                if batch.num_rows:
+                    is_empty = False
+                    yield from self._wire(grouping.of(batch))
         if is_empty and not self.group_by:
             # Spark takes the sum of no counts for null.
             row = [pa.array([0 if slot.is_count else None], slot.dtype) for slot in self.slots]
             yield from self._wire(row)
-
-    def _read(self, scan: Scan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the work in `batches`."""
-        for work in ReadWork.of_rows(batches):
-            for piece in work.slices:
-                fragment = DataFragment.from_bytes(piece.fragment)
-                yield from scan.read_fragment(fragment, start=piece.start, stop=piece.stop)
 
     def _wire(self, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(arrays[0]), _BATCH_ROWS):

@@ -82,8 +82,8 @@ class ScanPlan:
         is_inline: whether the rows are read already.
         runtime_columns: filters of these are taken while the query runs already.
         max_runtime_values: unless they have more values.
-        filters_many_rows: whether it is worth to ask for the share that the filter keeps; and
-        share: that, if it was asked for before.
+        needs_selectivity: whether the driver should ask for the share of the rows that the filter keeps.
+        selectivity: that share, if it is known already.
     """
 
     description: str
@@ -95,8 +95,8 @@ class ScanPlan:
     metrics: Mapping[str, int] = field(default_factory=dict)
     runtime_columns: tuple[str, ...] = ()
     max_runtime_values: int = MAX_VALUES
-    filters_many_rows: bool = False
-    share: float | None = None
+    needs_selectivity: bool = False
+    selectivity: float | None = None
     is_inline: bool = False
 
     def with_rows(self, rows: InlineRows) -> ScanPlan:
@@ -107,7 +107,7 @@ class ScanPlan:
             size_bytes=max(rows.num_bytes, rows.num_rows * BYTES_PER_ROW),
             metrics={**self.metrics, **rows.cost},
             runtime_columns=(),
-            filters_many_rows=False,
-            share=None,
+            needs_selectivity=False,
+            selectivity=None,
             is_inline=True,
         )

@@ -8,7 +8,7 @@ where they are read, before the other columns are decoded and handed over.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,8 +17,6 @@ from pyspark.sql.types import DataType
 
 from lance_spark.expr.literals import FALSE
 from lance_spark.expr.nodes import Column, Expr, InArray, conjunction
-from lance_spark.partitioned.spec import PartitionSpec
-from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.spark.types import is_lossless
 
@@ -59,17 +57,6 @@ class KeyFilter:
         return pa.Array.from_buffers(
             pa.int64(), len(attachments[self.attachment]) // 8, [None, pa.py_buffer(attachments[self.attachment])]
         )
-
-
-def source_columns(specs: Iterable[PartitionSpec], schema: LanceSchema) -> list[Path]:
-    """The columns whose values choose partitions."""
-    found: dict[Path, None] = {}
-    for spec in specs:
-        for field in spec.fields:
-            for path in field.source_columns(schema) if field.transform is not None else ():
-                if path is not None:
-                    found[path] = None
-    return list(found)
 
 
 def filter_columns(

@@ -10,7 +10,7 @@ key becomes up to three columns: whether it is null, whether it is NaN, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,8 +21,7 @@ import pyarrow.types as pt
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import column_values, resolve_names
 from lance_spark.schema.projection import project
-from lance_spark.spark.connector.channel.tasks import ReadWork
-from lance_spark.spark.connector.channel.wire_types import to_wire_batch
+from lance_spark.spark.connector.channel.tasks import ReadTask, SplitWork
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.predicates import SparkExpression, type_at
 from lance_spark.spark.types import is_lossless
@@ -92,27 +91,36 @@ def _is_sortable(dtype: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True)
-class TopNTask:
-    """Reads the first rows, in the order of the keys, of the slices that its only input row names.
+class TopNTask(ReadTask):
+    """Reads the first rows, in the order of the keys, of each split in its input.
 
     Attributes:
-        scan: what to read, filter included.
+        keys: the order.
+        first: how many rows.
+    """
+
+    keys: tuple[SortKey, ...] = ()
+    first: int = 0
+
+    def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
+        return FirstRows(scan, self.keys, self.first).of(part.slices)
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """Finds the first rows of fragments of one split.
+
+    Attributes:
+        scan: what to read, filter included; it is bound to the split.
         keys: the order.
         limit: how many rows.
-        target: the columns in the Arrow types that Spark expects.
     """
 
     scan: Scan
     keys: tuple[SortKey, ...]
     limit: int
-    target: pa.Schema
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        slices = [piece for work in ReadWork.of_rows(batches) for piece in work.slices]
-        for batch in self.first_rows(slices):
-            yield to_wire_batch(batch, self.target)
-
-    def first_rows(self, slices: Sequence[FragmentSlice]) -> Iterator[pa.RecordBatch]:
+    def of(self, slices: Sequence[FragmentSlice]) -> Iterator[pa.RecordBatch]:
         """The first rows of `slices`, in no order."""
         fragments = {fragment.id: fragment for fragment in (DataFragment.from_bytes(item.fragment) for item in slices)}
         owners, offsets = split_addresses(self._best(slices))

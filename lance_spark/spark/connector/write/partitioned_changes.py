@@ -21,7 +21,7 @@ from lance_spark.partitioned.save import RowDelta, commit_delta
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable, open_partitioned
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.schema.field import LanceSchema
-from lance_spark.spark.connector.scan.partitioned_tasks import PARTITION_COLUMN
+from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.jobs.original_values import BoolArray, OriginalValues, read_rows
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
 from lance_spark.spark.jobs.row_changes import ChangeKind, RowChangeJob, RowChanges

@@ -18,7 +18,6 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
-from lance_spark.spark.connector.scan.planner import filterable
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
 from lance_spark.spark.connector.write.change_task import ChangeOutput, ChangeTask
@@ -315,7 +314,7 @@ def _told(call: Call) -> list[ChangeOutput]:
 def _condition(request: DeleteRequest) -> Expr | None:
     """The filter of the rows that go; None if Spark's has no exact counterpart."""
     handle = request.handle
-    names = handle.open_partitioned().schema if handle.partitioned else filterable(handle.open()[1])
+    names = handle.open_partitioned().schema if handle.partitioned else handle.filterable()
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)
     if len(known) < len(terms):

@@ -16,8 +16,14 @@ import pyarrow as pa
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.save import partitions_to_search
 from lance_spark.partitioned.table import PartitionVersion
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, ReadWork, command, messages
-from lance_spark.spark.connector.scan.partitioned_tasks import PartitionedSearchTask, PartitionWork
+from lance_spark.spark.connector.channel.tasks import (
+    MESSAGE_TYPE,
+    ReadWork,
+    SplitWork,
+    bound_parts,
+    command,
+    messages,
+)
 from lance_spark.spark.connector.write.found_rows import FoundRows, joined
 from lance_spark.spark.connector.write.partitioned_changes import CHEAP_PARTITIONS
 from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob
@@ -25,7 +31,6 @@ from lance_spark.spark.jobs.table_row_changes import CHEAP_BYTES, bytes_to_match
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
 from lance_spark.spark.partitions import (
-    FragmentSlice,
     SizedFragment,
     estimated_bytes,
     packed_neighbours,
@@ -40,25 +45,23 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.row_changes import GoneRows, rows_by_fragment
-from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.source import Split
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """Tells which rows the filter of `scan` keeps: one pickled `FoundRows` for each piece of work."""
+    """Finds the rows that the filter of `scan` keeps: one pickled `FoundRows` for each split in the work.
+
+    Attributes:
+        scan: for the address of each row; it is bound to no split.
+    """
 
     scan: Scan
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = (FoundRows.of(None, self._rows(work)) for work in ReadWork.of_rows(batches))
+        found = (FoundRows.of(part.key, part.read(scan)) for part, scan in bound_parts(self.scan, batches))
         yield messages(map(pickle.dumps, found))
-
-    def _rows(self, work: ReadWork) -> Iterator[pa.RecordBatch]:
-        for piece in work.slices:
-            yield from self.scan.read_fragment(
-                DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop
-            )
 
 
 def search_job(job: WriteJob | PartitionedWriteJob, parallelism: int) -> tuple[bytes, ...]:
@@ -77,7 +80,8 @@ def search_job(job: WriteJob | PartitionedWriteJob, parallelism: int) -> tuple[b
     scan = address_scan(job.location, base, job.replaced)
     fragments = _sized(base, scan.bases, job.replaced)
     parts = plan_partitions(fragments, _task_bytes(fragments, parallelism))
-    work = [ReadWork(part.slices).to_bytes() for part in parts]
+    split = Split(job.location, base)
+    work = [ReadWork((SplitWork.of(split, part.slices),)).to_bytes() for part in parts]
     return (command(SearchTask(scan), MESSAGE_TYPE), *work)
 
 
@@ -87,37 +91,25 @@ def _partitioned_search(job: PartitionedWriteJob, replaced: Expr, parallelism: i
     is_cheap = sum(bytes_to_match(opened.manifest, replaced) for opened in partitions) <= CHEAP_BYTES
     if not partitions or (is_cheap and len(partitions) <= CHEAP_PARTITIONS):
         return ()
-    nowhere = Bases(open_store(whole.root, whole.storage_options), (), None)
+    nowhere = Bases(open_store(whole.root, whole.storage_options), (), whole.storage_options)
     scan = replace(whole.plan(partitions[0], [ROW_ADDRESS], replaced), bases=nowhere)
-    task = PartitionedSearchTask(scan, dict(whole.storage_options or {}))
-    return (command(task, MESSAGE_TYPE), *map(pickle.dumps, _partitioned_work(partitions, replaced, parallelism)))
+    work = _partitioned_work(partitions, replaced, parallelism)
+    return (command(SearchTask(scan), MESSAGE_TYPE), *(ReadWork(parts).to_bytes() for parts in work))
 
 
 def _partitioned_work(
     partitions: Sequence[PartitionVersion], replaced: Expr, parallelism: int
-) -> list[list[PartitionWork]]:
+) -> list[tuple[SplitWork, ...]]:
     found = [_sized(opened.manifest, opened.table.bases(opened.manifest), replaced) for opened in partitions]
     target = _task_bytes([fragment for fragments in found for fragment in fragments], parallelism)
     work, sizes = [], []
     for opened, fragments in zip(partitions, found, strict=True):
         parts = plan_partitions(fragments, target)
         for part in parts:
-            work.append(_work_of(opened, part.slices))
+            work.append(SplitWork.of(opened, part.slices))
             # To open a partition takes time, however few its rows are.
             sizes.append(max(sum(map(estimated_bytes, fragments)) / len(parts), target / CHEAP_PARTITIONS))
-    return [[work[number] for number in pack] for pack in packed_neighbours(sizes, target)]
-
-
-def _work_of(opened: PartitionVersion, slices: tuple[FragmentSlice, ...]) -> PartitionWork:
-    manifest = opened.manifest
-    return PartitionWork(
-        opened.table.store.uri,
-        opened.partition.object_id,
-        manifest.base_paths,
-        manifest.has_stable_row_ids,
-        slices,
-        version=manifest.version,
-    )
+    return [tuple(work[number] for number in pack) for pack in packed_neighbours(sizes, target)]
 
 
 def _sized(base: Manifest, bases: Bases, replaced: Expr) -> list[SizedFragment]:

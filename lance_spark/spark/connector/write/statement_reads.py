@@ -8,7 +8,6 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.expr.sql import parse
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.scan.requests import ScanRequest
-from lance_spark.spark.connector.scan.scan import filterable_of
 from lance_spark.spark.options import StateOptions
 from lance_spark.spark.predicates import to_filter
 from lance_spark.table.row_level.isolation import IsolationLevel
@@ -46,7 +45,7 @@ def _is_of(scan: ScanRequest, target: TableHandle) -> bool:
 def _filter(scan: ScanRequest, time_zone: str) -> Expr | None:
     """The filter of the scan, less the terms that have no exact counterpart."""
     given = scan.read_options().filter
-    names = filterable_of(scan.handle)
+    names = scan.handle.filterable()
     terms = [parse(given, time_zone=time_zone) if isinstance(given, str) else given] if given is not None else []
     found = (to_filter(predicate, names) for predicate in scan.predicates)
     return conjunction((*terms, *(term for term in found if term is not None)))

@@ -19,7 +19,7 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, oper
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
 from lance_spark.spark.connector.scan.requests import ScanRequest
-from lance_spark.spark.connector.scan.scan import Taken, filterable_of
+from lance_spark.spark.connector.scan.scan import Taken
 from lance_spark.spark.connector.write.overwrite_mode import (
     OVERWRITE_DYNAMIC,
     OVERWRITE_ROWS,
@@ -256,7 +256,7 @@ def _mode(request: WriteRequest) -> str:
 
 def _required_filter(request: WriteRequest) -> Expr:
     """The filter of the rows that go."""
-    names = filterable_of(request.handle)
+    names = request.handle.filterable()
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)
     replaced = conjunction(known)

@@ -36,6 +36,7 @@ public final class LancePy {
 
   /** Maximum size of a local scan. */
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
+  private static final String ZONE_MAPS = "spark.sql.lance.zoneMaps";
 
   private static final int PYTHON_EXCEPTION = -2;
 
@@ -126,6 +127,10 @@ public final class LancePy {
     String inline = conf.getConfString(INLINE_BYTES, null);
     if (inline != null) {
       session.put("inline_bytes", inline);
+    }
+    String zoneMaps = conf.getConfString(ZONE_MAPS, null);
+    if (zoneMaps != null) {
+      session.put("zone_maps", zoneMaps);
     }
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;

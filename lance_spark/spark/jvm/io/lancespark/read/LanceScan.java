@@ -40,7 +40,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   private final boolean packed;
   private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
   private LancePy.Reply plan;
-  private Double share;
+  private Double selectivity;
   private volatile LancePy.Reply newest;
   private final AtomicBoolean newToJoins = new AtomicBoolean(true);
 
@@ -57,7 +57,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     this.packed = true;
     this.plan = keyed.plan();
     this.newest = plan;
-    this.share = keyed.share;
+    this.selectivity = keyed.selectivity;
     this.newToJoins.set(keyed.newToJoins.get());
   }
 
@@ -82,7 +82,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
         JsonNode body = plan().body();
         double rows = body.get("num_rows").asDouble();
         long most = body.get("max_runtime_values").asLong();
-        return rows <= most || rows * share() <= most;
+        return rows <= most || rows * selectivity() <= most;
       }
     }
     return false;
@@ -94,19 +94,19 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   }
 
   /**
-   * The share of the rows that the filter keeps. Python looks at a sample of them, once, where it decides whether Spark can
-   * broadcast them, or take keys from them.
+   * The share of the rows that the filter keeps. Python estimates it from a sample, once, where it decides whether Spark can
+   * broadcast the rows, or take keys from them.
    */
-  private synchronized double share() {
-    if (share == null) {
-      JsonNode known = plan().body().path("share");
-      boolean asks = !known.isNumber() && plan().body().path("filters_many_rows").asBoolean();
-      share =
+  private synchronized double selectivity() {
+    if (selectivity == null) {
+      JsonNode known = plan().body().path("selectivity");
+      boolean asks = !known.isNumber() && plan().body().path("needs_selectivity").asBoolean();
+      selectivity =
           asks
-              ? LancePy.callOncePerQuery("scan.filtered_share", request).body().get("share").asDouble()
+              ? LancePy.callOncePerQuery("scan.selectivity", request).body().get("selectivity").asDouble()
               : known.asDouble(1.0);
     }
-    return share;
+    return selectivity;
   }
 
   /** What Python was asked for; not for changing. */
@@ -201,7 +201,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   public Statistics estimateStatistics() {
     JsonNode body = plan().body();
     boolean decides = body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
-    return new Estimate(body.get("num_rows"), body.get("size_bytes"), decides || share != null ? share() : 1.0);
+    return new Estimate(body.get("num_rows"), body.get("size_bytes"), decides || selectivity != null ? selectivity() : 1.0);
   }
 
   @Override
@@ -214,7 +214,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     return request.hashCode();
   }
 
-  private record Estimate(JsonNode rows, JsonNode bytes, double share) implements Statistics {
+  private record Estimate(JsonNode rows, JsonNode bytes, double selectivity) implements Statistics {
     @Override
     public OptionalLong numRows() {
       return kept(rows);
@@ -226,7 +226,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     }
 
     private OptionalLong kept(JsonNode number) {
-      return number.isNull() ? OptionalLong.empty() : OptionalLong.of((long) Math.ceil(number.asLong() * share));
+      return number.isNull() ? OptionalLong.empty() : OptionalLong.of((long) Math.ceil(number.asLong() * selectivity));
     }
   }
 }

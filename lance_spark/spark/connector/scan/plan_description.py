@@ -1,0 +1,86 @@
+"""What EXPLAIN says of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+from lance_spark.expr.nodes import Expr
+from lance_spark.spark.connector.scan.aggregates import Aggregation
+from lance_spark.spark.connector.scan.partitioning import Partitioning
+from lance_spark.spark.connector.scan.requests import TopN
+from lance_spark.spark.connector.scan.selection import SelectedFragment
+from lance_spark.table.source import Split
+
+
+@dataclass(frozen=True, slots=True)
+class ScanCounts:
+    """What a scan reads and what it leaves out.
+
+    Attributes:
+        splits, total_splits: read, and all of the table.
+        fragments, total_fragments: read, and all of the splits that are read.
+        files: of the fragments that are read.
+    """
+
+    splits: int
+    total_splits: int
+    fragments: int
+    total_fragments: int
+    files: int
+
+    @classmethod
+    def of(cls, selected: Sequence[SelectedFragment], splits: Sequence[Split], total_splits: int) -> ScanCounts:
+        """Those of the fragments `selected` from `splits`."""
+        total_fragments = sum(len(split.manifest.fragments) for split in splits)
+        files = sum(len(item.fragment.files) for item in selected)
+        return cls(len(splits), total_splits, len(selected), total_fragments, files)
+
+    def metrics(self, *, is_partitioned: bool) -> dict[str, int]:
+        """The counts by the names that Spark's UI shows."""
+        partitions = {"partitions_read": self.splits, "partitions_pruned": self.total_splits - self.splits}
+        return (partitions if is_partitioned else {}) | {
+            "fragments_read": self.fragments,
+            "fragments_pruned": self.total_fragments - self.fragments,
+            "files_read": self.files,
+        }
+
+
+def plan_description(
+    table: str,
+    columns: StructType,
+    filter: Expr | None,
+    limit: int | None,
+    top_n: TopN | None,
+    aggregation: Aggregation | None,
+    counts: ScanCounts,
+    size_bytes: int | None,
+    partitioning: Partitioning | None,
+) -> str:
+    """One line on a scan of `table`, its name and version."""
+    parts = [
+        f"lance {table}",
+        f"columns=[{', '.join(_column_names(columns))}]",
+        f"filters=[{'' if filter is None else filter}]",
+        *([] if limit is None else [f"limit={limit}"]),
+        *([] if top_n is None else [f"top={top_n.limit}"]),
+        *([] if aggregation is None else [str(aggregation)]),
+        *([] if partitioning is None else [f"partitions={counts.splits}/{counts.total_splits}"]),
+        f"fragments={counts.fragments}/{counts.total_fragments}",
+        f"files={counts.files}",
+        f"bytes={'unknown' if size_bytes is None else size_bytes}",
+        *([] if partitioning is None or aggregation is not None else [str(partitioning)]),
+    ]
+    return " ".join(parts)
+
+
+def _column_names(columns: StructType) -> list[str]:
+    """The columns as EXPLAIN shows them: of a struct that is read in part, its fields."""
+    return [
+        f"{field.name}<{', '.join(_column_names(field.dataType))}>"
+        if isinstance(field.dataType, StructType)
+        else field.name
+        for field in columns.fields
+    ]

@@ -1,0 +1,35 @@
+"""What Spark's planner is told of the size of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
+from lance_spark.spark.connector.scan.task_packing import Piece
+from lance_spark.table.reading.selectivity import estimated_selectivity
+
+
+def most_rows(selected: Sequence[SelectedFragment]) -> int | None:
+    """How many rows the selected fragments have for the answer at most; None if one count is not known."""
+    known = [item.num_rows for item in selected if item.num_rows is not None]
+    return sum(known) if len(known) == len(selected) else None
+
+
+def sampled_selectivity(selected: Sequence[SelectedFragment], splits: Sequence[SplitScan]) -> float:
+    """About which share, in [0, 1], of the rows of the selected fragments the filter of the scans keeps.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+    """
+    try:
+        return estimated_selectivity([(splits[item.split].scan, item.fragment) for item in selected])
+    except InvalidInputError:
+        # The sample has deleted rows too. If a row that is not deleted fails, a task reports it.
+        return 1.0
+
+
+def planned_bytes(pieces: Sequence[Piece]) -> int | None:
+    """The bytes of the files that a read of `pieces` touches; None if a manifest lacks the size of a file."""
+    known = [piece.rows.size_bytes for piece in pieces if piece.rows.size_bytes is not None]
+    return sum(known) if len(known) == len(pieces) else None

@@ -1,0 +1,204 @@
+"""What the planner does for plain and for partitioned tables alike; rows beside Parquet and Spark's own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lance_spark
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.table import open_partitioned
+from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
+from tests.connector.conftest import plan
+
+ROWS = 120_000
+KINDS = ("plain", "partitioned")
+ZONE_MAPS = "spark.sql.lance.zoneMaps"
+
+
+def rows() -> pa.Table:
+    """Sorted ids, a key of four values with nulls, and a number in any order."""
+    ids = range(ROWS)
+    key = pa.array([None if number % 5 == 4 else number % 5 for number in ids], pa.int32())
+    return pa.table(
+        {"id": pa.array(ids, pa.int64()), "k": key, "n": pa.array([number * 7919 % 1000 for number in ids])}
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Both kinds with the same rows, in several files each."""
+    root = tmp_path_factory.mktemp("planner")
+    plain, partitioned = str(root / "plain"), str(root / "partitioned")
+    lance_spark.write(rows(), plain, max_rows_per_file=ROWS // 5)
+    save_rows(create_partitioned(partitioned, rows().schema, [PartitionBy("k", ("k",), Identity())]), rows())
+    return {"plain": plain, "partitioned": partitioned}
+
+
+@pytest.fixture(params=KINDS)
+def uri(request: pytest.FixtureRequest, tables: dict[str, str]) -> str:
+    return tables[request.param]
+
+
+@pytest.fixture(autouse=True)
+def zone_maps(spark: SparkSession) -> Iterator[None]:
+    yield
+    spark.conf.unset(ZONE_MAPS)
+
+
+def load(spark: SparkSession, uri: str, **options: str) -> DataFrame:
+    return spark.read.format("lance").options(**options).load(uri)
+
+
+def ask(op: str, uri: str, session: dict[str, str] | None = None, **more: object) -> tuple[dict[str, Any], int]:
+    """The reply to a request about all columns of a table, and how many attachments follow the first."""
+
+    def call(operation: str, settings: dict[str, str], **args: object) -> tuple[dict[str, Any], int]:
+        message = {"protocol": PROTOCOL, "op": operation, "session": settings, "args": args}
+        body, attachments = answer(json.dumps(message).encode(), ())
+        return json.loads(body), len(attachments) - 1
+
+    catalog = {"name": "lance_path", "settings": {}}
+    place = {"namespace": [], "name": uri, "options": {"path": uri}, "by_path": True, "privileges": []}
+    table = call("table.load", {}, catalog=catalog, **place)[0]["table"]
+    columns = {"type": "struct", "fields": table["schema"]["fields"]}
+    return call(op, {"inline_bytes": "0", **(session or {})}, handle=table["handle"], columns=columns, **more)
+
+
+def compare(name: str, column: str, value: int, kind: str = "long") -> dict[str, Any]:
+    return {"name": name, "children": [{"column": [column]}, {"literal": str(value), "type": kind}]}
+
+
+def test_zone_maps_choose_rows(spark: SparkSession, uri: str) -> None:
+    frame = load(spark, uri).where("id BETWEEN 60000 AND 60002")
+    assert sorted(row.id for row in frame.collect()) == [60_000, 60_001, 60_002]
+    body, _ = ask("scan.plan", uri, predicates=[compare("=", "id", 60_000)])
+    assert body["num_rows"] < ROWS / 4
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["id = 77", "id < 0", "id IN (1, 60000, 119999)", "n = 5", "id > 50000 AND n < 3", "k = 2 AND id < 9", "k IS NULL"],
+)
+def test_zone_maps_off_gives_the_same_rows(spark: SparkSession, uri: str, condition: str) -> None:
+    expected = spark.createDataFrame(rows().to_pandas()).where(condition).select("id")
+    spark.conf.set(ZONE_MAPS, "false")
+    without = load(spark, uri).where(condition)
+    assert sorted(without.select("id").collect()) == sorted(expected.collect())
+    spark.conf.set(ZONE_MAPS, "true")
+    assert sorted(load(spark, uri).where(condition).collect()) == sorted(without.collect())
+
+
+def test_zone_maps_off_reads_all_fragments(spark: SparkSession, uri: str) -> None:
+    lookup = [compare("=", "id", 60_000)]
+    assert ask("scan.plan", uri, predicates=lookup)[0]["num_rows"] < ROWS / 4
+    assert ask("scan.plan", uri, {"zone_maps": "false"}, predicates=lookup)[0]["num_rows"] == ROWS
+    assert ask("scan.plan", uri, predicates=lookup, options={"zone_maps": "false"})[0]["num_rows"] == ROWS
+    both = ask("scan.plan", uri, {"zone_maps": "false"}, predicates=lookup, options={"zone_maps": "true"})
+    assert both[0]["num_rows"] < ROWS / 4
+
+
+def test_zone_maps_setting_that_is_neither(uri: str) -> None:
+    body, _ = ask("scan.plan", uri, {"zone_maps": "perhaps"}, predicates=[compare("=", "id", 1)])
+    assert "spark.sql.lance.zoneMaps is 'perhaps'" in body["error"]["message"]
+
+
+def test_offset(spark: SparkSession, uri: str) -> None:
+    everything = [row.id for row in load(spark, uri).select("id").toLocalIterator()]
+    for offset in (0, 1, 30_000, 119_999, 120_000, 500_000):
+        frame = load(spark, uri).select("id").offset(offset)
+        found = [row.id for row in frame.collect()]
+        assert len(found) == max(0, ROWS - offset)
+        assert set(found) <= set(everything) and len(set(found)) == len(found)
+    assert "fragments=1/" in plan(load(spark, uri).select("id").offset(ROWS - 1))
+
+
+def test_limit_reads_as_many_fragments_as_it_needs(spark: SparkSession, uri: str) -> None:
+    frame = load(spark, uri).limit(10)
+    assert frame.count() == 10
+    assert "limit=10" in plan(frame) and "fragments=1/5" in plan(frame)
+
+
+def test_option_limit_counts_rows_of_all_partitions(spark: SparkSession, uri: str) -> None:
+    assert load(spark, uri, limit="7").count() == 7
+    assert len(load(spark, uri, limit="7").collect()) == 7
+
+
+def test_selectivity(uri: str) -> None:
+    predicates = [compare("<", "n", 100)]
+    body, _ = ask("scan.plan", uri, predicates=predicates)
+    assert body["needs_selectivity"]
+    found = ask("scan.selectivity", uri, predicates=predicates)[0]["selectivity"]
+    assert 0.1 <= found <= 0.3
+
+
+def test_metrics_count_what_is_pruned(uri: str) -> None:
+    body, tasks = ask("scan.plan", uri, predicates=[compare("=", "k", 2, "integer")])
+    metrics = body["metrics"]
+    assert metrics["fragments_read"] >= 1
+    assert metrics["fragments_pruned"] >= 0
+    assert metrics["files_read"] == metrics["fragments_read"]
+    assert ("partitions_pruned" in metrics) is (" partitions=" in body["description"])
+
+
+def test_filter_that_was_never_accepted(uri: str) -> None:
+    unknown = {"name": "UNKNOWN", "children": [{"column": ["id"]}]}
+    body, _ = ask("scan.plan", uri, predicates=[unknown])
+    assert "cannot apply the filter" in body["error"]["message"]
+
+
+def test_aggregate_that_was_never_accepted(uri: str) -> None:
+    median = {"kind": "median", "of": {"column": ["n"]}}
+    body, _ = ask("scan.plan", uri, aggregates=[median])
+    assert "cannot aggregate" in body["error"]["message"]
+
+
+def test_order_that_was_never_accepted(uri: str) -> None:
+    order = {"expression": {"column": ["nothing"]}, "descending": False, "nulls_first": True}
+    body, _ = ask("scan.plan", uri, top_n={"limit": 3, "orders": [order]})
+    assert "cannot order" in body["error"]["message"]
+
+
+_PROGRAM = """
+import json, sys
+from tests.connector.test_one_planner import ask, compare
+uri = sys.argv[1]
+for times in (1, 2):
+    print(json.dumps(ask("scan.plan", uri, predicates=[compare("=", "id", 60000)])))
+"""
+
+
+def test_plans_do_not_depend_on_earlier_queries(uri: str) -> None:
+    """A fresh process, one that has planned the query before, and one that has planned others."""
+    fresh = [
+        subprocess.run([sys.executable, "-c", _PROGRAM, uri], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    plans = [line for text in fresh for line in text.splitlines()]
+    for value in (3, 60_000, 119_000):
+        ask("scan.plan", uri, predicates=[compare("<", "id", value)])
+    plans.append(json.dumps(ask("scan.plan", uri, predicates=[compare("=", "id", 60_000)])))
+    assert len(plans) == 5
+    assert len(set(plans)) == 1
+
+
+def test_runtime_filter_leaves_keys_of_tasks_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """A join by key, whose keys come while the query runs, over partitions whose tasks zone maps narrow."""
+    root = str(tmp_path / "t")
+    by = [PartitionBy("shard", ("k",), Bucket(3))]
+    save_rows(create_partitioned(root, rows().schema, by), rows())
+    assert open_partitioned(root).num_partitions <= 3
+    frame = load(spark, root, target_partition_bytes="100000")
+    few = frame.where("id IN (1, 40002, 119998)").select("k", "id")
+    joined = few.alias("a").hint("merge").join(frame.alias("b"), ["k", "id"])
+    assert sorted(row.id for row in joined.collect()) == [1, 40_002, 119_998]
