@@ -354,6 +354,16 @@ def refuse_time_travel_of_spark(options: Mapping[str, str]) -> None:
             raise InvalidInputError(f"option {name} is for the connector; use the option {own}")
 
 
+def refuse_options_of_connector(options: ReadOptions) -> None:
+    """Refuses what only the connector's planner does.
+
+    Raises:
+        InvalidInputError: there is such an option.
+    """
+    if options.zone_maps is not None:
+        raise InvalidInputError("option zone_maps is for the connector, whose planner computes them; leave it out")
+
+
 def _check_one_version(options: ReadOptions | StateOptions) -> None:
     chosen = [name for name in ("version", "tag", "timestamp") if getattr(options, name) is not None]
     if len(chosen) > 1:

@@ -119,14 +119,16 @@ def test_offset(spark: SparkSession, uri: str) -> None:
         frame = load(spark, uri).select("id").offset(offset)
         found = [row.id for row in frame.collect()]
         assert len(found) == max(0, ROWS - offset)
-        assert set(found) <= set(everything) and len(set(found)) == len(found)
+        assert set(found) <= set(everything)
+        assert len(set(found)) == len(found)
     assert "fragments=1/" in plan(load(spark, uri).select("id").offset(ROWS - 1))
 
 
 def test_limit_reads_as_many_fragments_as_it_needs(spark: SparkSession, uri: str) -> None:
     frame = load(spark, uri).limit(10)
     assert frame.count() == 10
-    assert "limit=10" in plan(frame) and "fragments=1/5" in plan(frame)
+    assert "limit=10" in plan(frame)
+    assert "fragments=1/5" in plan(frame)
 
 
 def test_option_limit_counts_rows_of_all_partitions(spark: SparkSession, uri: str) -> None:
@@ -143,7 +145,7 @@ def test_selectivity(uri: str) -> None:
 
 
 def test_metrics_count_what_is_pruned(uri: str) -> None:
-    body, tasks = ask("scan.plan", uri, predicates=[compare("=", "k", 2, "integer")])
+    body, _ = ask("scan.plan", uri, predicates=[compare("=", "k", 2, "integer")])
     metrics = body["metrics"]
     assert metrics["fragments_read"] >= 1
     assert metrics["fragments_pruned"] >= 0

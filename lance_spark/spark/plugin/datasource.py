@@ -13,7 +13,12 @@ from collections.abc import MutableMapping
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from lance_spark.spark.options import ReadOptions, WriteOptions, refuse_time_travel_of_spark
+from lance_spark.spark.options import (
+    ReadOptions,
+    WriteOptions,
+    refuse_options_of_connector,
+    refuse_time_travel_of_spark,
+)
 from lance_spark.spark.plugin.reader import LanceReader, PushdownReader, Snapshot
 from lance_spark.spark.plugin.writer import LanceWriter
 
@@ -52,4 +57,5 @@ class LanceDataSource(DataSource):
     def _snapshot(self) -> Snapshot:
         options = ReadOptions.parse(self.options)
         refuse_time_travel_of_spark(self.options)
+        refuse_options_of_connector(options)
         return Snapshot.open(options, self._version)

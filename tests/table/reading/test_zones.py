@@ -21,7 +21,14 @@ from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading import zones as zones_module
-from lance_spark.table.reading.zones import ZONE_ROWS, Zones, matching_rows, zoned_fields, zones_of
+from lance_spark.table.reading.zones import (
+    ZONE_ROWS,
+    Zones,
+    has_clustered_values,
+    matching_rows,
+    zoned_fields,
+    zones_of,
+)
 
 ROWS = 20_000
 START = datetime(2026, 1, 1)
@@ -232,3 +239,36 @@ def _constant(word: str, dates: bool) -> str:
     if dates:
         return f"DATE '{date(1970, 1, 1) + timedelta(days=int(word))}'"
     return f"TIMESTAMP_NTZ '{datetime(1970, 1, 1) + timedelta(microseconds=int(word))}'"
+
+
+@pytest.mark.parametrize(
+    ("column", "files", "expected"),
+    [
+        ("sorted", 1, True),
+        ("sorted", 10, True),
+        ("mixed", 1, False),
+        ("mixed", 10, False),
+        ("mixed within files", 10, True),
+        ("mixed within files", 2, False),
+        ("nothing", 3, False),
+        ("one value", 3, False),
+    ],
+)
+def test_clustered_values_by_sample(tmp_path: Path, column: str, files: int, expected: bool) -> None:
+    """The sample of a column whose values are near each other in the same rows, or in the same files."""
+    count, size = 400_000, 400_000 // files
+    numbers = np.arange(count)
+    values = {
+        "sorted": numbers,
+        "mixed": np.random.default_rng(1).permutation(count),
+        "mixed within files": numbers // size * size + numbers * 7919 % size,
+        "one value": np.zeros(count, np.int64),
+        "nothing": pa.nulls(count, pa.int64()),
+    }
+    uri = str(tmp_path / "table")
+    lance.write_dataset(pa.table({"n": values[column]}), uri, max_rows_per_file=size)
+    location, manifest = opened(uri)
+    fragments = [(fragment, location.bases(manifest)) for fragment in manifest.fragments]
+    before = READS.counts
+    assert has_clustered_values(fragments, manifest.schema.fields[0]) is expected
+    assert (READS.counts - before).requests <= 8 * 6

@@ -13,8 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.partitioned.change_feed import plan_range
-from lance_spark.partitioned.table import open_partitioned
-from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
@@ -32,10 +31,8 @@ from lance_spark.table.change_feed.change_feed import (
     plan_changes,
 )
 from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.operations.successor import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.source import TableSource
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ADDED = (
@@ -175,23 +172,23 @@ def _together(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]:
 
 def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[pa.Schema, bool]:
     """The columns of the last version of a range, and whether its rows have stable ids."""
-    if handle.partitioned:
-        whole = handle.open_partitioned()
-        last = _range(whole.catalog.table, whole.version, asked).last
-        end = open_partitioned(whole.root, version=max(last, 1), storage_options=whole.storage_options)
-        return end.schema, end.has_stable_row_ids
-    table = Dataset(*handle.open())
-    manifest = handle.location().at(max(_range(table.location, table.version, asked).last, 1)).manifest
-    return to_arrow_schema(shown(manifest.schema, data_format(manifest))), manifest.has_stable_row_ids
+    _, _, versions = _resolved(handle, asked)
+    end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
+    return end.schema, end.has_stable_row_ids
 
 
 def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:
-    if handle.partitioned:
-        whole = handle.open_partitioned()
-        numbers = _range(whole.catalog.table, whole.version, asked)
-        return plan_range(whole, numbers, columns)
-    table = Dataset(*handle.open())
-    return plan_changes(table.location, _range(table.location, table.version, asked), columns)
+    source, location, versions = _resolved(handle, asked)
+    if isinstance(source, PartitionedTable):
+        return plan_range(source, versions, columns)
+    return plan_changes(location, versions, columns)
+
+
+def _resolved(handle: TableHandle, asked: ChangelogRange) -> tuple[TableSource, TableLocation, VersionRange]:
+    """The table, where its versions are, and those that are asked for."""
+    source = handle.source()
+    location = source.catalog.table if isinstance(source, PartitionedTable) else handle.location()
+    return source, location, _range(location, source.version, asked)
 
 
 def _range(location: TableLocation, newest: int, asked: ChangelogRange) -> VersionRange:

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr, conjunction, quote_name
 from lance_spark.spark.connector.channel.handles import Recent
-from lance_spark.spark.connector.channel.registry import Call, Session
+from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
     PARTITION_COLUMN,
     ReadTask,
@@ -21,11 +21,17 @@ from lance_spark.spark.connector.channel.tasks import (
     narrowed,
 )
 from lance_spark.spark.connector.channel.wire_types import wire_schema
-from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, AggregateTask, Aggregation
+from lance_spark.spark.connector.scan.accepted import (
+    accepted_filter,
+    accepted_order,
+    check_aggregation,
+    possible_aggregation,
+)
+from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, AggregateTask
 from lance_spark.spark.connector.scan.local_scan import can_be_inline
 from lance_spark.spark.connector.scan.partitioning import LIMITED, Clustering, Partitioning, partitioning_of
 from lance_spark.spark.connector.scan.plan_description import ScanCounts, plan_description
-from lance_spark.spark.connector.scan.requests import Key, ScanPlan, ScanRequest
+from lance_spark.spark.connector.scan.requests import Key, ScanPlan, ScanRequest, asked_zone_maps
 from lance_spark.spark.connector.scan.runtime_filters import MANY_ROWS, affordable, filter_columns, runtime_filter
 from lance_spark.spark.connector.scan.selection import (
     LOCATION_COLUMNS,
@@ -43,10 +49,9 @@ from lance_spark.spark.connector.scan.task_packing import (
     total_bytes,
     work_of,
 )
-from lance_spark.spark.connector.scan.top_n import TopNTask, sort_keys
-from lance_spark.spark.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.connector.scan.top_n import TopNTask
+from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
-from lance_spark.spark.predicates import to_filter
 from lance_spark.spark.projection import narrow
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
@@ -56,8 +61,6 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
 from lance_spark.table.source import Split, known_row_counts
-
-ZONE_MAPS_SETTING = "spark.sql.lance.zoneMaps"
 
 _ALL_IN_ONE_TASK = 1 << 62
 
@@ -99,7 +102,7 @@ class ScanPlanner:
         self._session = call.session
         self._source = request.handle.source()
         self._filterable = filterable(self._source.schema)
-        self._filter = self._own_filter()
+        self._filter = accepted_filter(request, self._filterable)
         choosing = self._choosing_columns
         self.runtime_filter = runtime_filter(request.runtime_filters, call.attachments, self._filterable, choosing)
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
@@ -107,7 +110,7 @@ class ScanPlanner:
         opened = self._source.splits(self._condition, time_zone=self._session.time_zone)
         counts = known_row_counts(opened)
         self._known_rows = None if counts is None else sum(counts)
-        self.aggregation = self._possible_aggregation()
+        self.aggregation = possible_aggregation(request, self._filterable, self._known_rows)
         # Tasks that aggregate read other columns than they return.
         self._columns = request.columns if self.aggregation is None else self.aggregation.read
         self._partitioning = partitioning_of(
@@ -125,18 +128,6 @@ class ScanPlanner:
             if self._partitioning is None or split.key in self._partitioning.object_ids
         ]
 
-    def _own_filter(self) -> Expr | None:
-        terms = [] if self._options.filter is None else [self._options.filter]
-        for predicate in self._request.predicates:
-            term = to_filter(predicate, self._filterable)
-            if term is None:
-                raise InvalidInputError(
-                    f"the scan of {self._request.handle.shown} cannot apply the filter {predicate}; "
-                    "only filters that scan.push has accepted may be sent with a plan"
-                )
-            terms.append(term)
-        return conjunction(tuple(terms))
-
     @property
     def _condition(self) -> Expr | None:
         """The scan's own filter and the runtime filter."""
@@ -146,12 +137,6 @@ class ScanPlanner:
     def _choosing_columns(self) -> list[tuple[str, ...]]:
         """The columns whose values choose splits or fragments."""
         return [*self._source.split_columns, *((name,) for name in LOCATION_COLUMNS)]
-
-    def _possible_aggregation(self) -> Aggregation | None:
-        request = self._request
-        if not request.aggregates and not request.group_by:
-            return None
-        return Aggregation.of(request.group_by, request.aggregates, self._filterable, self._known_rows)
 
     def _make_scan(self) -> Scan:
         """What tasks read of each split; it is bound to none."""
@@ -273,20 +258,11 @@ class ScanPlanner:
         if self.aggregation is not None:
             aggregation = self.aggregation
             return AggregateTask(self._scan, aggregation.group_by, aggregation.slots, self._returned), self._returned
-        if request.aggregates or request.group_by:
-            raise InvalidInputError(
-                f"the scan of {request.handle.shown} cannot aggregate as asked; "
-                "only what scan.aggregate has accepted may be sent with a plan"
-            )
+        check_aggregation(request, self.aggregation)
         target = wire_schema(self._columns)
         if request.top_n is None:
             return ReadTask(self._scan, target, self._limit), self._columns
-        keys = sort_keys(request.top_n.orders, request.top_n.limit, self._source.schema)
-        if keys is None:
-            raise InvalidInputError(
-                f"the scan of {request.handle.shown} cannot order rows as asked; "
-                "only what scan.top_n has accepted may be sent with a plan"
-            )
+        keys = accepted_order(request, self._source.schema)
         return TopNTask(self._scan, target, keys=keys, first=request.top_n.limit), self._columns
 
     @property
@@ -375,18 +351,3 @@ class ScanPlanner:
             size,
             partitioning,
         )
-
-
-def asked_zone_maps(options: ReadOptions, session: Session) -> bool | None:
-    """Whether the planner may compute bounds of the columns of a filter: by the option of the read, else by the
-    setting; None if neither says.
-
-    Raises:
-        InvalidInputError: the setting is neither true nor false.
-    """
-    if options.zone_maps is not None or session.zone_maps is None:
-        return options.zone_maps
-    text = session.zone_maps.strip().lower()
-    if text not in ("true", "false"):
-        raise InvalidInputError(f"{ZONE_MAPS_SETTING} is {session.zone_maps!r}; set it to true or false")
-    return text == "true"

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import DataType, StructType
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.local_scan import InlineRows
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
@@ -19,6 +21,8 @@ from lance_spark.spark.connector.scan.top_n import SortOrder
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import BYTES_PER_ROW
 from lance_spark.spark.predicates import SparkExpression
+
+_ZONE_MAPS = "spark.sql.lance.zoneMaps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +115,18 @@ class ScanPlan:
             selectivity=None,
             is_inline=True,
         )
+
+
+def asked_zone_maps(options: ReadOptions, session: Session) -> bool | None:
+    """Whether the planner may compute bounds of the columns of a filter: by the option of the read, else by the
+    setting; None if neither says.
+
+    Raises:
+        InvalidInputError: the setting is neither true nor false.
+    """
+    if options.zone_maps is not None or session.zone_maps is None:
+        return options.zone_maps
+    text = session.zone_maps.strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{_ZONE_MAPS} is {session.zone_maps!r}; set it to true or false")
+    return text == "true"
