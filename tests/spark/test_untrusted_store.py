@@ -13,21 +13,20 @@ from pyspark.sql.types import StructType
 
 import lance_spark
 from lance_spark.errors import StorageError
-from lance_spark.partitioned.save import SaveMode, create_partitioned, save_rows, update_rows
+from lance_spark.partitioned.save import create_partitioned, save_rows, update_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation
 from lance_spark.spark.connector.procedures.procedures import _PROCEDURES
-from lance_spark.spark.connector.write.partitioned_changes import PartitionedRowChanges
-from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob
-from lance_spark.spark.jobs.table_row_changes import TableRowChanges
-from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.jobs.job import Job
+from lance_spark.spark.jobs.partitioned_target import plan_partitioned_changes, plan_partitioned_write
+from lance_spark.spark.jobs.plain_target import plan_plain_changes, plan_plain_write
+from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import exclusive_create
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.location import TableLocation
-from lance_spark.table.writing.save import APPEND, CREATE
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 
 
@@ -76,25 +75,25 @@ def columns(table: PartitionedTable) -> StructType:
     return to_spark_schema(table.schema)
 
 
-def plain_job(uri: str, mode: str) -> WriteJob:
-    location = TableLocation(f"{uri}/{'new' if mode == CREATE else 'plain'}")
-    return WriteJob.of(location, location.latest(), to_spark_schema(rows(1).schema), mode, options(location.uri))
+def plain_job(uri: str, mode: WriteMode) -> Job:
+    location = TableLocation(f"{uri}/{'new' if mode is WriteMode.CREATE else 'plain'}")
+    return plan_plain_write(location, location.latest(), to_spark_schema(rows(1).schema), mode, options(location.uri))
 
 
-def row_changes(uri: str) -> TableRowChanges:
+def row_changes(uri: str) -> Job:
     location = TableLocation(f"{uri}/plain")
     base = location.at(1).manifest
-    return TableRowChanges.of(location, base, to_spark_schema(rows(1).schema), options(location.uri))
+    return plan_plain_changes(location, base, to_spark_schema(rows(1).schema), options(location.uri))
 
 
-def partitioned_job(uri: str) -> PartitionedWriteJob:
+def partitioned_job(uri: str) -> Job:
     table = open_partitioned(f"{uri}/parts")
-    return PartitionedWriteJob.of(table, columns(table), SaveMode.APPEND, options(table.root))
+    return plan_partitioned_write(table, columns(table), WriteMode.APPEND, options(table.root))
 
 
-def partitioned_row_changes(uri: str) -> PartitionedRowChanges:
+def partitioned_row_changes(uri: str) -> Job:
     table = open_partitioned(f"{uri}/parts")
-    return PartitionedRowChanges.of(table, StructType(), options(table.root))
+    return plan_partitioned_changes(table, StructType(), options(table.root))
 
 
 def optimize(uri: str, name: str) -> object:
@@ -103,8 +102,8 @@ def optimize(uri: str, name: str) -> object:
 
 
 PLANS: dict[str, Callable[[str], object]] = {
-    "append": lambda uri: plain_job(uri, APPEND),
-    "create": lambda uri: plain_job(uri, CREATE),
+    "append": lambda uri: plain_job(uri, WriteMode.APPEND),
+    "create": lambda uri: plain_job(uri, WriteMode.CREATE),
     "update": row_changes,
     "partitioned append": partitioned_job,
     "partitioned delete": partitioned_row_changes,
@@ -128,7 +127,7 @@ def test_write_is_refused_when_it_is_planned(spoiled: str, name: str) -> None:
 def test_trial_is_made_once_for_a_service(uri: str) -> None:
     lance_spark.write(rows(1), f"{uri}/plain")
     for _ in range(3):
-        plain_job(uri, APPEND)
+        plain_job(uri, WriteMode.APPEND)
         lance_spark.write(rows(2), f"{uri}/plain", mode="append")
     trials = [path for path in ChangingFileSystem.written if STAGING_PREFIX in path]
     assert len(set(trials)) == 1

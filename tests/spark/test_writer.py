@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
 from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, InvalidInputError, LanceError
-from lance_spark.spark.jobs import write_job
+from lance_spark.spark.jobs import plain_target, target
+from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.plugin.writer import LanceWriter
 
@@ -24,7 +26,7 @@ ROWS = pa.RecordBatch.from_pydict({"id": pa.array(range(10), pa.int64())})
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(write_job, "_ABORT_WAIT", 0.0)
+    monkeypatch.setattr(target, "_LATE_WAIT", 0.0)
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table([ROWS["id"]], names=["id"]), uri)
     return uri
@@ -67,7 +69,7 @@ def test_an_abort_removes_what_all_tasks_left(uri: str) -> None:
 def test_abort_returns_at_once_and_removes_late_files(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = data_files(uri)
     may_look = Event()
-    monkeypatch.setattr(write_job, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
+    monkeypatch.setattr(target, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
     writer = job(uri)
     message = travelled(writer).write(iter([ROWS]))
     travelled(writer).abort([message, None])
@@ -107,7 +109,7 @@ def test_files_of_a_commit_that_may_be_there_are_kept(uri: str, monkeypatch: pyt
     writer = job(uri)
     messages = [travelled(writer).write(iter([ROWS]))]
     before = data_files(uri)
-    monkeypatch.setattr(write_job, "commit_planned", never_answers)
+    monkeypatch.setattr(plain_target, "commit_planned", never_answers)
     with pytest.raises(LanceError):
         travelled(writer).commit(messages)
     travelled(writer).abort(messages)
@@ -118,7 +120,8 @@ def test_a_second_attempt_sweeps_after_the_first(uri: str) -> None:
     writer = job(uri)
     travelled(writer).write(iter([ROWS]))  # Killed after it had written.
     message = travelled(writer).write(iter([ROWS]))
-    second_attempt = type(message)(message.fragments, attempt=1)
+    assert isinstance(message, TaskResult)
+    second_attempt = replace(message, attempt=1)
     travelled(writer).commit([second_attempt])
     assert lance_spark.open(uri).count_rows() == 20
     assert len(data_files(uri)) == 2

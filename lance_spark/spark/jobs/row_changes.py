@@ -1,30 +1,20 @@
-"""Rows that a DELETE, UPDATE or MERGE of Spark takes out of a table and puts into it.
-
-Spark evaluates the statement, and its tasks hand over one change a row: which row goes, and what comes instead. Tasks
-write the new rows and tell where each was; the driver commits all of it as one version.
-
-What one kind of table does with changes is a `RowChangeJob`; those of a table without partitions are in
-`table_row_changes`.
-"""
+"""Changes of rows as the tasks of a DELETE, UPDATE or MERGE get them: one change a row, evaluated by Spark."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.row_level.moved_rows import NO_ORIGIN
+from lance_spark.table.rows.row_address import UInt64Array
 
-OPERATION = "spark.operation"
-"""The transaction property that names the statement; what it counted is in properties beside it."""
-
-_PREFIX = "spark."
+BoolArray = npt.NDArray[np.bool_]
 
 
 class ChangeKind(IntEnum):
@@ -36,85 +26,69 @@ class ChangeKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RowIds:
+    """Which rows of the table rows are, in the version that was read.
+
+    Attributes:
+        keys: the key of the split that each is in; None in a plain table, which has one split.
+        addresses: uint64[n]: the address in that split, `NO_ORIGIN` for a new row.
+    """
+
+    keys: pa.Array | None
+    addresses: UInt64Array
+
+    def where(self, chosen: BoolArray) -> RowIds:
+        """Those at which `chosen` is true."""
+        keys = None if self.keys is None else self.keys.filter(pa.array(chosen))
+        return RowIds(keys, self.addresses[chosen])
+
+    def by_split(self) -> Iterator[tuple[str | None, BoolArray]]:
+        """Each split with rows, by its key, and bool[n]: which rows are in it; new rows are in none."""
+        is_known: BoolArray = self.addresses != NO_ORIGIN
+        if self.keys is None:
+            if is_known.any():
+                yield None, is_known
+            return
+        for key in self.keys.filter(pa.array(is_known)).unique().to_pylist():
+            yield key, is_known & pc.fill_null(pc.equal(self.keys, key), False).to_numpy(zero_copy_only=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RowChanges:
     """Changes as a task gets them.
 
     Attributes:
         kinds: int8[n], of `ChangeKind`.
-        ids: the columns that rows are known by, n rows; what they hold of an INSERT means nothing.
-        rows: what the changes but the DELETEs bring, in order, as Spark hands it over; None if they bring none.
+        ids: which rows are changed; new rows of an INSERT.
+        rows: the rows that are written: one for each change but the DELETEs, in order, as Spark hands it over; None if
+            there are none.
     """
 
     kinds: npt.NDArray[np.int8]
-    ids: pa.RecordBatch
+    ids: RowIds
     rows: pa.RecordBatch | None
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch) -> RowChanges:
-        """From a batch with columns kind, id and row, where id and row are structs."""
+        """From a batch with columns kind, id and row, where id and row are structs.
+
+        The last column of id is the row's address; before it comes the key of the split in a partitioned table.
+        """
         kinds = batch.column("kind").to_numpy()
+        ids = pa.RecordBatch.from_struct_array(batch.column("id"))
+        # What stands in the ids of an INSERT has no meaning.
+        addresses = ids.column(ids.num_columns - 1).fill_null(0).to_numpy().astype(np.uint64)
+        addresses = np.where(kinds == ChangeKind.INSERT, np.uint64(NO_ORIGIN), addresses)
+        row_ids = RowIds(ids.column(0) if ids.num_columns > 1 else None, addresses)
         rows = batch.column("row")
-        is_kept = kinds != ChangeKind.DELETE
-        if not rows.type.num_fields or not is_kept.any():
-            return cls(kinds, pa.RecordBatch.from_struct_array(batch.column("id")), None)
-        if not is_kept.all():
-            rows = rows.filter(pa.array(is_kept))
-        return cls(kinds, pa.RecordBatch.from_struct_array(batch.column("id")), pa.RecordBatch.from_struct_array(rows))
+        is_written = kinds != ChangeKind.DELETE
+        if not rows.type.num_fields or not is_written.any():
+            return cls(kinds, row_ids, None)
+        if not is_written.all():
+            rows = rows.filter(pa.array(is_written))
+        return cls(kinds, row_ids, pa.RecordBatch.from_struct_array(rows))
 
-
-class RowChangeJob(ABC):
-    """One statement. Small, because every task gets it."""
-
-    @abstractmethod
-    def apply(self, changes: Iterable[RowChanges]) -> Any:
-        """Writes the rows of one task; what the driver has to know of it, for `commit`. Takes all of `changes`.
-
-        Raises:
-            LanceError: nothing of what was written is left.
-        """
-
-    @abstractmethod
-    def new_fragments(self, output: Any) -> Sequence[bytes]:
-        """The fragments that a task has written, as `lance.table.DataFragment` bytes.
-
-        Args:
-            output: what `apply` has returned there.
-        """
-
-    @abstractmethod
-    def commit(
-        self, outputs: Sequence[Any], properties: Mapping[str, str], *, repeated: bool, reads: Sequence[ReadRows] = ()
-    ) -> int:
-        """Makes the changes visible, in one version; how many versions of others came between that and the one that
-        was read. If there are no changes there is no version.
-
-        Args:
-            outputs: what `apply` has returned in each task that had changes.
-            properties: of the transaction.
-            repeated: whether a task ran more than once, and may have left files.
-            reads: rows of the table that nobody else may have changed since they were read.
-
-        Raises:
-            RetryableConflictError: another writer has changed such rows. Nothing is visible, the files are gone.
-            CommitConflictError: another writer was first. Nothing of ours is visible, the files are gone.
-            CommitStateUnknownError: the store never said; the version may be there, and the files stay.
-        """
-
-    @abstractmethod
-    def abort(self, outputs: Sequence[Any], *, all_tasks_told: bool) -> None:
-        """Removes what the tasks have written.
-
-        Args:
-            outputs: of the tasks that came to their end.
-            all_tasks_told: whether Spark aborts after a commit that failed, which has decided about the files itself.
-        """
-
-
-def properties_of(statement: str, counts: Mapping[str, int]) -> dict[str, str]:
-    """What a transaction remembers of a statement: its kind, and what Spark has counted.
-
-    >>> properties_of("UPDATE", {"numUpdatedRows": 3, "numCopiedRows": -1})
-    {'spark.operation': 'UPDATE', 'spark.numUpdatedRows': '3'}
-    """
-    known = {f"{_PREFIX}{name}": str(count) for name, count in counts.items() if count >= 0}
-    return {OPERATION: statement, **known}
+    @property
+    def origins(self) -> RowIds:
+        """Which rows those in `rows` were."""
+        return self.ids.where(self.kinds != ChangeKind.DELETE)

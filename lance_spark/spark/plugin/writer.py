@@ -1,11 +1,10 @@
-"""Writing by Spark's Python data source interface; what is written, and how it is committed, is in `write_job`."""
+"""Writing by Spark's Python data source interface; what is written, and how it is committed, is in `spark/jobs`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -14,13 +13,12 @@ from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.schema.field import Field
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
-from lance_spark.spark.jobs.messages import LanceCommitMessage
-from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.jobs.plain_target import PlainTarget, plan_plain_write
+from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.options import WriteOptions
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.location import TableLocation
-from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 
 class LanceWriter(DataSourceArrowWriter):
@@ -37,7 +35,7 @@ class LanceWriter(DataSourceArrowWriter):
         location = TableLocation(
             options.path, options.storage_options, branch=options.branch, after_commit=clean_up_after
         )
-        mode = OVERWRITE if overwrite else APPEND
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         base = location.latest()
         # Spark does not tell us how it compares names; names that the table has are taken as they are.
         known = set() if base is None else set(base.schema.names())
@@ -47,26 +45,27 @@ class LanceWriter(DataSourceArrowWriter):
                 f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
                 feature="partitioned tables in the plug-in",
             )
-        self._job = WriteJob.of(location, base, schema, mode, options, from_query=True)
-        if self._job.plan.evolved is not None:
-            _check_cases(self._job.plan.evolved.fields)
+        self._job = plan_plain_write(location, base, schema, mode, options, from_query=True)
+        target = self._job.target
+        if isinstance(target, PlainTarget) and target.evolved is not None:
+            _check_cases(target.evolved.fields)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with errors_without_traceback():
-            fragments = self._job.write(iterator)
+            result = self._job.write(iterator)
         keep_imports()
-        task = TaskContext.get()
-        return LanceCommitMessage(
-            tuple(fragment.to_bytes() for fragment in fragments), 0 if task is None else task.attemptNumber()
-        )
+        return result
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        told = [message for message in messages if isinstance(message, LanceCommitMessage)]
-        fragments = [DataFragment.from_bytes(fragment) for message in told for fragment in message.fragments]
-        self._job.commit(fragments, repeated=any(message.attempt for message in told))
+        self._job.commit(_results(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._job.abort(all_tasks_told=not any(message is None for message in messages))
+        all_tasks_finished = not any(message is None for message in messages)
+        self._job.abort(_results(messages), all_tasks_finished=all_tasks_finished)
+
+
+def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
+    return [message for message in messages if isinstance(message, TaskResult)]
 
 
 def _check_cases(siblings: Sequence[Field]) -> None:

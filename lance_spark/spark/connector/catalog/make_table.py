@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
@@ -35,15 +33,9 @@ from lance_spark.spark.connector.catalog.places import (
     new_identifier,
     shown_name,
 )
-from lance_spark.spark.connector.catalog.staged_partitioned import (
-    NewPartitionedTable,
-    commit_staged_partitioned,
-    delete_staged,
-    give_name,
-    give_up_partitioned,
-    stable_row_ids,
-    truncate_partitioned,
-)
+from lance_spark.spark.connector.catalog.staged import StagedTable
+from lance_spark.spark.connector.catalog.staged_partitioned import NewPartitionedTable, StagedPartitionedTable
+from lance_spark.spark.connector.catalog.staged_plain import StagedPlainTable
 from lance_spark.spark.connector.catalog.table import (
     EVOLVES,
     READS,
@@ -51,21 +43,16 @@ from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     TableDescription,
     describe,
-    describe_whole,
     open_whole,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle, check_storage_options
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
-from lance_spark.spark.connector.channel.tasks import TaskOutput
-from lance_spark.spark.jobs.write_job import TRUNCATE, WriteJob
-from lance_spark.spark.options import StateOptions, TableProperties, WriteOptions
+from lance_spark.spark.connector.write.tables import table_of
+from lance_spark.spark.jobs.plain_target import plan_plain_write
+from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.options import StateOptions, TableProperties
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.row_changes import GoneRows
-from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.writing.save import CREATE, OVERWRITE
 
 _PROVIDERS = ("lance", "io.lancespark.lancesource")
 _DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
@@ -138,26 +125,17 @@ def _made(request: MakeRequest) -> MakeReply:
     staged = _stage(request)
     if isinstance(staged, MakeReply):
         return staged
-    like = None if request.like is None or request.like.partitioned else to_arrow_schema(request.like.open()[1].schema)
+    like = None if request.like is None else to_arrow_schema(request.like.source().lance_schema)
     place = Place(staged.uri, staged.storage_options, name=staged.name)
-    if staged.partitioned:
-        try:
-            whole = commit_staged_partitioned(staged, ())
-        except CommitStateUnknownError:
-            raise  # The table may be there; its name must not go.
-        except BaseException:
-            give_up_partitioned(staged)
-            raise
-        return MakeReply("made", describe_whole(place, whole, writable=True))
+    table = staged_table(staged)
     try:
-        manifest = staged_job(staged, request.schema, {}, like).commit([], repeated=False)
+        made = table.commit(like=like)
     except CommitStateUnknownError:
         raise  # The table may be there; its name must not go.
     except BaseException:
-        _give_up(staged)
+        table.give_up()
         raise
-    assert manifest is not None, "a table that is made has a version"
-    return MakeReply("made", describe(place, place.location(), manifest, READS + WRITES))
+    return MakeReply("made", table.describe(place, made))
 
 
 @operation("table.stage")
@@ -195,35 +173,22 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
 @operation("table.commit_staged")
 def commit_staged(request: HandleRequest, call: Call) -> Done:
     """Commits the rows that the attachments tell of, or none, together with the table."""
-    if request.handle.partitioned:
-        commit_staged_partitioned(request.handle, call.attachments)
-        return Done()
-    _commit_staged(request.handle, call.attachments)
+    staged_table(request.handle).commit(call.attachments)
     return Done()
 
 
 @operation("table.abort_staged")
 def abort_staged(request: HandleRequest, _call: Call) -> Done:
     """Gives a reserved name back."""
-    if request.handle.partitioned:
-        give_up_partitioned(request.handle)
-        return Done()
-    _give_up(request.handle)
+    if request.handle.staged is not None:
+        staged_table(request.handle).give_up()
     return Done()
 
 
 @operation("table.truncate")
 def truncate(request: HandleRequest, _call: Call) -> Done:
     """Removes all rows of the newest version; no new version if there are none."""
-    if request.handle.partitioned:
-        return Done(truncate_partitioned(request.handle))
-    location = request.handle.location()
-    newest = location.latest()
-    if newest is None:
-        raise NotFoundError(f"there is no Lance table at {location.uri}")
-    columns = to_spark_schema(to_arrow_schema(newest.schema))
-    job = WriteJob.of(location, newest, columns, TRUNCATE, WriteOptions.parse({"path": location.uri}))
-    return Done(job.commit([], repeated=False) is not None)
+    return Done(table_of(request.handle).truncate())
 
 
 @operation("table.session")
@@ -243,9 +208,10 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
             raise NotFoundError(f"there is no Lance table at {uri}")
         _check_definitions(request.schema)
         parsed = TableProperties.parse(properties, uri, {})
-        job = WriteJob.of(location, None, request.schema, CREATE, parsed.options, config=parsed.config)
-        manifest = job.commit([], repeated=False)
-        assert manifest is not None, "a table that is made has a version"
+        job = plan_plain_write(location, None, request.schema, WriteMode.CREATE, parsed.options, config=parsed.config)
+        made = job.commit([])
+        assert isinstance(made, Manifest), "a table that is made has a version"
+        manifest = made
     description = describe(place, location, manifest, READS + WRITES + EVOLVES)
     return LoadReply(True, replace(description, handle=replace(description.handle, of_session_catalog=True)))
 
@@ -366,72 +332,6 @@ def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:
     )
 
 
-def staged_job(
-    handle: TableHandle,
-    columns: StructType,
-    options: Mapping[str, str],
-    like: pa.Schema | None = None,
-    *,
-    from_query: bool = False,
-) -> WriteJob:
-    """The job that makes a staged table with rows in `columns`; they get the types that they have in `like`.
-
-    Args:
-        from_query: as `WriteJob.of` takes it.
-    """
-    staged = handle.staged
-    assert staged is not None, "the table is staged"
-    parsed = TableProperties.parse(staged.properties, handle.uri, options)
-    parsed.options.check_makes_table(handle.branch)
-    parsed.options.check_without_partitions()
-    base = None if handle.version is None else handle.open()[1]
-    mode = CREATE if base is None else OVERWRITE
-    write_options = parsed.options
-    if base is None:
-        write_options = replace(write_options, enable_stable_row_ids=stable_row_ids(write_options, staged.catalog))
-    return WriteJob.of(
-        handle.location(),
-        base,
-        columns,
-        mode,
-        write_options,
-        config=parsed.config,
-        like=like,
-        from_query=from_query,
-    )
-
-
-def _commit_staged(handle: TableHandle, attachments: tuple[bytes, ...]) -> Manifest | None:
-    staged = handle.staged
-    assert staged is not None, "the table is staged"
-    made = commit_job(attachments) if attachments else staged_job(handle, staged.columns, {}).commit([], repeated=False)
-    if staged.replaces is not None:
-        try:
-            give_name(staged)
-        except NotFoundError:
-            delete_staged(handle, staged)
-            raise
-    return made
-
-
-def commit_job(
-    attachments: tuple[bytes, ...], gone: GoneRows | None = None, reads: Sequence[ReadRows] = ()
-) -> Manifest | None:
-    """Commits a pickled job with what its tasks told, all made by this package on this driver and its executors.
-
-    Args:
-        gone, reads: as `WriteJob.commit` takes them.
-    """
-    job: WriteJob = pickle.loads(attachments[0])
-    outputs: list[TaskOutput] = [pickle.loads(message) for message in attachments[1:] if message]
-    fragments = [DataFragment.from_bytes(fragment) for output in outputs for fragment in output.fragments]
-    return job.commit(fragments, repeated=any(output.attempt for output in outputs), gone=gone, reads=reads)
-
-
-def _give_up(handle: TableHandle) -> None:
-    staged = handle.staged
-    if staged is None or not staged.declared or staged.catalog is None or staged.identifier is None:
-        return
-    if handle.location().latest() is None:
-        # The job has removed its files. A directory that the statement has named may hold others.
-        names_of(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)
+def staged_table(handle: TableHandle) -> StagedTable:
+    """The table of `handle`, which a statement is about to make or replace."""
+    return StagedPartitionedTable(handle) if handle.partitioned else StagedPlainTable(handle)

@@ -7,20 +7,19 @@ its end, so listings of the catalog's root do not show it.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import AlreadyExistsError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.locations import CATALOG_DIRECTORY, given_location, hashed_directory, location_uri
+from lance_spark.namespace.locations import given_location, hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
-from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.partitioned.properties import user_properties
 from lance_spark.partitioned.replace import replaced
-from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import (
     FILE_VERSION,
     STABLE_ROW_IDS,
@@ -29,13 +28,15 @@ from lance_spark.partitioned.table import (
     is_partitioned_table,
 )
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
-from lance_spark.spark.connector.catalog.places import Place, directory, shown_name
-from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
-from lance_spark.spark.connector.write.partitioned_writes import commit_partitioned, timestamp_of
-from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob
-from lance_spark.spark.options import CatalogOptions, TableProperties, WriteOptions
-from lance_spark.spark.types import table_types, to_spark_schema, with_comments, written_schema
-from lance_spark.storage import open_store
+from lance_spark.spark.connector.catalog.places import Place, shown_name
+from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, name_of, stable_row_ids
+from lance_spark.spark.connector.catalog.table import TableDescription, describe_whole
+from lance_spark.spark.connector.channel.handles import Staged, TableHandle, timestamp_nanos_of
+from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
+from lance_spark.spark.jobs.target import Version, WriteMode
+from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.options import TableProperties, WriteOptions
+from lance_spark.spark.types import table_types, with_comments, written_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class NewPartitionedTable:
         """
         staged = self.staged
         if place is None:
-            names, identifier = _name(staged)
+            names, identifier = name_of(staged)
             location = _new_location(names, identifier, staged.properties)
             staged = replace(staged, location=location)
             assert staged.catalog is not None, "a name is one of a catalog"
@@ -71,7 +72,7 @@ class NewPartitionedTable:
         return TableHandle(
             uri=place.uri,
             version=whole.version,
-            timestamp_nanos=timestamp_of(whole),
+            timestamp_nanos=timestamp_nanos_of(whole),
             storage_options=place.storage_options,
             staged=replace(staged, declared=True),
             partitioned=True,
@@ -105,14 +106,53 @@ class NewPartitionedTable:
         handle = TableHandle(
             uri=place.uri,
             version=whole.version,
-            timestamp_nanos=timestamp_of(whole),
+            timestamp_nanos=timestamp_nanos_of(whole),
             storage_options=place.storage_options,
             staged=self.staged,
             partitioned=True,
             name=place.name,
         )
-        staged_partitioned_job(handle, self.staged.columns, {})
+        StagedPartitionedTable(handle).job(self.staged.columns, {})
         return handle
+
+
+class StagedPartitionedTable(StagedTable):
+    """A partitioned table: made without rows already, or to be replaced."""
+
+    def job(
+        self,
+        columns: StructType,
+        options: Mapping[str, str],
+        *,
+        like: pa.Schema | None = None,
+        from_query: bool = False,
+    ) -> WriteJob:
+        parsed = TableProperties.parse(self.staged.properties, self.handle.uri, options)
+        WriteOptions.parse({**options, "path": self.handle.uri}).check_makes_table(None)
+        if self.staged.declared:
+            made = self.handle.open_partitioned()
+            _check_large(made, parsed.options)
+            return plan_partitioned_write(made, columns, WriteMode.OVERWRITE, parsed.options)
+        table, properties = _replacement(self.handle, self.staged)
+        return plan_partitioned_write(table, columns, WriteMode.OVERWRITE, parsed.options, properties=properties)
+
+    def give_up(self) -> None:
+        self._delete(self.handle.version)
+
+    def describe(self, place: Place, made: Version | None) -> TableDescription:
+        table = made if isinstance(made, PartitionedTable) else self.handle.open_partitioned()
+        return describe_whole(place, table, writable=True)
+
+    def _delete_unnamed(self, made: Version | None) -> None:
+        self._delete(self.handle.version if made is None else made.version)
+
+    def _delete(self, version: int | None) -> None:
+        """Deletes the table, unless it is gone or somebody has changed it after `version`."""
+        handle = self.handle
+        if not self.staged.declared or not is_partitioned_table(handle.uri, handle.storage_options):
+            return
+        if handle.open_partitioned().newest().version == version:
+            delete_staged(handle, self.staged)
 
 
 def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable, dict[str, str | None]]:
@@ -144,37 +184,9 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
     return planned, properties
 
 
-def stable_row_ids(options: WriteOptions, catalog: CatalogSettings | None) -> bool:
-    """Whether a table that is made gets stable row ids: its options say so, or else its catalog does."""
-    if options.enable_stable_row_ids is not None or catalog is None:
-        return bool(options.enable_stable_row_ids)
-    return CatalogOptions.parse(catalog.settings).enable_stable_row_ids
-
-
-def _name(staged: Staged) -> tuple[DirectoryNamespace, tuple[str, ...]]:
-    """The name that a table is to get, and where."""
-    assert staged.catalog is not None, "a name is one of a catalog"
-    assert staged.identifier is not None, "a path has its place"
-    return directory(staged.catalog), staged.identifier
-
-
 def _new_location(names: DirectoryNamespace, identifier: tuple[str, ...], properties: Mapping[str, str]) -> str:
     given = properties.get("location")
     return hashed_directory(object_id(identifier)) if given is None else given_location(names.root, given)
-
-
-def staged_partitioned_job(handle: TableHandle, columns: StructType, options: Mapping[str, str]) -> PartitionedWriteJob:
-    """The job that fills a staged table with rows in `columns`."""
-    staged = handle.staged
-    assert staged is not None, "the table is staged"
-    parsed = TableProperties.parse(staged.properties, handle.uri, options)
-    WriteOptions.parse({**options, "path": handle.uri}).check_makes_table(None)
-    if staged.declared:
-        _check_large(handle.open_partitioned(), parsed.options)
-        return PartitionedWriteJob.of(handle.open_partitioned(), columns, SaveMode.OVERWRITE, parsed.options)
-    whole, properties = _replacement(handle, staged)
-    job = PartitionedWriteJob.of(whole, columns, SaveMode.OVERWRITE, parsed.options)
-    return replace(job, properties=properties)
 
 
 def _check_large(made: PartitionedTable, options: WriteOptions) -> None:
@@ -184,65 +196,3 @@ def _check_large(made: PartitionedTable, options: WriteOptions) -> None:
             "options of the write; make the table with this property, such as by writeTo(...).tableProperty(...)",
             feature="large types of a partitioned table",
         )
-
-
-def commit_staged_partitioned(handle: TableHandle, attachments: tuple[bytes, ...]) -> PartitionedTable:
-    """Commits the rows of a staged table, and gives it its name.
-
-    Raises:
-        AlreadyExistsError: another statement was first with the name. Nothing is left of ours.
-    """
-    staged = handle.staged
-    assert staged is not None, "the table is staged"
-    job = pickle.loads(attachments[0]) if attachments else staged_partitioned_job(handle, staged.columns, {})
-    made = commit_partitioned(job, attachments[1:])
-    if staged.location is not None:
-        try:
-            give_name(staged)
-        except (AlreadyExistsError, NotFoundError):
-            give_up_partitioned(handle, handle.version if made is None else made.version)
-            raise
-    return made or handle.open_partitioned()
-
-
-def give_name(staged: Staged) -> None:
-    """Gives a staged table its name, which another table may have until now.
-
-    Raises:
-        AlreadyExistsError: another statement was first with the name.
-        NotFoundError: the table that is to be replaced is gone.
-    """
-    names, identifier = _name(staged)
-    assert staged.location is not None, "the table has a directory of its own"
-    if staged.replaces is None:
-        names.declare_table(identifier, location=staged.location)
-    else:
-        names.replace_table(identifier, staged.replaces, staged.location)
-
-
-def delete_staged(handle: TableHandle, staged: Staged) -> None:
-    """Deletes the files of a table that never got its name."""
-    if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
-        # The directory is ours alone.
-        root, directory_name = directory(staged.catalog).root, staged.location
-    else:
-        root, directory_name = handle.uri, CATALOG_DIRECTORY
-    delete_tables_in(open_store(root, handle.storage_options), root, directory_name, handle.storage_options)
-
-
-def give_up_partitioned(handle: TableHandle, version: int | None = None) -> None:
-    """Removes a staged table, unless it is gone or was changed after `version`, by default the one that was staged."""
-    staged, ours = handle.staged, handle.version if version is None else version
-    if staged is None or not staged.declared or not is_partitioned_table(handle.uri, handle.storage_options):
-        return
-    if handle.open_partitioned().newest().version != ours:
-        return
-    delete_staged(handle, staged)
-
-
-def truncate_partitioned(handle: TableHandle) -> bool:
-    """Removes all rows; false if there were none."""
-    whole = handle.open_partitioned().newest()
-    options = WriteOptions.parse({"path": handle.uri})
-    job = PartitionedWriteJob.of(whole, to_spark_schema(whole.schema), SaveMode.OVERWRITE, options)
-    return job.commit([], repeated=False) is not None

@@ -23,13 +23,10 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.places import Place, TableName, find
-from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
+from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
-from lance_spark.spark.connector.write.partitioned_writes import (
-    timestamp_of,
-)
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
@@ -260,7 +257,7 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
         handle=TableHandle(
             uri=place.uri,
             version=whole.version,
-            timestamp_nanos=timestamp_of(whole),
+            timestamp_nanos=timestamp_nanos_of(whole),
             storage_options=place.storage_options,
             partitioned=True,
             name=place.name,

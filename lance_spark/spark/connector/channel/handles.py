@@ -227,6 +227,13 @@ def _local_path(uri: str) -> str:
     return re.sub(r"^file:(//)?", "", uri).rstrip("/")
 
 
+def timestamp_nanos_of(table: PartitionedTable) -> int:
+    """When the version was committed: it tells the version from one of a table that was dropped and made anew."""
+    dataset = table.catalog_version.dataset
+    assert dataset is not None, "a partitioned table has a manifest"
+    return dataset.manifest.timestamp_nanos
+
+
 class Recent(Generic[Version]):
     """What was asked for last of versions of tables. It never changes, so it is only ever dropped."""
 

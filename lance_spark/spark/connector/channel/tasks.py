@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructType
 
 from lance_spark.errors import LanceError
@@ -18,7 +17,6 @@ from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
-from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
@@ -145,29 +143,6 @@ class ReadTask:
         columns = [*batch.columns[:place], keys, *batch.columns[place:]]
         names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
         return pa.RecordBatch.from_arrays(columns, names)
-
-
-@dataclass(frozen=True)
-class TaskOutput:
-    """What a write task tells the driver; `fragments` as `lance.table.DataFragment` bytes in row order."""
-
-    fragments: tuple[bytes, ...]
-    attempt: int = 0
-
-
-@dataclass(frozen=True)
-class WriteTask:
-    """Writes its input rows, and returns one row with a pickled `TaskOutput`."""
-
-    job: WriteJob
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fragments = self.job.write(iter(batches))
-        task = TaskContext.get()
-        output = TaskOutput(
-            tuple(fragment.to_bytes() for fragment in fragments), 0 if task is None else task.attemptNumber()
-        )
-        yield pa.RecordBatch.from_pydict({"message": pa.array([pickle.dumps(output)], pa.binary())})
 
 
 def messages(results: Iterable[bytes]) -> pa.RecordBatch:

@@ -37,8 +37,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Source,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.connector.write.partitioned_changes import PARTITION_ROW_ID, check_partitioned_changeable
-from lance_spark.spark.jobs.table_row_changes import ROW_ID
+from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_partitioned_changeable
 from lance_spark.spark.types import table_types, written_schema
 from lance_spark.table.columns.backfill import (
     BackfilledFragment,

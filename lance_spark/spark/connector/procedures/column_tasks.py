@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.backfill import PartitionBackfillWriter, PartitionedBackfill
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
-from lance_spark.spark.connector.write.partitioned_changes import PARTITION_ROW_ID
-from lance_spark.spark.jobs.table_row_changes import ROW_ID
+from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID
 from lance_spark.spark.types import from_spark_batch
 from lance_spark.table.columns.backfill import BackfillPlan, write_backfill
 from lance_spark.table.location import TableLocation

@@ -31,8 +31,7 @@ def reads_of(target: TableHandle, scans: Sequence[ScanRequest], time_zone: str) 
 
 def isolation_of(handle: TableHandle) -> IsolationLevel:
     """What the version of a table says."""
-    properties = handle.open_partitioned().properties if handle.partitioned else handle.open()[1].config
-    return IsolationLevel.of(properties)
+    return IsolationLevel.of(handle.source().properties)
 
 
 def _is_of(scan: ScanRequest, target: TableHandle) -> bool:

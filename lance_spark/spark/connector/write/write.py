@@ -5,42 +5,31 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.column_names import check_distinct
-from lance_spark.spark.connector.catalog.make_table import commit_job, staged_job
-from lance_spark.spark.connector.catalog.staged_partitioned import staged_partitioned_job
+from lance_spark.spark.connector.catalog.make_table import staged_table
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, TaskOutput, WriteTask, command
-from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
+from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
+from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
-from lance_spark.spark.connector.write.overwrite_mode import (
-    OVERWRITE_DYNAMIC,
-    OVERWRITE_ROWS,
-    is_everything,
-    overwrite_mode,
-)
-from lance_spark.spark.connector.write.partitioned_writes import (
-    PartitionedTaskOutput,
-    PartitionedWriteTask,
-    abort_partitioned,
-    commit_partitioned,
-    partitioned_job,
-)
-from lance_spark.spark.connector.write.row_search import gone_from_partitions, gone_rows, search_job
+from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
+from lance_spark.spark.connector.write.overwrite_mode import is_everything
+from lance_spark.spark.connector.write.row_search import search_job
 from lance_spark.spark.connector.write.statement_reads import reads_of
+from lance_spark.spark.connector.write.tables import AskedMode, table_of
 from lance_spark.spark.connector.write.written import Written, counts_of
-from lance_spark.spark.jobs.partitioned_write_job import PartitionedWriteJob
-from lance_spark.spark.jobs.write_job import REPLACE_WHERE, TRUNCATE, WriteJob
-from lance_spark.spark.options import DYNAMIC, STATIC, TableDefaults, WriteOptions
+from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.jobs.task_result import deleted_rows
+from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.options import DYNAMIC, STATIC, WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
-from lance_spark.table.writing.save import APPEND, OVERWRITE
 
 _log = logging.getLogger(__name__)
 
@@ -135,31 +124,11 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
     request.write_options().log_without_effect()
     _log_replaced_table(request)
-    if request.handle.partitioned:
-        return _partitioned_plan(request)
-    request.write_options().check_without_partitions()
-    job = _job(request)
-    attachments = (command(WriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
-    summary = WriteSummary(f"lance {job.mode} {request.handle.shown}", replaces=job.replaced is not None)
-    return Reply(summary, attachments)
-
-
-def _partitioned_plan(request: WriteRequest) -> Reply:
-    handle = request.handle
-    if handle.staged is not None:
-        job = staged_partitioned_job(handle, request.columns, request.options)
-    else:
-        mode = _partitioned_mode(request)
-        is_conditional = mode == OVERWRITE_ROWS and not is_everything(request.predicates)
-        replaced = _required_filter(request) if is_conditional else None
-        job = partitioned_job(handle, request.columns, mode, request.write_options(), replaced)
-    whole = job.plan.table()
-    transforms = write_transforms(whole.specs.current, whole.lance_schema)
-    attachments = (command(PartitionedWriteTask(job), MESSAGE_TYPE), pickle.dumps(job))
-    distribution = request.write_options().distribution or TableDefaults.of(whole.properties).distribution or "hash"
-    description = f"lance {job.mode.value} {handle.shown}"
-    summary = WriteSummary(description, distribution, tuple(transforms), replaces=job.replaced is not None)
-    return Reply(summary, attachments)
+    job, table = _job(request), table_of(request.handle)
+    layout = table.layout(job, request.write_options())
+    description = f"lance {job.mode.value} {request.handle.shown}"
+    summary = WriteSummary(description, layout.distribution, layout.clustering, replaces=job.replaced is not None)
+    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(job)))
 
 
 @operation("write.search")
@@ -177,81 +146,50 @@ def commit(request: CommitRequest, call: Call) -> Written:
     if request.num_found is not None:
         first = len(attachments) - request.num_found
         attachments, found = attachments[:first], attachments[first:]
+    job, results = _pickled_job(attachments), unpickle_results(attachments[1:])
     # Counted first: nothing may fail after the commit.
-    written = metrics(request, replace(call, attachments=attachments))
-    job: WriteJob | PartitionedWriteJob = pickle.loads(attachments[0])
+    counted = counts_of(results)
     reads = () if request.target is None else reads_of(request.target, request.reads, call.session.time_zone)
-    if isinstance(job, PartitionedWriteJob):
-        commit_partitioned(job, attachments[1:], None if found is None else gone_from_partitions(found), reads)
-        return written
-    made = commit_job(attachments, None if found is None else gone_rows(found), reads)
-    others = 0 if made is None else made.version - (job.base_version or 0) - 1
-    return Written({**written.metrics, "commits_of_others": others})
+    made = job.commit(results, found=None if found is None else deleted_rows(unpickle_results(found)), reads=reads)
+    return Written({**counted, "commits_of_others": job.others_commits(made)})
 
 
 @operation("write.metrics")
 def metrics(_request: CommitRequest, call: Call) -> Written:
     """How much the tasks wrote."""
-    messages = [message for message in call.attachments[1:] if message]
-    outputs: list[TaskOutput | PartitionedTaskOutput] = [pickle.loads(message) for message in messages]
-    return Written(counts_of(fragment for output in outputs for fragment in output.fragments))
+    return Written(counts_of(unpickle_results(call.attachments[1:])))
 
 
 @operation("write.abort")
 def abort(request: AbortRequest, call: Call) -> Done:
     """Removes the files of the job."""
-    job: WriteJob | PartitionedWriteJob = pickle.loads(call.attachments[0])
-    if isinstance(job, PartitionedWriteJob):
-        abort_partitioned(job, call.attachments[1:], all_tasks_told=request.all_tasks_told)
-    else:
-        job.abort(all_tasks_told=request.all_tasks_told)
+    results = unpickle_results(call.attachments[1:])
+    _pickled_job(call.attachments).abort(results, all_tasks_finished=request.all_tasks_told)
     return Done()
 
 
+def _pickled_job(attachments: tuple[bytes, ...]) -> WriteJob:
+    # Pickled by `plan` for this very statement.
+    job: WriteJob = pickle.loads(attachments[0])
+    return job
+
+
 def _job(request: WriteRequest) -> WriteJob:
-    handle = request.handle
+    handle, options = request.handle, request.write_options()
     if handle.staged is not None:
-        return staged_job(handle, request.columns, request.options, from_query=True)
-    mode = _mode(request)
-    base = None if handle.version is None else handle.open()[1]
-    replaced = _required_filter(request) if mode == REPLACE_WHERE else None
-    return WriteJob.of(
-        handle.location(),
-        base,
-        request.columns,
-        mode,
-        request.write_options(),
-        replaced=replaced,
-        evolved=handle.evolved_schema(),
-        from_query=True,
+        return staged_table(handle).job(request.columns, request.options, from_query=True)
+    table = table_of(handle)
+    asked = AskedMode(
+        request.mode, request.predicates, options.partition_overwrite_mode, request.session_overwrite_mode
     )
+    mode = table.write_mode(asked)
+    replaced = _required_filter(request) if mode is WriteMode.REPLACE_WHERE else None
+    return table.plan_write(request.columns, mode, options, replaced)
 
 
 def _log_replaced_table(request: WriteRequest) -> None:
     if request.handle.staged is not None and request.write_options().partition_overwrite_mode == DYNAMIC:
         _log.warning("option partitionOverwriteMode has no effect: the statement replaces the table itself")
-
-
-def _partitioned_mode(request: WriteRequest) -> str:
-    return overwrite_mode(
-        request.handle.open_partitioned(),
-        request.mode,
-        request.predicates,
-        option=request.write_options().partition_overwrite_mode,
-        session=request.session_overwrite_mode,
-        by_path=request.handle.by_path,
-    )
-
-
-def _mode(request: WriteRequest) -> str:
-    if request.mode == "append":
-        return APPEND
-    # A table without partitions is one partition.
-    if request.mode == OVERWRITE_DYNAMIC or is_everything(request.predicates):
-        return OVERWRITE if request.handle.replaces_schema or request.handle.version is None else TRUNCATE
-    if request.mode != OVERWRITE_ROWS:
-        raise InvalidInputError(f"unknown mode {request.mode!r} of a write")
-    return REPLACE_WHERE
 
 
 def _required_filter(request: WriteRequest) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.table.rows.fragment import DataFragment
 
 
@@ -15,9 +16,9 @@ class Written:
     metrics: Mapping[str, int]
 
 
-def counts_of(messages: Iterable[bytes]) -> dict[str, int]:
-    """The numbers of new fragments, each as `lance.table.DataFragment` bytes."""
-    fragments = [DataFragment.from_bytes(message) for message in messages]
+def counts_of(results: Iterable[TaskResult]) -> dict[str, int]:
+    """The numbers of what the tasks wrote."""
+    fragments = [DataFragment.from_bytes(fragment) for result in results for fragment in result.fragments]
     files = [file for fragment in fragments for file in fragment.files]
     return {
         "rows_written": sum(fragment.physical_rows or 0 for fragment in fragments),

@@ -1,0 +1,28 @@
+"""What tasks of a write, DELETE, UPDATE or MERGE run."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.jobs.job import Job
+from lance_spark.spark.jobs.task_result import TaskResult
+
+
+@dataclass(frozen=True)
+class JobTask:
+    """Takes the rows of a task, and returns one row with its pickled `TaskResult`."""
+
+    job: Job
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield messages([pickle.dumps(self.job.write(iter(batches)))])
+
+
+def unpickle_results(attachments: Iterable[bytes]) -> list[TaskResult]:
+    """What tasks of this very statement have returned; those that had no rows may have returned nothing."""
+    return [pickle.loads(attachment) for attachment in attachments if attachment]

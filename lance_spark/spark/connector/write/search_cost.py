@@ -1,0 +1,44 @@
+"""Whether one process finds rows sooner than a job of Spark would start its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import project
+from lance_spark.spark.partitions import ProjectedSizes
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.source import Split
+
+CHEAP_BYTES = 256 << 20
+"""So much is read by one process."""
+
+CHEAP_SPLITS = 64
+"""So many partitions are opened and searched by one process."""
+
+_UNKNOWN_BYTES = 16 << 20
+"""Assumed of a file whose size the manifest does not tell."""
+
+
+def is_cheap_to_search(splits: Sequence[Split], filter: Expr) -> bool:
+    """Whether one process searches `splits` for the rows of `filter`."""
+    if len(splits) > CHEAP_SPLITS:
+        return False
+    return sum(bytes_to_match(split.manifest, filter) for split in splits) <= CHEAP_BYTES
+
+
+def bytes_to_match(base: Manifest, filter: Expr) -> int:
+    """About how many bytes have to be read to find the rows of `filter`."""
+    if isinstance(filter, Literal):
+        return 0
+    sizes = map(sizes_to_match(base.schema, filter).of, base.fragments)
+    return sum(_UNKNOWN_BYTES if size is None else size for size in sizes)
+
+
+def sizes_to_match(schema: LanceSchema, filter: Expr) -> ProjectedSizes:
+    """How much of each fragment has to be read for that."""
+    known = schema.names()
+    paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]
+    return ProjectedSizes(schema, project(schema, paths))

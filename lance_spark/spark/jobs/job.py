@@ -1,0 +1,69 @@
+"""A job that writes: its plan is made by the driver, its files by the tasks, one commit by the driver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.spark.jobs.target import Target, Version
+from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, new_files
+from lance_spark.table.commits.retry import cleanup_on_failure
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.writing.save import CommitOptions
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """What driver and tasks share; small, because every task gets it.
+
+    Attributes:
+        target: the version of the table that the job builds on.
+        table_types: the columns of the rows, in the types in which they are written.
+        commit_options: of the commit.
+    """
+
+    target: Target
+    table_types: pa.Schema
+    commit_options: CommitOptions
+
+    @abstractmethod
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        """Writes the rows of one task, which are as Spark hands them over. Takes all of `batches`.
+
+        Raises:
+            LanceError: nothing of what was written is left.
+        """
+
+    def abort(self, results: Sequence[TaskResult], *, all_tasks_finished: bool) -> None:
+        """Removes what the tasks have written.
+
+        Args:
+            results: of the tasks that finished.
+            all_tasks_finished: whether all did, and the commit was tried. Then Spark aborts after a commit that failed,
+                and that has decided about the files, because it alone knows whether its version may be there.
+        """
+        if not all_tasks_finished:
+            self.target.abandon(list(new_files(results)))
+
+    def others_commits(self, made: Version | None) -> int:
+        """How many versions of other writers came between the one that the job builds on and `made`."""
+        return 0 if made is None else max(0, made.version - (self.target.base_version or 0) - 1)
+
+    def _run_commit(
+        self, results: Sequence[TaskResult], commit: Callable[[Sequence[NewFiles]], Version]
+    ) -> Version | None:
+        """What `commit` makes of the new files; None if that changes nothing. No file is left that it does not name.
+
+        Raises:
+            CommitStateUnknownError: the version may be there and need the files, so they stay.
+        """
+        files = list(new_files(results))
+        with cleanup_on_failure(lambda: self.target.remove_files(files)):
+            made = commit(files)
+        if any(result.attempt for result in results):
+            kept = [DataFragment.from_bytes(fragment) for result in results for fragment in result.fragments]
+            self.target.remove_files(files, keep=kept)
+        return None if made.version == self.target.base_version else made

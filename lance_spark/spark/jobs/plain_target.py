@@ -1,0 +1,305 @@
+"""Plain tables as targets of jobs: one split, one transaction a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import IncompatibleConflictError, InvalidInputError
+from lance_spark.expr.nodes import Expr
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.jobs.original_values import OriginalValues
+from lance_spark.spark.jobs.row_change_job import RowChangeJob
+from lance_spark.spark.jobs.target import Rows, RowSearch, Target, WriteMode
+from lance_spark.spark.jobs.task_result import NewFiles
+from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.types import exchanged_schema, table_types, with_comments, written_schema
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.paths import new_job
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.row_level.delete import Search, address_scan, matching_rows
+from lance_spark.table.row_level.moved_row_writer import MovedRowWriter
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
+from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.source import Split
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import (
+    APPEND,
+    CommitOptions,
+    WritePlan,
+    commit_overwrite,
+    commit_planned,
+    plan_write,
+)
+from lance_spark.table.writing.write import FileLimits, FragmentWriter
+
+_NEW_COLUMNS = (WriteMode.CREATE, WriteMode.OVERWRITE)
+"""Modes that give the table the columns of the rows."""
+
+_NO_ROWS = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True)
+class PlainTarget(Target):
+    """A plain table.
+
+    Attributes:
+        location: the branch to write to.
+        plan: how rows become files, its base left out; None if none are written.
+        evolved: all columns of the table from then on, if the rows bring new ones.
+    """
+
+    location: TableLocation
+    base_version: int | None
+    job: str | None
+    plan: WritePlan | None
+    limits: FileLimits
+    evolved: LanceSchema | None = None
+
+    def write(self, rows: Iterable[Rows], *, with_origins: bool) -> tuple[NewFiles, ...]:
+        assert self.plan is not None, "rows are written"
+        new = self._write_moved(rows, self.plan) if with_origins else self._write_new(rows, self.plan)
+        return (NewFiles.of(new, with_origins=with_origins),) if new else ()
+
+    def _write_new(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
+        store, version = self.location.store, plan.file_version
+        with FragmentWriter(store, plan.schema, file_version=version, limits=self.limits, job=self.job) as writer:
+            for batch, _ in rows:
+                writer.write(batch if plan.conform is None else plan.conform(batch))
+            return list(map(NewFragment, writer.close()))
+
+    def _write_moved(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
+        store, version = self.location.store, plan.file_version
+        with MovedRowWriter(store, plan.schema, file_version=version, limits=self.limits, job=self.job) as writer:
+            for batch, origins in rows:
+                known = None if origins is None else origins.addresses
+                writer.write(batch if plan.conform is None else plan.conform(batch), known)
+            return writer.close()
+
+    def opener(self) -> Callable[[str | None], Split]:
+        split = Split(self.location, self._base())
+        return lambda _key: split
+
+    def search(self, filter: Expr) -> RowSearch:
+        base = self._evolved(self._base())
+        return RowSearch([Split(self.location, base)], address_scan(self.location, base, filter))
+
+    def save(
+        self, mode: WriteMode, files: Sequence[NewFiles], options: CommitOptions, reads: Sequence[ReadRows]
+    ) -> Manifest:
+        assert self.plan is not None, "rows are written"
+        new = _fragments(files)
+        fragments = [item.fragment for item in new]
+        base = None if self.base_version is None else self._base()
+        if base is not None and self._changes_nothing(base, mode, new):
+            return base
+        if mode is WriteMode.TRUNCATE and base is not None:
+            schema = self.evolved or base.schema
+            return commit_overwrite(self.location, base, fragments, schema, self.plan.file_version, options)
+        if reads and base is not None:
+            return self._change_rows(base, _NO_ROWS, new, options, reads)
+        plan = replace(self.plan, base=base, evolved=self.evolved)
+        return commit_planned(self.location, plan, fragments, mode.value, options)
+
+    def _changes_nothing(self, base: Manifest, mode: WriteMode, new: Sequence[NewFragment]) -> bool:
+        if new or self.evolved is not None:
+            return False
+        return mode is WriteMode.APPEND or (mode is WriteMode.TRUNCATE and not len(base.fragments))
+
+    def replace_rows(
+        self,
+        filter: Expr,
+        files: Sequence[NewFiles],
+        options: CommitOptions,
+        found: Mapping[str | None, UInt64Array] | None,
+    ) -> Manifest:
+        base, new = self._base(), _fragments(files)
+        known = None
+        if found is not None:
+            known = Search(self._evolved(base), rows_by_fragment(found.get(None, _NO_ROWS)))
+
+        def attempt(version: Manifest) -> Manifest:
+            if self.evolved is not None and version.schema.fields != base.schema.fields:
+                raise IncompatibleConflictError(
+                    f"another writer has changed the columns of {self.location.uri}, and so does this one. Read the "
+                    "new version and decide anew",
+                    ours=WriteMode.REPLACE_WHERE.value,
+                    table_version=version.version,
+                )
+            deleted = matching_rows(self.location, self._evolved(version), filter, known)
+            return commit_row_changes(
+                self.location, version, deleted, new, options, predicate=str(filter), evolved=self.evolved
+            )
+
+        return retry_on_conflict(attempt, base, self.location.newest, options.policy)
+
+    def change_rows(
+        self,
+        deleted: Mapping[str | None, UInt64Array],
+        files: Sequence[NewFiles],
+        options: CommitOptions,
+        reads: Sequence[ReadRows],
+    ) -> Manifest:
+        return self._change_rows(self._base(), deleted.get(None, _NO_ROWS), _fragments(files), options, reads)
+
+    def _change_rows(
+        self,
+        base: Manifest,
+        deleted: UInt64Array,
+        new: Sequence[NewFragment],
+        options: CommitOptions,
+        reads: Sequence[ReadRows],
+    ) -> Manifest:
+        check = check_of(self.location, reads, base.schema)
+        rows = rows_by_fragment(deleted)
+        return commit_row_changes(self.location, base, rows, new, options, check=check, evolved=self.evolved)
+
+    def stores(self, files: Sequence[NewFiles]) -> list[ObjectStore]:
+        return [self.location.store]
+
+    def _base(self) -> Manifest:
+        assert self.base_version is not None, "there is a table"
+        return self.location.at(self.base_version).manifest
+
+    def _evolved(self, version: Manifest) -> Manifest:
+        return version if self.evolved is None else replace(version, schema=self.evolved)
+
+
+def plan_plain_write(
+    location: TableLocation,
+    base: Manifest | None,
+    columns: StructType,
+    mode: WriteMode,
+    options: WriteOptions,
+    *,
+    config: Mapping[str, str] | None = None,
+    replaced: Expr | None = None,
+    like: pa.Schema | None = None,
+    evolved: LanceSchema | None = None,
+    from_query: bool = False,
+) -> WriteJob:
+    """The job that writes rows with `columns` into the table whose version is `base`.
+
+    Args:
+        config: entries that the table's config gets with the commit, if it replaces the rows.
+        replaced: which rows are replaced, with REPLACE_WHERE.
+        like: columns of another table, whose types those of a new table get.
+        evolved: all columns from then on, if the rows bring new ones; `base` shows them already.
+        from_query: whether `columns` are those of a query; then columns that it makes are nullable, as in Spark.
+
+    Raises:
+        InvalidInputError: the columns do not fit the table.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    location.history.check_commits()
+    known = like if base is None or mode is WriteMode.CREATE else to_arrow_schema(base.schema)
+    makes_columns = base is None or mode in _NEW_COLUMNS
+    if from_query and makes_columns:
+        columns = columns.toNullable()
+    _check_row_ids(base, options)
+    types = table_types(
+        written_schema(columns),
+        known,
+        options.column_properties,
+        replaces=makes_columns,
+        large=options.use_large_var_types,
+    )
+    evolves = options.merge_schema and mode is WriteMode.APPEND and base is not None
+    plan = plan_write(
+        base,
+        RowSource(with_comments(types, columns) if mode in _NEW_COLUMNS else types, iter(())),
+        # Rows in the columns that the table has are planned as an append.
+        mode=mode.value if mode in _NEW_COLUMNS else APPEND,
+        file_format_version=options.file_format_version,
+        merge_schema=location.history if evolves else None,
+    )
+    return WriteJob(
+        PlainTarget(
+            location,
+            None if base is None else base.version,
+            new_job(),
+            replace(plan, base=None, evolved=None),
+            options.limits(base.config if base is not None and config is None else {}),
+            evolved or plan.evolved,
+        ),
+        types,
+        CommitOptions(
+            message=options.commit_message, stable_row_ids=bool(options.enable_stable_row_ids), config=config
+        ),
+        mode,
+        replaced,
+    )
+
+
+def plan_plain_changes(
+    location: TableLocation,
+    base: Manifest,
+    columns: StructType,
+    options: WriteOptions,
+    evolved: LanceSchema | None = None,
+) -> RowChangeJob:
+    """The statement that reads the version `base` and writes rows with `columns`, none if it only deletes.
+
+    Args:
+        evolved: all columns from then on, if the rows bring new ones; `base` shows them already.
+
+    Raises:
+        InvalidInputError: the columns do not fit the table.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    check_plain_changeable(location, base)
+    location.history.check_commits()
+    shown = exchanged_schema(columns)
+    types = table_types(shown, to_arrow_schema(base.schema))
+    plan = plan_write(base, RowSource(types, iter(())), mode=APPEND) if columns.fields else None
+    return RowChangeJob(
+        PlainTarget(
+            location,
+            base.version,
+            None if plan is None else new_job(),
+            None if plan is None else replace(plan, base=None),
+            options.limits(base.config),
+            evolved,
+        ),
+        types,
+        CommitOptions(message=options.commit_message),
+        OriginalValues.of(shown, types),
+    )
+
+
+def check_plain_changeable(location: TableLocation, base: Manifest) -> None:
+    """Passes if rows of `base` can be identified and changed.
+
+    Raises:
+        InvalidInputError: a column of the table hides the one that identifies rows.
+        UnsupportedFeatureError: this release cannot write to the table.
+    """
+    check_writable(base.writer_flags, location.uri)
+    if ROW_ADDRESS in base.schema.names():
+        raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
+
+
+def _fragments(files: Sequence[NewFiles]) -> list[NewFragment]:
+    return [new for item in files for new in item.unpack()]
+
+
+def _check_row_ids(base: Manifest | None, options: WriteOptions) -> None:
+    if base is None or options.enable_stable_row_ids in (None, base.has_stable_row_ids):
+        return
+    has = "has them" if base.has_stable_row_ids else "has none"
+    raise InvalidInputError(
+        f"option enable_stable_row_ids: stable row ids are chosen when a table is created, and this one {has}; leave "
+        "the option out, or DROP the table first"
+    )

@@ -1,0 +1,116 @@
+"""A DELETE, UPDATE or MERGE: rows that are deleted, rewritten and inserted, in one version.
+
+Tasks write the new rows and report which rows they were; the driver commits once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.spark.jobs.job import Job
+from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
+from lance_spark.spark.jobs.packed_addresses import PackedAddresses
+from lance_spark.spark.jobs.row_changes import RowChanges, RowIds
+from lance_spark.spark.jobs.target import Rows, Version
+from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, deleted_rows
+from lance_spark.spark.types import from_spark_batch
+from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.rows.row_address import UInt64Array, distinct
+from lance_spark.table.source import Split
+
+OPERATION = "spark.operation"
+"""The transaction property that names the statement; what it counted is in properties beside it."""
+
+_PREFIX = "spark."
+
+
+@dataclass(frozen=True)
+class RowChangeJob(Job):
+    """A statement that changes rows of one table. `plan_plain_changes` and `plan_partitioned_changes` make one.
+
+    Attributes:
+        originals: restores values that Spark has rounded; None if there are no such columns.
+    """
+
+    originals: OriginalValues | None = None
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        deleted = _DeletedRows()
+        changes = (deleted.with_those_of(RowChanges.from_batch(batch)) for batch in batches)
+        written: tuple[NewFiles, ...] = ()
+        if self.target.takes_rows:
+            written = self.target.write(self._rows(changes), with_origins=True)
+        else:
+            deque(changes, maxlen=0)
+        return TaskResult(written, deleted.packed())
+
+    def _rows(self, changes: Iterable[RowChanges]) -> Iterator[Rows]:
+        split_of = cache(self.target.opener()) if self.originals is not None else None
+        for batch in changes:
+            if batch.rows is not None:
+                origins = batch.origins
+                yield self._restored(batch.rows, origins, split_of), origins
+
+    def _restored(
+        self, rows: pa.RecordBatch, origins: RowIds, split_of: Callable[[str | None], Split] | None
+    ) -> pa.RecordBatch:
+        batch = from_spark_batch(rows, self.table_types)
+        if self.originals is None or split_of is None:
+            return batch
+        for key, is_here in origins.by_split():
+            split = split_of(key)
+            read = partial(read_rows, split.table, split.manifest, origins.addresses[is_here])
+            batch = self.originals.restored(batch, is_here, read)
+        return batch
+
+    def commit(
+        self, results: Sequence[TaskResult], properties: Mapping[str, str], *, reads: Sequence[ReadRows] = ()
+    ) -> Version | None:
+        """The version with the changes; None if there are none.
+
+        Args:
+            properties: of the transaction.
+            reads: rows of the table that nobody else may have changed since they were read.
+
+        Raises:
+            RetryableConflictError: another writer has changed such rows. Nothing was changed, the files are removed.
+            CommitConflictError: another writer was first. Nothing was changed, and the files are removed.
+            CommitStateUnknownError: the store never said whether the version was committed, and the files stay.
+        """
+        options = replace(self.commit_options, properties=properties)
+        return self._run_commit(
+            results, lambda files: self.target.change_rows(deleted_rows(results), files, options, reads)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _DeletedRows:
+    """Addresses of the rows that a task deletes or rewrites, by split."""
+
+    parts: dict[str | None, list[UInt64Array]] = field(default_factory=dict)
+
+    def with_those_of(self, changes: RowChanges) -> RowChanges:
+        """`changes`, whose rows are added."""
+        for key, is_here in changes.ids.by_split():
+            self.parts.setdefault(key, []).append(changes.ids.addresses[is_here])
+        return changes
+
+    def packed(self) -> dict[str | None, PackedAddresses]:
+        # MERGE deletes a row twice that matches twice.
+        return {key: PackedAddresses.of(distinct(np.concatenate(parts))) for key, parts in self.parts.items()}
+
+
+def properties_of(statement: str, counts: Mapping[str, int]) -> dict[str, str]:
+    """What a transaction remembers of a statement: its kind, and what Spark has counted.
+
+    >>> properties_of("UPDATE", {"numUpdatedRows": 3, "numCopiedRows": -1})
+    {'spark.operation': 'UPDATE', 'spark.numUpdatedRows': '3'}
+    """
+    known = {f"{_PREFIX}{name}": str(count) for name, count in counts.items() if count >= 0}
+    return {OPERATION: statement, **known}

@@ -1,0 +1,100 @@
+"""What a task of a write, of a row-level statement or of a search returns to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lance_spark.spark.jobs.packed_addresses import PackedAddresses
+from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
+
+if TYPE_CHECKING:
+    from lance_spark.partitioned.manifest_index import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """New fragments of one split.
+
+    Attributes:
+        fragments: as `lance.table.DataFragment` bytes, in row order.
+        origins: for each fragment the address that each row had; empty if all rows are new.
+        partition: of the split; None in a plain table.
+    """
+
+    fragments: tuple[bytes, ...]
+    origins: tuple[PackedAddresses, ...] = ()
+    partition: Partition | None = None
+
+    @classmethod
+    def of(cls, new: Sequence[NewFragment], partition: Partition | None = None, *, with_origins: bool) -> NewFiles:
+        """`new` as it travels to the driver."""
+        fragments = tuple(item.fragment.to_bytes() for item in new)
+        known = [item.origins for item in new if item.origins is not None] if with_origins else []
+        return cls(fragments, tuple(map(PackedAddresses.of, known)), partition)
+
+    def unpack(self) -> tuple[NewFragment, ...]:
+        """As a commit takes it."""
+        fragments = map(DataFragment.from_bytes, self.fragments)
+        if not self.origins:
+            return tuple(map(NewFragment, fragments))
+        return tuple(
+            NewFragment(fragment, packed.unpack()) for fragment, packed in zip(fragments, self.origins, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult(WriterCommitMessage):
+    """What one task did.
+
+    Attributes:
+        written: new files, split by split.
+        deleted: by key of the split, the addresses of rows that are deleted or rewritten.
+        attempt: above 0 if an earlier attempt of the task failed, which may have left files.
+    """
+
+    written: tuple[NewFiles, ...] = ()
+    deleted: Mapping[str | None, PackedAddresses] = field(default_factory=dict)
+    attempt: int = field(default_factory=lambda: attempt_number())
+
+    @property
+    def fragments(self) -> tuple[bytes, ...]:
+        """All new fragments, as `lance.table.DataFragment` bytes."""
+        return tuple(fragment for files in self.written for fragment in files.fragments)
+
+
+def attempt_number() -> int:
+    """How often the running task was tried before; 0 on the driver."""
+    task = TaskContext.get()
+    return 0 if task is None else int(task.attemptNumber())
+
+
+def addresses_of(batches: Iterable[pa.RecordBatch]) -> PackedAddresses:
+    """The addresses in the only column of `batches`, in that order."""
+    return PackedAddresses.of(_joined(batch.column(0).to_numpy() for batch in batches))
+
+
+def new_files(results: Iterable[TaskResult]) -> Iterator[NewFiles]:
+    """The new files of all tasks, in the order of the rows."""
+    return (files for result in results for files in result.written)
+
+
+def deleted_rows(results: Iterable[TaskResult]) -> dict[str | None, UInt64Array]:
+    """By key of the split, the addresses of the rows that the tasks delete or rewrite; some maybe more than once."""
+    parts: dict[str | None, list[UInt64Array]] = {}
+    for result in results:
+        for key, packed in result.deleted.items():
+            parts.setdefault(key, []).append(packed.unpack())
+    return {key: _joined(addresses) for key, addresses in parts.items()}
+
+
+def _joined(parts: Iterable[UInt64Array]) -> UInt64Array:
+    return np.concatenate([np.empty(0, np.uint64), *parts])
