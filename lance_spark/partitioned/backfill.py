@@ -1,4 +1,4 @@
-"""Columns for rows of a partitioned table that are told by partition and address, as one version of the whole.
+"""Columns for rows of a partitioned table that are told by partition and address, as one version of the table.
 
 The three steps are those of one table (`table.columns.backfill`): the driver plans, tasks write a file for each
 fragment that rows are told of, the driver commits. New columns come to all partitions, to those too of which no row is
@@ -17,7 +17,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
-from lance_spark.partitioned.commit import Check, commit_changes, commit_specs, named
+from lance_spark.partitioned.commit import Check, commit_changes, commit_specs, with_operation_name
 from lance_spark.partitioned.row_migration_check import MovedRows
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion, open_partitioned
 from lance_spark.partitioned.writer import partition_schema
@@ -88,12 +88,12 @@ class PartitionedBackfill:
 
     def remove_files(self) -> None:
         """Removes the files of all tasks, those of killed ones too; no version may name them."""
-        whole = self.table()
+        table = self.table()
 
         def remove(location: TableLocation) -> None:
             remove_job_files(location.store, self.job)
 
-        overlapped(remove, [whole.location(item) for item in whole.index.partitions], NUM_THREADS)
+        overlapped(remove, [table.location(item) for item in table.index.partitions], NUM_THREADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class PartitionBackfillWriter:
 
     def __init__(self, plan: PartitionedBackfill) -> None:
         self._plan = plan
-        self._whole = plan.table()
+        self._table = plan.table()
         self._current: tuple[PartitionVersion, BackfillPlan] | None = None
 
     def write(
@@ -185,7 +185,7 @@ class PartitionBackfillWriter:
         fragments = opened.manifest.fragments
         place = next((place for place, message in enumerate(fragments.messages) if message.id == number), None)
         if place is None:
-            raise NotFoundError(f"the partition {object_id!r} of {self._whole!r} has no fragment {number}")
+            raise NotFoundError(f"the partition {object_id!r} of {self._table!r} has no fragment {number}")
         bases = opened.table.bases(opened.manifest)
         made = write_backfill(opened.table.store, bases, plan, fragments[place], addresses, rows)
         return None if made is None else BackfilledPartition(object_id, made)
@@ -193,7 +193,7 @@ class PartitionBackfillWriter:
     def _opened(self, object_id: str) -> tuple[PartitionVersion, BackfillPlan]:
         # Rows come sorted by their partitions, so one is open at a time.
         if self._current is None or self._current[0].partition.object_id != object_id:
-            opened = _open(self._whole, object_id)
+            opened = _open(self._table, object_id)
             self._current = (opened, self._plan.of_partition(opened))
         return self._current
 
@@ -201,7 +201,7 @@ class PartitionBackfillWriter:
 def commit_partitioned_backfill(
     plan: PartitionedBackfill, written: Sequence[BackfilledPartition], options: CommitOptions | None = None
 ) -> PartitionedTable:
-    """The version of the whole with the columns of all files. After an error the files are removed.
+    """The version of the table with the columns of all files. After an error the files are removed.
 
     Raises:
         RetryableConflictError: others have moved rows or changed columns; begin again with the newest version.
@@ -209,60 +209,60 @@ def commit_partitioned_backfill(
         CommitStateUnknownError: the store never said whether the version was committed; the files stay.
         StorageError: the store failed. Nothing is visible.
     """
-    whole = plan.table()
+    table = plan.table()
     by_id: dict[str, list[BackfilledFragment]] = {}
     for item in written:
         by_id.setdefault(item.object_id, []).append(item.fragment)
 
     def remove() -> None:
         for object_id, files in by_id.items():
-            remove_backfill(whole.location(whole.index.by_id[object_id]).store, files)
+            remove_backfill(table.location(table.index.by_id[object_id]).store, files)
 
     with cleanup_on_failure(remove):
-        opened = whole.open_all([whole.index.by_id[object_id] for object_id in by_id])
-        changes = [_change(whole, plan, item, by_id[item.partition.object_id], options) for item in opened]
-        check = MovedRows(whole, [(item, by_id[item.partition.object_id]) for item in opened])
-        made = _committed(whole, plan, changes, check, options)
-    if made.version > whole.version + 1:
+        opened = table.open_all([table.index.by_id[object_id] for object_id in by_id])
+        changes = [_change(table, plan, item, by_id[item.partition.object_id], options) for item in opened]
+        check = MovedRows(table, [(item, by_id[item.partition.object_id]) for item in opened])
+        made = _committed(table, plan, changes, check, options)
+    if made.version > table.version + 1:
         for before in opened:
             _remove_unused(made, before, by_id[before.partition.object_id])
     return made
 
 
 def _committed(
-    whole: PartitionedTable,
+    table: PartitionedTable,
     plan: PartitionedBackfill,
     changes: Sequence[PartitionChange],
     check: Check,
     options: CommitOptions | None,
 ) -> PartitionedTable:
     if plan.replaces:
-        return commit_changes(whole, changes, named(options, "update"), check=check)
+        return commit_changes(table, changes, with_operation_name(options, "update"), check=check)
     return commit_specs(
-        whole,
-        replace(whole.specs, schema=plan.schema),
-        named(options, "columns"),
+        table,
+        replace(table.specs, schema=plan.schema),
+        with_operation_name(options, "columns"),
         step=follower(plan.schema, options),
-        properties=noted_ids(whole, plan.schema),
+        properties=noted_ids(table, plan.schema),
         changes=changes,
         check=check,
     )
 
 
 def _change(
-    whole: PartitionedTable,
+    table: PartitionedTable,
     plan: PartitionedBackfill,
     opened: PartitionVersion,
     files: Sequence[BackfilledFragment],
     options: CommitOptions | None,
 ) -> PartitionChange:
-    return ChangeTable(opened.partition, opened.manifest, _step(whole, plan.of_partition(opened), files, options))
+    return ChangeTable(opened.partition, opened.manifest, _step(table, plan.of_partition(opened), files, options))
 
 
 def _step(
-    whole: PartitionedTable, plan: BackfillPlan, files: Sequence[BackfilledFragment], options: CommitOptions | None
+    table: PartitionedTable, plan: BackfillPlan, files: Sequence[BackfilledFragment], options: CommitOptions | None
 ) -> Step:
-    follow = follower(whole.lance_schema, options)
+    follow = follower(table.lance_schema, options)
 
     def step(table: TableLocation, base: Manifest) -> Manifest:
         if table.history.load_latest().manifest.version == base.version:
@@ -275,7 +275,7 @@ def _step(
 
 def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iterable[BackfilledFragment]) -> None:
     """Removes the files of fragments that other writers have emptied meanwhile."""
-    partition = made.index.find(opened.partition.place)
+    partition = made.index.find(opened.partition.key)
     kept: set[str] = set()
     if partition is not None:
         messages = made.open(partition).manifest.fragments.messages
@@ -283,8 +283,8 @@ def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iter
     remove_backfill(opened.table.store, [item for item in files if item.file.path not in kept])
 
 
-def _open(whole: PartitionedTable, object_id: str) -> PartitionVersion:
-    partition = whole.index.by_id.get(object_id)
+def _open(table: PartitionedTable, object_id: str) -> PartitionVersion:
+    partition = table.index.by_id.get(object_id)
     if partition is None:
-        raise NotFoundError(f"{whole!r} has no partition {object_id!r}, for which a row is told")
-    return whole.open(partition)
+        raise NotFoundError(f"{table!r} has no partition {object_id!r}, which a row to fill names")
+    return table.open(partition)

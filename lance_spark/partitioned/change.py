@@ -1,6 +1,6 @@
 """What a write does to one partition. Each change makes one new version of the partition's table.
 
-A change is committed to a table that shows the version which readers of the whole see as its newest one
+A change is committed to a table that shows the version which readers of the table see as its newest one
 (`TableLocation.pinned_at`). If that is a later one than the change was made for, the conflict rules of tables decide
 whether it may follow.
 """
@@ -46,18 +46,18 @@ class PartitionChange(ABC):
     base: Manifest | None
 
     @abstractmethod
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         """The new version of the partition's table.
 
         Args:
-            whole: the version of the table of which it becomes a part.
-            table: the partition's table, pinned; it is empty if the partition is a new one.
+            table: the version of the partitioned table that it becomes a part of.
+            location: the partition's table, pinned; it is empty if the partition is a new one.
 
         Raises:
             CommitConflictError: it cannot follow what others have committed since `base`.
         """
 
-    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+    def moved_to(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
         """The change for a partition of the same values that another writer has created meanwhile.
 
         Raises:
@@ -74,14 +74,14 @@ class AppendRows(PartitionChange):
 
     new: tuple[NewFragment, ...]
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         fragments = [item.fragment for item in self.new]
         if self.base is None:
-            return _create(whole, table, fragments, options)
-        return commit_append(table, with_schema(whole, table, self.base, options), fragments, options)
+            return _create(table, location, fragments, options)
+        return commit_append(location, with_schema(table, location, self.base, options), fragments, options)
 
-    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
-        source, target = whole.location(self.partition).store, whole.location(other).store
+    def moved_to(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+        source, target = table.location(self.partition).store, table.location(other).store
         copied: list[str] = []
         try:
             for item in self.new:
@@ -101,32 +101,32 @@ class ReplaceRows(PartitionChange):
 
     new: tuple[NewFragment, ...]
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         fragments = [item.fragment for item in self.new]
         if self.base is None:
-            return _create(whole, table, fragments, options)
-        newest = table.history.load_latest().manifest
+            return _create(table, location, fragments, options)
+        newest = location.history.load_latest().manifest
         if newest.version != self.base.version:
             raise RetryableConflictError(
                 f"another writer has changed the partition {self.partition.object_id}, which is to be overwritten. "
                 "Read the table and run the operation again",
                 table_version=newest.version,
             )
-        schema = partition_schema(whole.lance_schema)
-        return commit_overwrite(table, self.base, fragments, schema, whole.file_version, options)
+        schema = partition_schema(table.lance_schema)
+        return commit_overwrite(location, self.base, fragments, schema, table.file_version, options)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRows(PartitionChange):
     """Rows that go, by their fragments and places, and fragments that come; as `commit_row_changes` has them."""
 
-    gone: GoneRows
+    deleted: GoneRows
     new: Sequence[NewFragment] = ()
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         assert self.base is not None  # Rows that go were there.
-        base = with_schema(whole, table, self.base, options) if self.new else self.base
-        return commit_row_changes(table, base, self.gone, self.new, options)
+        base = with_schema(table, location, self.base, options) if self.new else self.base
+        return commit_row_changes(location, base, self.deleted, self.new, options)
 
 
 Step = Callable[[TableLocation, Manifest], Manifest]
@@ -139,9 +139,9 @@ class ChangeTable(PartitionChange):
 
     step: Step
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         assert self.base is not None  # There is a table to change.
-        return self.step(table, self.base)
+        return self.step(location, self.base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +150,10 @@ class ChangeColumns(PartitionChange):
 
     step: Step
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
-        return self.step(table, table.history.load_latest().manifest)
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
+        return self.step(location, location.history.load_latest().manifest)
 
-    def moved_to(self, whole: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+    def moved_to(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
         return replace(self, partition=other, base=base)
 
 
@@ -161,8 +161,8 @@ class ChangeColumns(PartitionChange):
 class DropPartition(PartitionChange):
     """The partition goes with all of its rows; its files stay for older versions until they are cleaned up."""
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
-        newest = table.history.load_latest().manifest
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
+        newest = location.history.load_latest().manifest
         if self.base is None or newest.version != self.base.version:
             raise RetryableConflictError(
                 f"another writer has changed the partition {self.partition.object_id}, which is to be removed. "
@@ -172,23 +172,25 @@ class DropPartition(PartitionChange):
         return newest
 
 
-def with_schema(whole: PartitionedTable, table: TableLocation, base: Manifest, options: CommitOptions) -> Manifest:
+def with_schema(table: PartitionedTable, location: TableLocation, base: Manifest, options: CommitOptions) -> Manifest:
     """`base`, or a version after it that has the namespace's columns: `base` may be older than some of them."""
-    schema = partition_schema(whole.lance_schema)
-    if same_columns(base.schema, schema) or table.history.load_latest().manifest.version != base.version:
+    schema = partition_schema(table.lance_schema)
+    if same_columns(base.schema, schema) or location.history.load_latest().manifest.version != base.version:
         # After another writer's commit the conflict rules look at the columns.
         return base
     merge = Merge(base.fragments, schema, preserves_nullability=True)
     transaction = Transaction.new(base.version, merge, options.all_properties())
     new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
-    return Commit(table.history, base, transaction, new_table, options.policy).run()
+    return Commit(location.history, base, transaction, new_table, options.policy).run()
 
 
 def _create(
-    whole: PartitionedTable, table: TableLocation, fragments: Sequence[DataFragment], options: CommitOptions
+    table: PartitionedTable, location: TableLocation, fragments: Sequence[DataFragment], options: CommitOptions
 ) -> Manifest:
-    options = replace(options, stable_row_ids=whole.has_stable_row_ids)
-    return commit_overwrite(table, None, fragments, partition_schema(whole.lance_schema), whole.file_version, options)
+    options = replace(options, stable_row_ids=table.has_stable_row_ids)
+    return commit_overwrite(
+        location, None, fragments, partition_schema(table.lance_schema), table.file_version, options
+    )
 
 
 def _copy(source: ObjectStore, target: ObjectStore, path: str) -> None:

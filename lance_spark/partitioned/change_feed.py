@@ -1,7 +1,7 @@
 """What the versions of a partitioned table have changed, row by row.
 
-A version of the whole is compared with the one before it: for each partition the version that the one names with the
-version that the other names. ``_commit_version`` and ``_commit_timestamp`` are those of the whole. A row that moves to
+A version of the table is compared with the one before it: for each partition the version that the one names with the
+version that the other names. ``_commit_version`` and ``_commit_timestamp`` are those of the table. A row that moves to
 another partition is a delete there and an insert here.
 """
 
@@ -42,7 +42,7 @@ def changes(
     to_version: int | datetime | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that versions of the whole have changed; arguments and errors as `plan_changes`."""
+    """The rows that versions of the table have changed; arguments and errors as `plan_changes`."""
     return plan_changes(table, from_version, to_version, columns).batches()
 
 
@@ -94,7 +94,7 @@ def plan_range(table: PartitionedTable, numbers: VersionRange, columns: Sequence
 
 
 class _Step:
-    """One version of the whole and the one before it, None if there was no table before."""
+    """One version of the table and the one before it, None if there was no table before."""
 
     def __init__(
         self, before: PartitionedTable | None, after: PartitionedTable, wanted: Mapping[int, LanceSchema]
@@ -106,15 +106,15 @@ class _Step:
     def tasks(self, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[ChangeTask]:
         """What the version has changed."""
         commit = Commit(self._after.version, _nanos(self._after))
-        was = {} if self._before is None else {item.place: item for item in self._before.index.partitions}
-        now = {item.place: item for item in self._after.index.partitions}
+        was = {} if self._before is None else {item.key: item for item in self._before.index.partitions}
+        now = {item.key: item for item in self._after.index.partitions}
         for place, partition in was.items():
             if self._before is not None and place not in now:
                 yield from self._all_rows(self._before, self._before.open(partition), commit, schema, columns)
         for place, partition in now.items():
             known = was.get(place)
-            told = None if known is None else (known.location, known.version, known.branch, known.tag)
-            if told == (partition.location, partition.version, partition.branch, partition.tag):
+            named = None if known is None else (known.location, known.version, known.branch, known.tag)
+            if named == (partition.location, partition.version, partition.branch, partition.tag):
                 continue
             new = self._after.open(partition)
             old = None if known is None or self._before is None else self._before.open(known)
@@ -133,23 +133,23 @@ class _Step:
     ) -> Iterator[ChangeTask]:
         """The changes of one partition: step by step if the versions lead from one to the other."""
         before = None if old is None else old.manifest
-        whole = self._before or self._after
+        table = self._before or self._after
         for after, kind in _steps(before, new):
-            then = self._as_in(whole if before is not None else self._after, before or after)
+            then = self._as_in(table if before is not None else self._after, before or after)
             view = FeedView(schema, columns, then, self._as_in(self._after, after))
             yield from VersionStep(new.table, before, after, kind, True, commit).tasks(view)
-            before, whole = after, self._after
+            before, table = after, self._after
 
     def _all_rows(
         self,
-        whole: PartitionedTable,
+        table: PartitionedTable,
         old: PartitionVersion,
         commit: Commit,
         schema: pa.Schema,
         columns: Sequence[str] | None,
     ) -> Iterator[ChangeTask]:
         scan = Scan.of(
-            self._as_in(whole, old.manifest),
+            self._as_in(table, old.manifest),
             old.table.bases(old.manifest),
             columns=columns,
             stable_row_ids=old.manifest.has_stable_row_ids,
@@ -157,10 +157,10 @@ class _Step:
         for fragment in old.manifest.fragments:
             yield RowsTask(schema, commit, ChangeType.DELETE, scan, RowSet(fragment))
 
-    def _as_in(self, whole: PartitionedTable, manifest: Manifest) -> LanceSchema:
-        """The columns of the feed as a version of a partition of `whole` has them."""
+    def _as_in(self, table: PartitionedTable, manifest: Manifest) -> LanceSchema:
+        """The columns of the feed as a version of a partition of `table` has them."""
         there = shown(manifest.schema, data_format(manifest))
-        return found_in(self._wanted[whole.version], _columns(whole), there, by_id=True)
+        return found_in(self._wanted[table.version], _columns(table), there, by_id=True)
 
 
 def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifest, OperationKind]]:
@@ -176,7 +176,7 @@ def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifes
             found.append((file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind))
     except (NotFoundError, RetryableConflictError):
         found = []
-    # Otherwise a restore of the whole has gone back, or a clean-up has taken versions that no reader ever saw.
+    # Otherwise a restore of the table has gone back, or a clean-up has taken versions that no reader ever saw.
     return found or [(new.manifest, OperationKind.RESTORE)]
 
 

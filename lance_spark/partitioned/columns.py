@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import Step
-from lance_spark.partitioned.commit import commit_specs, named
+from lance_spark.partitioned.commit import commit_specs, with_operation_name
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
@@ -143,9 +143,9 @@ def next_field_id(table: PartitionedTable) -> FieldId:
     noted = table.properties.get(MAX_FIELD_ID, "-1")
     if not noted.removeprefix("-").isdecimal() or len(noted) > 9:
         raise CorruptFileError(f"{MAX_FIELD_ID} in the metadata of __manifest is {noted!r}, which is no field id")
-    named = [source for field in table.specs.fields_of_all() for source in field.source_ids]
+    with_operation_name = [source for field in table.specs.fields_of_all() for source in field.source_ids]
     in_partitions = [largest_field_id(opened.manifest) for opened in table.open_all(table.index.partitions)]
-    return FieldId(max([int(noted), table.lance_schema.max_field_id, *named, *in_partitions]) + 1)
+    return FieldId(max([int(noted), table.lance_schema.max_field_id, *with_operation_name, *in_partitions]) + 1)
 
 
 def _changed(
@@ -158,37 +158,37 @@ def _changed(
     return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
-def _commit(whole: PartitionedTable, schema: LanceSchema, options: CommitOptions | None) -> PartitionedTable:
+def _commit(table: PartitionedTable, schema: LanceSchema, options: CommitOptions | None) -> PartitionedTable:
     # What data files mean does not depend on comments, so partitions can do without.
-    step = None if same_columns(whole.lance_schema, schema) else follower(schema, options)
-    options = named(options, "columns")
-    return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=noted_ids(whole, schema))
+    step = None if same_columns(table.lance_schema, schema) else follower(schema, options)
+    options = with_operation_name(options, "columns")
+    return commit_specs(table, _with_schema(table, schema), options, step=step, properties=noted_ids(table, schema))
 
 
 def _widened(
-    whole: PartitionedTable, change: Alteration, dtype: pa.DataType, options: CommitOptions | None
+    table: PartitionedTable, change: Alteration, dtype: pa.DataType, options: CommitOptions | None
 ) -> PartitionedTable:
-    old = evolution.field_at(whole.lance_schema, change.path)
+    old = evolution.field_at(table.lance_schema, change.path)
     ids = {node.id for node in old.walk()}
-    for field in whole.specs.fields_of_all():
+    for field in table.specs.fields_of_all():
         if not ids.isdisjoint(field.source_ids):
             raise InvalidInputError(
                 f"the type of {change.path!r} cannot change, because the partition field {field.field_id!r} comes from "
                 "it; add a column of the other type"
             )
-    new_id = next_field_id(whole)
-    schema = converted_schema(whole.lance_schema, change, dtype, new_id)
-    require_writable(schema, whole.file_version)
-    before = follower(whole.lance_schema, options)
+    new_id = next_field_id(table)
+    schema = converted_schema(table.lance_schema, change, dtype, new_id)
+    require_writable(schema, table.file_version)
+    before = follower(table.lance_schema, options)
 
     def step(table: TableLocation, manifest: Manifest) -> Manifest:
         manifest = before(table, manifest)
         made = conversion(table, manifest, change, dtype, new_id)
         return commit_evolution(table, manifest, replace(made, schema=partition_schema(schema)), options)
 
-    properties = noted_ids(whole, schema)
-    options = named(options, "columns")
-    return commit_specs(whole, _with_schema(whole, schema), options, step=step, properties=properties)
+    properties = noted_ids(table, schema)
+    options = with_operation_name(options, "columns")
+    return commit_specs(table, _with_schema(table, schema), options, step=step, properties=properties)
 
 
 def follower(schema: LanceSchema, options: CommitOptions | None = None) -> Step:
@@ -212,13 +212,13 @@ def follower(schema: LanceSchema, options: CommitOptions | None = None) -> Step:
     return step
 
 
-def _with_schema(whole: PartitionedTable, schema: LanceSchema) -> PartitionSpecs:
-    return replace(whole.specs, schema=schema)
+def _with_schema(table: PartitionedTable, schema: LanceSchema) -> PartitionSpecs:
+    return replace(table.specs, schema=schema)
 
 
-def noted_ids(whole: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
+def noted_ids(table: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
     """The property that tells the largest id; dropping a column must not make its id free."""
-    return {MAX_FIELD_ID: str(max(next_field_id(whole) - 1, schema.max_field_id))}
+    return {MAX_FIELD_ID: str(max(next_field_id(table) - 1, schema.max_field_id))}
 
 
 def _texts(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Committing changes of many partitions as one version (docs/design/009, partitioning specification "Transaction").
 
-1. Each partition gets a version of its own, made of what readers of the whole see. Nobody reads it yet.
+1. Each partition gets a version of its own, made of what readers of the table see. Nobody reads it yet.
 2. One commit of `__manifest` names all of them; it is made only as the very next version after the one looked at.
 3. If another writer was first, partitions whose rows in `__manifest` are as they were keep their new version. The
    others are done again on what is there now, if the conflict rules allow it.
@@ -40,7 +40,7 @@ from lance_spark.partitioned.manifest_index import (
     READ_TAG,
     READ_VERSION,
     Partition,
-    PartitionPlace,
+    PartitionKey,
     rows_of,
 )
 from lance_spark.partitioned.spec import PartitionSpecs
@@ -81,7 +81,7 @@ class _Done:
     removes_data: bool = False
 
 
-def named(options: CommitOptions | None, operation: str) -> CommitOptions:
+def with_operation_name(options: CommitOptions | None, operation: str) -> CommitOptions:
     """`options` for a commit that is to be known as `operation`, unless they name it themselves."""
     options = options or CommitOptions()
     return replace(options, properties={OPERATION: operation, **(options.properties or {})})
@@ -98,7 +98,7 @@ def commit_changes(
     *,
     check: Check | None = None,
 ) -> PartitionedTable:
-    """The version of the whole with all of `changes`; `base` if there are none.
+    """The version of the table with all of `changes`; `base` if there are none.
 
     Data files of the changes stay after an error, for the caller to remove (but not after a `CommitStateUnknownError`).
 
@@ -127,7 +127,7 @@ def commit_specs(
     changes: Sequence[PartitionChange] = (),
     check: Check | None = None,
 ) -> PartitionedTable:
-    """The version of the whole with other columns or another partition spec, and all of its partitions changed by it.
+    """The version of the table with other columns or another partition spec, and all of its partitions changed by it.
 
     Partitions that other writers change meanwhile are changed anew, from what those have left.
 
@@ -193,21 +193,21 @@ class _PartitionedCommit:
     ) -> None:
         self._base = base
         self._check = check
-        self._changes: dict[PartitionPlace, PartitionChange] = {change.partition.place: change for change in changes}
+        self._changes: dict[PartitionKey, PartitionChange] = {change.partition.key: change for change in changes}
         if len(self._changes) < len(changes):
             raise InvalidInputError("a commit can change each partition once")
         self._options = options
-        self._done: dict[PartitionPlace, _Done] = {}
+        self._done: dict[PartitionKey, _Done] = {}
         self._policy = options.policy or _POLICY
 
     def run(self) -> PartitionedTable:
         current = self._base
         for attempt in range(self._policy.max_attempts):
             if attempt:
-                self._look_at(current)
-            self._choose(current)
-            open_places = [place for place in self._changes if not self._is_done(place, current)]
-            overlapped(lambda place, whole=current: self._do(place, whole), open_places, NUM_THREADS)  # type: ignore[misc]
+                self._check_conflicts(current)
+            self._select(current)
+            open_keys = [key for key in self._changes if not self._is_current(key, current)]
+            overlapped(lambda key, current=current: self._commit_partition(key, current), open_keys, NUM_THREADS)  # type: ignore[misc]
             try:
                 made = current.catalog.replace_rows(
                     current.catalog_version,
@@ -232,14 +232,14 @@ class _PartitionedCommit:
         for done in self._done.values():
             _withdraw(done)
 
-    def _choose(self, current: PartitionedTable) -> None:
+    def _select(self, current: PartitionedTable) -> None:
         """Decides which partitions of `current` change."""
 
     def _properties(self, current: PartitionedTable) -> Mapping[str, str | None] | None:
         """What becomes of the properties of the namespace."""
         return None
 
-    def _look_at(self, current: PartitionedTable) -> None:
+    def _check_conflicts(self, current: PartitionedTable) -> None:
         """Passes if ours may follow what others have committed."""
         if not same_columns(current.lance_schema, self._base.lance_schema):
             raise RetryableConflictError(
@@ -249,45 +249,45 @@ class _PartitionedCommit:
         if self._check is not None:
             self._check(current)
 
-    def _is_done(self, place: PartitionPlace, current: PartitionedTable) -> bool:
-        done = self._done.get(place)
-        return done is not None and _told(done.seen) == _told(current.index.find(place))
+    def _is_current(self, key: PartitionKey, current: PartitionedTable) -> bool:
+        done = self._done.get(key)
+        return done is not None and _named_version(done.seen) == _named_version(current.index.find(key))
 
-    def _do(self, place: PartitionPlace, whole: PartitionedTable) -> None:
-        """Makes the new version of one partition, on what `whole` has of it."""
-        change = self._changes[place]
-        if place in self._done:
-            _withdraw(self._done.pop(place))
-        seen = whole.index.find(place)
+    def _commit_partition(self, key: PartitionKey, current: PartitionedTable) -> None:
+        """Makes the new version of one partition, on what `current` has of it."""
+        change = self._changes[key]
+        if key in self._done:
+            _withdraw(self._done.pop(key))
+        seen = current.index.find(key)
         if seen is None:
             if change.base is not None:
                 # Rows that go may be found elsewhere now; rows that come were written for this very partition.
                 kind = IncompatibleConflictError if isinstance(change, AppendRows) else RetryableConflictError
                 raise kind(
-                    f"another writer has removed the partition {change.partition.object_id} of {whole.root}. "
-                    "Read the table and decide anew",
-                    table_version=whole.version,
+                    f"another writer has removed the partition {change.partition.object_id} of {current.root}. "
+                    "Read the table and run the operation again",
+                    table_version=current.version,
                 )
-            target = whole.index.below_known_levels(change.partition)
-            table, before = whole.location(target).pinned_at(0), None
+            target = current.index.below_known_levels(change.partition)
+            location, before = current.location(target).pinned_at(0), None
         else:
-            opened = whole.open(seen)
+            opened = current.open(seen)
             before = opened.manifest
             if change.base is None or change.partition.location != seen.location:
                 # Versions of two tables cannot be compared, though their numbers may be equal.
-                change = self._changes[place] = change.moved_to(whole, seen, opened.manifest)
-            target, table = seen, opened.table.pinned_at(opened.manifest.version)
-        manifest = change.commit(whole, table, self._options)
+                change = self._changes[key] = change.moved_to(current, seen, opened.manifest)
+            target, location = seen, opened.table.pinned_at(opened.manifest.version)
+        manifest = change.commit(current, location, self._options)
         drops = isinstance(change, DropPartition)
-        result = None if drops else _at(target, manifest, table.branch)
-        self._done[place] = _Done(
-            seen, result, table, before, None if drops else manifest, isinstance(change, ChangeColumns)
+        result = None if drops else _at(target, manifest, location.branch)
+        self._done[key] = _Done(
+            seen, result, location, before, None if drops else manifest, isinstance(change, ChangeColumns)
         )
 
     def _rows(self, current: PartitionedTable) -> pa.Table:
         """All rows of `__manifest` as they are to be."""
         rows = current.rows
-        all_done = [self._done[place] for place in self._changes]
+        all_done = [self._done[key] for key in self._changes]
         removed = {done.seen.object_id for done in all_done if done.seen and done.result is None}
         changed = {done.result.object_id: done.result for done in all_done if done.seen and done.result}
         new = [done.result for done in all_done if done.seen is None and done.result]
@@ -313,13 +313,13 @@ class _SpecsCommit(_PartitionedCommit):
         check: Check | None,
     ) -> None:
         super().__init__(base, changes, options, check)
-        self._given = frozenset(self._changes)
+        self._prepared = frozenset(self._changes)
         self._planned = PlannedTable(base, specs)
         self._specs = specs
         self._step = step
         self._own_properties = properties
 
-    def _look_at(self, current: PartitionedTable) -> None:
+    def _check_conflicts(self, current: PartitionedTable) -> None:
         if current.specs.to_metadata() != self._base.specs.to_metadata():
             raise RetryableConflictError(
                 f"another writer has changed the columns or the partitioning of {current.root}. Read the table and run "
@@ -332,8 +332,8 @@ class _SpecsCommit(_PartitionedCommit):
                 "run the operation again",
                 table_version=current.version,
             )
-        strict = [place for place in self._given if not isinstance(self._changes[place], ChangeTable)]
-        if any(_told(current.index.find(place)) != _told(self._base.index.find(place)) for place in strict):
+        strict = [key for key in self._prepared if not isinstance(self._changes[key], ChangeTable)]
+        if any(_named_version(current.index.find(key)) != _named_version(self._base.index.find(key)) for key in strict):
             raise RetryableConflictError(
                 f"another writer has changed a partition of {current.root} that new columns are to come to with rows. "
                 "Read the table and run the operation again",
@@ -342,23 +342,23 @@ class _SpecsCommit(_PartitionedCommit):
         if self._check is not None:
             self._check(current)
 
-    def _do(self, place: PartitionPlace, whole: PartitionedTable) -> None:
+    def _commit_partition(self, key: PartitionKey, current: PartitionedTable) -> None:
         # What is given was written by the new columns and specs; what follows makes its own of the old ones.
-        super()._do(place, self._planned if place in self._given else whole)
+        super()._commit_partition(key, self._planned if key in self._prepared else current)
 
-    def _choose(self, current: PartitionedTable) -> None:
-        if self._given:
+    def _select(self, current: PartitionedTable) -> None:
+        if self._prepared:
             self._planned = PlannedTable(current, self._specs)
         if self._step is None:
             return
-        there = {partition.place: partition for partition in current.index.partitions}
-        for place in self._changes.keys() - there.keys() - self._given:
-            del self._changes[place]
-            if place in self._done:
-                _withdraw(self._done.pop(place))
-        for place, partition in there.items():
-            if place not in self._changes:
-                self._changes[place] = ChangeColumns(partition, None, self._step)
+        there = {partition.key: partition for partition in current.index.partitions}
+        for key in self._changes.keys() - there.keys() - self._prepared:
+            del self._changes[key]
+            if key in self._done:
+                _withdraw(self._done.pop(key))
+        for key, partition in there.items():
+            if key not in self._changes:
+                self._changes[key] = ChangeColumns(partition, None, self._step)
 
     def _properties(self, current: PartitionedTable) -> Mapping[str, str | None]:
         known = current.properties
@@ -373,7 +373,7 @@ class _SpecsCommit(_PartitionedCommit):
         return rows
 
 
-def _told(partition: Partition | None) -> tuple[object, ...] | None:
+def _named_version(partition: Partition | None) -> tuple[object, ...] | None:
     """What a row of `__manifest` says."""
     if partition is None:
         return None
@@ -433,17 +433,17 @@ def _with_versions(rows: pa.Table, changed: Mapping[str, Partition]) -> pa.Table
     at = np.flatnonzero(places.is_valid().to_numpy())
     chosen = np.zeros(rows.num_rows, np.bool_)
     chosen[at] = True
-    partitions = [changed[rows[OBJECT_ID][int(place)].as_py()] for place in at]
+    partitions = [changed[rows[OBJECT_ID][int(number)].as_py()] for number in at]
     values = {
         READ_VERSION: [partition.version for partition in partitions],
         READ_BRANCH: [partition.branch for partition in partitions],
         READ_TAG: [None] * len(partitions),
     }
-    for name, told in values.items():
+    for name, new in values.items():
         field = rows.schema.field(name)
         column = rows[name].combine_chunks()
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        column = pc.replace_with_mask(column, pa.array(chosen), pa.array(told, field.type))
+        column = pc.replace_with_mask(column, pa.array(chosen), pa.array(new, field.type))
         rows = rows.set_column(rows.schema.get_field_index(name), field, column)
     return rows
 

@@ -1,4 +1,4 @@
-"""Fewer and larger fragments in many partitions, as one version of the whole.
+"""Fewer and larger fragments in many partitions, as one version of the table.
 
 Three steps that can run in three places, as for one table: plan, tasks, commit. A partition that another writer has
 changed meanwhile gets what still fits; the next compaction takes the rest.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lance_spark.errors import InvalidInputError, LanceError, RetryableConflictError
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
-from lance_spark.partitioned.commit import commit_changes, named
+from lance_spark.partitioned.commit import commit_changes, with_operation_name
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.other_roots import listed_versions
@@ -124,9 +124,9 @@ def commit_partition_compaction(
             _remove(opened[object_id].table, own, None)
 
     with cleanup_on_failure(remove):
-        made = commit_changes(table, changes, named(options, "rewrite"))
+        made = commit_changes(table, changes, with_operation_name(options, "rewrite"))
     for object_id, own in by_id.items():
-        partition = made.index.find(opened[object_id].partition.place)
+        partition = made.index.find(opened[object_id].partition.key)
         _remove(opened[object_id].table, own, None if partition is None else made.open(partition).manifest)
     return made
 
@@ -137,7 +137,7 @@ def compact(
     compaction: CompactionOptions | None = None,
     options: CommitOptions | None = None,
 ) -> PartitionedTable:
-    """The newest version of the whole with compacted partitions; it itself if there is nothing to gain.
+    """The newest version of the table with compacted partitions; it itself if there is nothing to gain.
 
     Args:
         filter: only partitions that may hold rows which match it.

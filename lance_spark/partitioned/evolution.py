@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.partitioned.commit import commit_specs, named
+from lance_spark.partitioned.commit import commit_specs, with_operation_name
 from lance_spark.partitioned.field import PartitionField
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.table import PartitionedTable
@@ -39,7 +39,7 @@ def set_partitioning(
     if fields == table.specs.current.fields:
         return table
     # Not run again after a lost race: what the other writer wanted may not go together with this.
-    return commit_specs(table, table.specs.with_spec(fields), named(options, "partitioning"))
+    return commit_specs(table, table.specs.with_spec(fields), with_operation_name(options, "partitioning"))
 
 
 def edit_partitioning(table: PartitionedTable, edit: Edit, options: CommitOptions | None = None) -> PartitionedTable:
@@ -57,10 +57,10 @@ def add_partition_field(
 ) -> PartitionedTable:
     """The version whose new rows are partitioned by one field more, below the others. Raises as `set_partitioning`."""
 
-    def edit(whole: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
-        known = whole.specs.current.fields
-        if _field(whole, field) in known:
-            raise InvalidInputError(f"{whole!r} is partitioned by {field.field_id!r} already")
+    def edit(current: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
+        known = current.specs.current.fields
+        if _field(current, field) in known:
+            raise InvalidInputError(f"{current!r} is partitioned by {field.field_id!r} already")
         return (*known, field)
 
     return edit_partitioning(table, edit, options)
@@ -74,9 +74,9 @@ def drop_partition_field(
     Raises: NotFoundError for a field that the newest spec does not have, and as `set_partitioning`.
     """
 
-    def edit(whole: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
-        known = whole.specs.current.fields
-        place = _place(whole, field_id)
+    def edit(current: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
+        known = current.specs.current.fields
+        place = _place(current, field_id)
         return (*known[:place], *known[place + 1 :])
 
     return edit_partitioning(table, edit, options)
@@ -87,9 +87,9 @@ def replace_partition_field(
 ) -> PartitionedTable:
     """The version whose new rows are partitioned by `field` where they were by another. Raises as the others."""
 
-    def edit(whole: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
-        known = whole.specs.current.fields
-        place = _place(whole, field_id)
+    def edit(current: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
+        known = current.specs.current.fields
+        place = _place(current, field_id)
         return (*known[:place], field, *known[place + 1 :])
 
     return edit_partitioning(table, edit, options)

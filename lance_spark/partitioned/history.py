@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
-from lance_spark.partitioned.commit import OPERATION, commit_rows, named
+from lance_spark.partitioned.commit import OPERATION, commit_rows, with_operation_name
 from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
@@ -87,7 +87,7 @@ _Named = tuple[object, ...]
 
 
 def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Parts]:
-    """What is in the partitions that some versions of the whole name, newest first; each manifest is read once.
+    """What is in the partitions that some versions of the table name, newest first; each manifest is read once.
 
     Versions that a clean-up has taken are left out, and those that need more than `MAX_MANIFESTS` manifests with the
     newer ones.
@@ -97,8 +97,8 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
     for start in range(0, len(numbers), _AT_ONCE):
         batch = numbers[start : start + _AT_ONCE]
         loaded = dict(zip(batch, overlapped(lambda number: _partitions(table, number), batch, _AT_ONCE), strict=True))
-        named = {number: items for number, items in loaded.items() if items is not None}
-        kept = _within_limit(named, known)
+        with_operation_name = {number: items for number, items in loaded.items() if items is not None}
+        kept = _within_limit(with_operation_name, known)
         new = {key: item for items in kept.values() for key, item in items.items() if key not in known}
         known.update(_measured_partitions(table, new, known))
         for number, items in kept.items():
@@ -106,18 +106,18 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
             complete = {location: part for location, part in parts.items() if part is not None}
             if len(complete) == len(parts):
                 found[number] = complete
-        if len(kept) < len(named):
+        if len(kept) < len(with_operation_name):
             break
     return found
 
 
 def _within_limit(
-    named: Mapping[int, Mapping[_Named, Partition]], known: Mapping[_Named, object]
+    with_operation_name: Mapping[int, Mapping[_Named, Partition]], known: Mapping[_Named, object]
 ) -> dict[int, Mapping[_Named, Partition]]:
     """The newest of some versions, for which no more than `MAX_MANIFESTS` manifests are read in all."""
     kept: dict[int, Mapping[_Named, Partition]] = {}
     needed = set(known)
-    for number, items in named.items():
+    for number, items in with_operation_name.items():
         needed.update(items)
         if len(needed) > MAX_MANIFESTS:
             break
@@ -126,13 +126,13 @@ def _within_limit(
 
 
 def _partitions(table: PartitionedTable, number: int) -> dict[_Named, Partition] | None:
-    """The partitions that a version of the whole names; None if a clean-up has taken it."""
+    """The partitions that a version of the table names; None if a clean-up has taken it."""
     try:
         version = table.catalog.at(table.catalog.table.at(number).manifest)
         if not is_partitioned(version.properties):
             return {}
-        whole = PartitionedTable(table.root, table.storage_options, table.catalog, version)
-        return {(item.location, item.version, item.branch, item.tag): item for item in whole.index.partitions}
+        current = PartitionedTable(table.root, table.storage_options, table.catalog, version)
+        return {(item.location, item.version, item.branch, item.tag): item for item in current.index.partitions}
     except NotFoundError:
         return None
 
@@ -212,7 +212,7 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
             specs = PartitionSpecs(old.lance_schema, current.specs.specs)
             used = max(next_field_id(current), next_field_id(old)) - 1
             return commit_rows(
-                current, old.rows, specs, named(options, "restore"), properties={MAX_FIELD_ID: str(used)}
+                current, old.rows, specs, with_operation_name(options, "restore"), properties={MAX_FIELD_ID: str(used)}
             )
 
         return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)
@@ -221,12 +221,12 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
 
 
 def tags(table: PartitionedTable) -> dict[str, Tag]:
-    """The tags of the whole by name."""
+    """The tags of the table by name."""
     return table.catalog.table.refs.tags()
 
 
 def create_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
-    """Names a version of the whole, that of `table` if None; the clean-up spares it with all of its partitions.
+    """Names a version of the table, that of `table` if None; the clean-up spares it with all of its partitions.
 
     Raises:
         NotFoundError: there is no such version.

@@ -25,7 +25,7 @@ from lance_spark.namespace.locations import check_locations
 from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.partitioned.names import TABLE_NAME, spec_id_of_object
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs
-from lance_spark.partitioned.values.row_values import PartitionKey, keys_of
+from lance_spark.partitioned.values.row_values import KeyValues, keys_of
 
 READ_VERSION, READ_BRANCH, READ_TAG = "read_version", "read_branch", "read_tag"
 READ_FIELDS = (pa.field(READ_VERSION, pa.uint64()), pa.field(READ_BRANCH, pa.string()), pa.field(READ_TAG, pa.string()))
@@ -54,10 +54,10 @@ class Partition:
     version: int | None = None
     branch: str | None = None
     tag: str | None = None
-    known_key: PartitionKey | None = field(default=None, compare=False, repr=False)
+    known_key: KeyValues | None = field(default=None, compare=False, repr=False)
 
     @property
-    def place(self) -> PartitionPlace:
+    def key(self) -> PartitionKey:
         """What tells it from all others."""
         if not self.spec.fields:
             # A batch without columns forgets on its way to another process that it has a row.
@@ -65,7 +65,7 @@ class Partition:
         return self.spec.id, keys_of(self.values)[0] if self.known_key is None else self.known_key
 
 
-PartitionPlace = tuple[int, PartitionKey]
+PartitionKey = tuple[int, KeyValues]
 """The id of a spec and values of its fields: one partition, if all fields have one."""
 
 
@@ -90,8 +90,8 @@ class _PartitionRows:
     def __len__(self) -> int:
         return len(self._spec_ids)
 
-    def places(self) -> list[PartitionPlace]:
-        """The place of each row."""
+    def keys(self) -> list[PartitionKey]:
+        """The key of each row."""
         keys = {spec_id: keys_of(of_spec) for spec_id, of_spec in self.values.items()}
         return [(spec_id, keys[spec_id][at]) for at, spec_id in enumerate(self._spec_ids.tolist())]
 
@@ -100,28 +100,28 @@ class _PartitionRows:
         found: list[str] = self._rows[OBJECT_ID].to_pylist()
         return found
 
-    def partition(self, at: int, key: PartitionKey) -> Partition:
+    def partition(self, at: int, key: KeyValues) -> Partition:
         """The partition of one row, whose key is known."""
-        told = [self._rows[name][at].as_py() if name in self._rows.column_names else None for name in _TOLD]
-        return self._made(at, key, told)
+        values = [self._rows[name][at].as_py() if name in self._rows.column_names else None for name in _NAMED]
+        return self._made(at, key, values)
 
-    def partitions(self, places: Sequence[PartitionPlace]) -> list[Partition]:
+    def partitions(self, places: Sequence[PartitionKey]) -> list[Partition]:
         """The partitions of all rows, whose places are known."""
         count = len(self)
         columns = [
-            self._rows[name].to_pylist() if name in self._rows.column_names else [None] * count for name in _TOLD
+            self._rows[name].to_pylist() if name in self._rows.column_names else [None] * count for name in _NAMED
         ]
         rows = zip(places, zip(*columns, strict=True), strict=True)
-        return [self._made(at, key, told) for at, ((_, key), told) in enumerate(rows)]
+        return [self._made(at, key, values) for at, ((_, key), values) in enumerate(rows)]
 
-    def _made(self, at: int, key: PartitionKey, told: Sequence[Any]) -> Partition:
+    def _made(self, at: int, key: KeyValues, values: Sequence[Any]) -> Partition:
         spec_id = int(self._spec_ids[at])
-        object_id, location, version, branch, tag = told
+        object_id, location, version, branch, tag = values
         values = self.values[spec_id].slice(at, 1)
         return Partition(self._specs[spec_id], values, object_id, location, version, branch, tag, key)
 
 
-_TOLD = (OBJECT_ID, LOCATION, READ_VERSION, READ_BRANCH, READ_TAG)
+_NAMED = (OBJECT_ID, LOCATION, READ_VERSION, READ_BRANCH, READ_TAG)
 
 
 def _spec_ids(object_ids: pa.ChunkedArray, specs: PartitionSpecs) -> Int64Array:
@@ -148,7 +148,7 @@ def partitions_of(rows: pa.Table, specs: PartitionSpecs) -> list[Partition]:
         CorruptFileError: a row contradicts the specification.
     """
     found = _PartitionRows(rows, specs)
-    return found.partitions(found.places())
+    return found.partitions(found.keys())
 
 
 def _values(rows: pa.Table, spec: PartitionSpec) -> pa.RecordBatch:
@@ -175,7 +175,7 @@ class PartitionIndex:
         self._manifest_rows = rows
         self._specs = specs
         self._rows = _PartitionRows(rows, specs)
-        places = self._rows.places()
+        places = self._rows.keys()
         # Of rows with one place the last stays.
         self._at = {place: at for at, place in enumerate(places)}
         if len(self._at) < len(places):
@@ -191,7 +191,7 @@ class PartitionIndex:
         """In the order of the rows."""
         return self._rows.partitions(list(self._at))
 
-    def find(self, place: PartitionPlace) -> Partition | None:
+    def find(self, place: PartitionKey) -> Partition | None:
         """The partition of these values, None if there is none."""
         at = self._at.get(place)
         return None if at is None else self._rows.partition(at, place[1])
@@ -202,7 +202,7 @@ class PartitionIndex:
         return _ById(self, dict(zip(self._rows.object_ids(), self._at, strict=True)))
 
     @cached_property
-    def _names(self) -> dict[PartitionPlace, str]:
+    def _names(self) -> dict[PartitionKey, str]:
         return _namespaces(self._manifest_rows, self._specs)
 
     def new_partition(self, spec: PartitionSpec, values: pa.RecordBatch, secret: str) -> Partition:
@@ -219,7 +219,7 @@ class PartitionIndex:
     def below_known_levels(self, new: Partition) -> Partition:
         """A new partition, its levels named as those that are there."""
         first, *names, last = new.object_id.split(DELIMITER)
-        spec_id, key = new.place
+        spec_id, key = new.key
         known = [self._names.get((spec_id, key[: depth + 1]), name) for depth, name in enumerate(names)]
         return replace(new, object_id=DELIMITER.join([first, *known, last]))
 
@@ -227,7 +227,7 @@ class PartitionIndex:
 class _ById(Mapping[str, Partition]):
     """Partitions by object id, each made when it is asked for."""
 
-    def __init__(self, index: PartitionIndex, places: Mapping[str, PartitionPlace]) -> None:
+    def __init__(self, index: PartitionIndex, places: Mapping[str, PartitionKey]) -> None:
         self._index = index
         self._places = places
 
@@ -243,11 +243,11 @@ class _ById(Mapping[str, Partition]):
         return len(self._places)
 
 
-def _namespaces(rows: pa.Table, specs: PartitionSpecs) -> dict[PartitionPlace, str]:
+def _namespaces(rows: pa.Table, specs: PartitionSpecs) -> dict[PartitionKey, str]:
     """Names of the namespaces between spec and partition, by the values down to them."""
     chosen = rows.filter(pc.equal(rows[OBJECT_TYPE], NAMESPACE))
     depths = pc.count_substring(chosen[OBJECT_ID], DELIMITER)
-    names: dict[PartitionPlace, str] = {}
+    names: dict[PartitionKey, str] = {}
     for spec in specs.specs:
         mine = pc.starts_with(chosen[OBJECT_ID], f"{spec.namespace}{DELIMITER}")
         for depth in range(1, len(spec.fields) + 1):

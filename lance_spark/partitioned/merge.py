@@ -92,10 +92,10 @@ class _Matches:
 class _Merge:
     """One run of a merge, on one version."""
 
-    def __init__(self, whole: PartitionedTable, rows: pa.Table, on: Sequence[str], actions: MergeActions) -> None:
-        self._whole = whole
+    def __init__(self, table: PartitionedTable, rows: pa.Table, on: Sequence[str], actions: MergeActions) -> None:
+        self._table = table
         self._actions = actions
-        schema = whole.lance_schema
+        schema = table.lance_schema
         self._paths = key_paths(schema, rows.schema, on)
         self._names = [".".join(path) for path in self._paths]
         given, self._source = conformed(schema, rows, inserts=actions.not_matched is not None)
@@ -105,12 +105,12 @@ class _Merge:
         self._seen = np.zeros(self._index.num_keys, np.bool_)
 
     def run(self, options: CommitOptions | None) -> PartitionedTable:
-        opened = self._whole.open_all(self._whole.index.partitions)
+        opened = self._table.open_all(self._table.index.partitions)
         matches = {item.partition.object_id: self._match(item) for item in opened}
         if self._actions.matched is not None:
             self._check_unambiguous()
         inserted = self._inserted()
-        plan = PartitionedWrite.of(self._whole, self._arrow_schema)
+        plan = PartitionedWrite.of(self._table, self._arrow_schema)
         with PartitionWriter(plan) as writer:
             if self._actions.matched is Matched.UPDATE:
                 for item in opened:
@@ -120,10 +120,10 @@ class _Merge:
             step = window_rows(self._source, 0)
             for start in range(0, len(inserted), step):
                 writer.write(self._batch(inserted[start : start + step], {}))
-            written = writer.close()
-        gone = {name: np.concatenate([found.addresses, found.unmatched]) for name, found in matches.items()}
-        check = _InsertedKeys(self._whole, self._keys_of(self._source, inserted), self._paths)
-        return commit_delta(self._whole, plan, RowDelta(gone, written), options, check=check)
+            added = writer.close()
+        deleted = {name: np.concatenate([found.addresses, found.unmatched]) for name, found in matches.items()}
+        check = _InsertedKeys(self._table, self._keys_of(self._source, inserted), self._paths)
+        return commit_delta(self._table, plan, RowDelta(deleted, added), options, check=check)
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
         columns = [column_values(rows, path) for path in self._paths]
@@ -134,7 +134,7 @@ class _Merge:
         unmatched: list[UInt64Array] = [np.empty(0, np.uint64)]
         keys: list[Int64Array] = [np.empty(0, np.int64)]
         for fragment in opened.manifest.fragments:
-            for addresses, found in _found_keys(self._whole, opened, fragment, self._paths, self._index):
+            for addresses, found in _found_keys(self._table, opened, fragment, self._paths, self._index):
                 is_match = found >= 0
                 self._seen[found[is_match]] = True
                 if self._actions.matched is not None:
@@ -166,7 +166,7 @@ class _Merge:
 
     def _updated(self, opened: PartitionVersion, matches: _Matches) -> Iterator[tuple[pa.RecordBatch, UInt64Array]]:
         """The rows of a partition that match, as they become, and their addresses."""
-        kept = [field for field in self._whole.lance_schema.fields if field.id not in self._given]
+        kept = [field for field in self._table.lance_schema.fields if field.id not in self._given]
         places = {message.id: place for place, message in enumerate(opened.manifest.fragments.messages)}
         bases = opened.table.bases(opened.manifest)
         start = 0
@@ -186,7 +186,7 @@ class _Merge:
         """Whole rows: columns of the source at `source_rows`, `kept` ones, and nulls for the others."""
         names = set(self._source.schema.names)
         arrays = []
-        for field, column in zip(self._whole.lance_schema.fields, self._arrow_schema, strict=True):
+        for field, column in zip(self._table.lance_schema.fields, self._arrow_schema, strict=True):
             if column.name in names:
                 arrays.append(take(self._source.column(column.name), source_rows))
             elif field.id in kept:
@@ -197,14 +197,14 @@ class _Merge:
 
 
 class _InsertedKeys:
-    """Looks at newer versions of the whole for keys that ours inserts; their columns are ours, or nothing commits."""
+    """Looks at newer versions of the table for keys that ours inserts; their columns are ours, or nothing commits."""
 
     def __init__(self, base: PartitionedTable, keys: Sequence[pa.Array], paths: Sequence[tuple[str, ...]]) -> None:
         self._paths = paths
         self._index = KeyIndex(keys, [".".join(path) for path in paths])
         self._seen = base
 
-    def __call__(self, whole: PartitionedTable) -> None:
+    def __call__(self, table: PartitionedTable) -> None:
         """Passes if no other writer has brought in a row with one of the keys.
 
         Raises:
@@ -212,8 +212,8 @@ class _InsertedKeys:
         """
         if not self._index.num_keys:
             return
-        for partition in whole.index.partitions:
-            known = self._seen.index.find(partition.place)
+        for partition in table.index.partitions:
+            known = self._seen.index.find(partition.key)
             if known is not None and (known.location, known.version, known.branch, known.tag) == (
                 partition.location,
                 partition.version,
@@ -221,32 +221,32 @@ class _InsertedKeys:
                 partition.tag,
             ):
                 continue
-            opened = whole.open(partition)
+            opened = table.open(partition)
             files = _files_by_fragment(self._seen, known) if known and known.location == partition.location else {}
             for place, message in enumerate(opened.manifest.fragments.messages):
                 if files.get(message.id) != message.files:
-                    self._look_into(whole, opened, opened.manifest.fragments[place])
-        self._seen = whole
+                    self._look_into(table, opened, opened.manifest.fragments[place])
+        self._seen = table
 
-    def _look_into(self, whole: PartitionedTable, opened: PartitionVersion, fragment: DataFragment) -> None:
-        for _, found in _found_keys(whole, opened, fragment, self._paths, self._index):
+    def _look_into(self, table: PartitionedTable, opened: PartitionVersion, fragment: DataFragment) -> None:
+        for _, found in _found_keys(table, opened, fragment, self._paths, self._index):
             if bool((found >= 0).any()):
                 raise RetryableConflictError(
-                    f"another writer inserted a key that was about to be inserted into {whole.root}. Read the new "
+                    f"another writer inserted a key that was about to be inserted into {table.root}. Read the new "
                     "version and run the merge again",
-                    table_version=whole.version,
+                    table_version=table.version,
                 )
 
 
-def _files_by_fragment(whole: PartitionedTable, partition: Partition) -> Mapping[int, object]:
+def _files_by_fragment(table: PartitionedTable, partition: Partition) -> Mapping[int, object]:
     try:
-        return {message.id: message.files for message in whole.open(partition).manifest.fragments.messages}
+        return {message.id: message.files for message in table.open(partition).manifest.fragments.messages}
     except NotFoundError:
         return {}  # A clean-up has taken the version; all is looked at.
 
 
 def _found_keys(
-    whole: PartitionedTable,
+    table: PartitionedTable,
     opened: PartitionVersion,
     fragment: DataFragment,
     paths: Sequence[tuple[str, ...]],
@@ -254,7 +254,7 @@ def _found_keys(
 ) -> Iterator[tuple[UInt64Array, Int64Array]]:
     """(addresses, numbers of their keys in `index`) of the rows of a fragment, in batches."""
     tops = list(dict.fromkeys(path[0] for path in paths))
-    scan = whole.plan(opened, tops, with_row_address=True, batch_rows=1 << 20)
+    scan = table.plan(opened, tops, with_row_address=True, batch_rows=1 << 20)
     for batch in scan.read_fragment(fragment):
         addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
         yield addresses, index.find([column_values(batch, path) for path in paths])

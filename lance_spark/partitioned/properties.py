@@ -9,7 +9,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.catalog_table import RESERVED_PROPERTIES
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.columns import MAX_FIELD_ID, follower
-from lance_spark.partitioned.commit import commit_specs, named
+from lance_spark.partitioned.commit import commit_specs, with_operation_name
 from lance_spark.partitioned.names import SCHEMA_KEY, SPEC_KEY_PREFIX
 from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
@@ -51,21 +51,22 @@ def set_properties(
     if refused:
         raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")
 
+    options = with_operation_name(options, "update_config")
+
     def attempt(current: PartitionedTable) -> PartitionedTable:
         changed = {name: value for name, value in entries.items() if current.properties.get(name) != value}
         schema = current.lance_schema if edit is None else edit(current.lance_schema)
-        told = named(options, "update_config")
         if schema != current.lance_schema:
             specs = replace(current.specs, schema=schema)
-            return commit_specs(current, specs, told, step=_follower(schema, told), properties=changed)
+            return commit_specs(current, specs, options, step=_follower(schema, options), properties=changed)
         dataset = current.catalog_version.dataset
         assert dataset is not None  # A namespace without `__manifest` has no specs.
         if not changed:
             return current
-        manifest = update_metadata(current.catalog.table, dataset.manifest, changed, told.policy)
+        manifest = update_metadata(current.catalog.table, dataset.manifest, changed, options.policy)
         return PartitionedTable(current.root, current.storage_options, current.catalog, current.catalog.at(manifest))
 
-    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
+    return retry_on_conflict(attempt, table, table.newest, options.policy)
 
 
 def _follower(schema: LanceSchema, options: CommitOptions) -> Step:

@@ -1,4 +1,4 @@
-"""Serializable statements on partitioned tables: `table.row_level.read_conflicts`, version by version of the whole."""
+"""Serializable statements on partitioned tables: `table.row_level.read_conflicts`, version by version of the table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lance_spark.errors import NotFoundError
 from lance_spark.partitioned.commit import OPERATION, Check
-from lance_spark.partitioned.manifest_index import Partition, PartitionPlace
+from lance_spark.partitioned.manifest_index import Partition, PartitionKey
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.read_conflicts import ReadRows, VersionRows, conflict, touches
@@ -61,9 +61,9 @@ class PartitionReadConflicts:
         read: ReadRows,
         before: PartitionedTable,
         after: PartitionedTable,
-        old: Mapping[PartitionPlace, Partition],
-        new: Mapping[PartitionPlace, Partition],
-        changed: Sequence[PartitionPlace],
+        old: Mapping[PartitionKey, Partition],
+        new: Mapping[PartitionKey, Partition],
+        changed: Sequence[PartitionKey],
     ) -> bool:
         chosen = _chosen(before, read) | _chosen(after, read)
         for place in chosen.intersection(changed):
@@ -83,26 +83,26 @@ def partition_check_of(base: PartitionedTable, reads: Sequence[ReadRows]) -> Che
     return PartitionReadConflicts(base, reads) if reads else None
 
 
-def _at(whole: PartitionedTable, version: int) -> PartitionedTable:
-    if version == whole.version:
-        return whole
-    found = whole.catalog.at(whole.catalog.table.at(version).manifest)
-    return PartitionedTable(whole.root, whole.storage_options, whole.catalog, found)
+def _at(table: PartitionedTable, version: int) -> PartitionedTable:
+    if version == table.version:
+        return table
+    found = table.catalog.at(table.catalog.table.at(version).manifest)
+    return PartitionedTable(table.root, table.storage_options, table.catalog, found)
 
 
-def _by_place(partitions: Sequence[Partition]) -> dict[PartitionPlace, Partition]:
-    return {partition.place: partition for partition in partitions}
+def _by_place(partitions: Sequence[Partition]) -> dict[PartitionKey, Partition]:
+    return {partition.key: partition for partition in partitions}
 
 
-def _chosen(whole: PartitionedTable, read: ReadRows) -> set[PartitionPlace]:
+def _chosen(table: PartitionedTable, read: ReadRows) -> set[PartitionKey]:
     """The partitions that may hold rows of `read`."""
-    return {partition.place for partition in whole.partitions(read.filter, time_zone=read.time_zone)}
+    return {partition.key for partition in table.partitions(read.filter, time_zone=read.time_zone)}
 
 
-def _rows(whole: PartitionedTable, partition: Partition) -> VersionRows:
-    opened = whole.open(partition)
+def _rows(table: PartitionedTable, partition: Partition) -> VersionRows:
+    opened = table.open(partition)
 
     def scan(read: ReadRows) -> Scan:
-        return whole.plan(opened, [], read.filter, with_row_address=True, time_zone=read.time_zone)
+        return table.plan(opened, [], read.filter, with_row_address=True, time_zone=read.time_zone)
 
-    return VersionRows(opened.manifest, opened.table.bases(opened.manifest), whole.lance_schema, scan)
+    return VersionRows(opened.manifest, opened.table.bases(opened.manifest), table.lance_schema, scan)

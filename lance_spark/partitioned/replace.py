@@ -1,4 +1,4 @@
-"""Rows that come with other columns or another partitioning: both are there with the same version of the whole.
+"""Writes that change columns or partitioning in the same version of the table.
 
 Data files are written by the columns and specs that the table is to get, which travel with the plan of the write. Rows
 that come, beside others or in place of some, add columns, and all partitions follow; a replacement lets all rows go,
@@ -17,15 +17,14 @@ from lance_spark.errors import RetryableConflictError
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import AppendRows, ChangeRows, PartitionChange, Step
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
-from lance_spark.partitioned.commit import Check, commit_specs, named
+from lance_spark.partitioned.commit import Check, commit_specs, with_operation_name
 from lance_spark.partitioned.field import PartitionField
 from lance_spark.partitioned.save import (
     PartitionBy,
     RowDelta,
     SaveMode,
-    changes_by,
-    changes_of,
-    named_by,
+    changes_from_delta,
+    changes_from_writes,
 )
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
@@ -84,7 +83,7 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
 def commit_planned(
     table: PlannedTable,
     plan: PartitionedWrite,
-    written: Sequence[WrittenPartition],
+    added: Sequence[WrittenPartition],
     mode: SaveMode,
     options: CommitOptions | None = None,
     *,
@@ -104,13 +103,13 @@ def commit_planned(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
-    changes = changes_of(table, written, mode)
+    options = with_operation_name(options, "append" if mode is SaveMode.APPEND else "overwrite")
+    changes = changes_from_writes(table, added, mode)
     if mode is not SaveMode.OVERWRITE:
-        return _commit_evolved(table, plan, written, changes, told, properties, check)
+        return _commit_evolved(table, plan, added, changes, options, properties, check)
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with cleanup_on_failure(lambda: plan.remove_files(written)):
-        return commit_specs(table.base, table.specs, told, properties=changed, changes=changes, check=_refuse)
+    with cleanup_on_failure(lambda: plan.remove_files(added)):
+        return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
 
 
 def commit_planned_delta(
@@ -121,20 +120,27 @@ def commit_planned_delta(
     *,
     check: Check | None = None,
 ) -> PartitionedTable:
-    """Commits rows that go and rows that come, and the columns of `table`, which all partitions get.
+    """Commits deleted and added rows and the columns of `table`, which all partitions get.
 
     Args:
         check: asked for each newer version that the commit has to follow.
 
     Raises: as `commit_planned`.
     """
-    return _commit_evolved(table, plan, delta.written, changes_by(table, delta), named_by(delta, options), check=check)
+    return _commit_evolved(
+        table,
+        plan,
+        delta.added,
+        changes_from_delta(table, delta),
+        with_operation_name(options, delta.operation),
+        check=check,
+    )
 
 
 def _commit_evolved(
     table: PlannedTable,
     plan: PartitionedWrite | None,
-    written: Sequence[WrittenPartition],
+    added: Sequence[WrittenPartition],
     changes: Sequence[PartitionChange],
     options: CommitOptions,
     properties: Mapping[str, str | None] | None = None,
@@ -146,7 +152,7 @@ def _commit_evolved(
         for item in changes
     ]
     properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(written)):
+    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(added)):
         return commit_specs(
             table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
         )
@@ -167,10 +173,10 @@ class _Evolved(PartitionChange):
     rows: AppendRows | ChangeRows
     step: Step
 
-    def commit(self, whole: PartitionedTable, table: TableLocation, options: CommitOptions) -> Manifest:
+    def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         if self.base is None:
-            return self.rows.commit(whole, table, options)
-        newest = table.history.load_latest().manifest
+            return self.rows.commit(table, location, options)
+        newest = location.history.load_latest().manifest
         if isinstance(self.rows, ChangeRows) and newest.version != self.base.version:
             # Where the rows were is known in that version only.
             raise RetryableConflictError(
@@ -178,7 +184,7 @@ class _Evolved(PartitionChange):
                 "rows. Read the table and run the operation again",
                 table_version=newest.version,
             )
-        return replace(self.rows, base=self.step(table, self.base)).commit(whole, table, options)
+        return replace(self.rows, base=self.step(location, self.base)).commit(table, location, options)
 
 
 def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
@@ -189,14 +195,14 @@ def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
     metadata = table.lance_schema.metadata
     added = with_added(LanceSchema((), metadata), new, next_field_id(table)).schema.fields if len(new) else ()
     fields = kept | {field.name: field for field in added}
-    return LanceSchema(tuple(_told(fields[column.name], column) for column in columns), metadata)
+    return LanceSchema(tuple(_with_metadata_of(fields[column.name], column) for column in columns), metadata)
 
 
 def _is_same(known: Mapping[str, Field], column: pa.Field) -> bool:
     return column.name in known and to_arrow_field(known[column.name]).equals(column)
 
 
-def _told(field: Field, column: pa.Field) -> Field:
+def _with_metadata_of(field: Field, column: pa.Field) -> Field:
     """`field` with the metadata that `column` has."""
     metadata = from_arrow_field(column, first_id=field.id).metadata
     return field if field.metadata == metadata else with_metadata(field, metadata)

@@ -1,4 +1,4 @@
-"""Whether rows that somebody has told by address have gone to another partition meanwhile."""
+"""Whether rows that a backfill addresses have moved to another partition since."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from lance_spark.table.rows.fragment import DataFragment
 
 
 class MovedRows:
-    """Looks at newer versions of the whole for rows that are told and may have moved to another partition.
+    """Looks at newer versions of the table for backfilled rows that may have moved to another partition.
 
     Such a row is deleted here and new there, where its value would be missing. Which of the new rows it is cannot be
-    seen, so rows that are told may go only if no row comes anywhere.
+    seen, so backfilled rows may be deleted only if no rows are added anywhere.
 
     Args:
         base: the version that the addresses are of.
-        told: the partitions with such rows, and the rows.
+        filled: the partitions with such rows, and the rows.
     """
 
     def __init__(
-        self, base: PartitionedTable, told: Sequence[tuple[PartitionVersion, Sequence[BackfilledFragment]]]
+        self, base: PartitionedTable, filled: Sequence[tuple[PartitionVersion, Sequence[BackfilledFragment]]]
     ) -> None:
         self._base = base
-        self._told = told
+        self._filled = filled
 
     def __call__(self, current: PartitionedTable) -> None:
-        """Passes if no row that is told has moved.
+        """Passes if no backfilled row has moved.
 
         Raises:
             RetryableConflictError: one may have.
         """
-        if any(self._has_lost(current, *item) for item in self._told) and self._has_new_rows(current):
+        if any(self._has_lost(current, *item) for item in self._filled) and self._has_new_rows(current):
             raise RetryableConflictError(
-                f"another writer has deleted rows of {current.root} that values are told of, or moved them to other "
+                f"another writer has deleted rows of {current.root} that values are written for, or moved them to other "
                 "partitions. Read the table and run the operation again",
                 table_version=current.version,
             )
@@ -47,9 +47,9 @@ class MovedRows:
     def _has_lost(
         self, current: PartitionedTable, before: PartitionVersion, files: Sequence[BackfilledFragment]
     ) -> bool:
-        partition = current.index.find(before.partition.place)
+        partition = current.index.find(before.partition.key)
         if partition is None or partition == before.partition:
-            return False  # The commit refuses what has gone as a whole.
+            return False  # The commit refuses partitions that were dropped.
         now = current.open(partition)
         old, new = _by_number(before.manifest), _by_number(now.manifest)
         for item in files:
@@ -57,15 +57,15 @@ class MovedRows:
             if left is None:
                 return True
             if left.deletion_file != was.deletion_file:
-                gone = _deleted(left, now) - _deleted(was, before)
-                if gone & pyroaring.BitMap.deserialize(item.rows):
+                deleted = _deleted(left, now) - _deleted(was, before)
+                if deleted & pyroaring.BitMap.deserialize(item.rows):
                     return True
         return False
 
     def _has_new_rows(self, current: PartitionedTable) -> bool:
-        changed = [item for item in current.index.partitions if item != self._base.index.find(item.place)]
+        changed = [item for item in current.index.partitions if item != self._base.index.find(item.key)]
         for now in current.open_all(changed):
-            known = self._base.index.find(now.partition.place)
+            known = self._base.index.find(now.partition.key)
             if known is None or known.location != now.partition.location:
                 return True
             if not _by_number(now.manifest).keys() <= _by_number(self._base.open(known).manifest).keys():

@@ -1,4 +1,4 @@
-"""Creating a partitioned table, and changing its rows: each call makes one version of the whole, or none."""
+"""Creating a partitioned table, and changing its rows: each call makes one version of the table, or none."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
-from lance_spark.partitioned.commit import Check, commit_changes, named
+from lance_spark.partitioned.commit import Check, commit_changes, with_operation_name
 from lance_spark.partitioned.field import PartitionField, partition_field
-from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionPlace
+from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.transforms.base import Transform
@@ -140,14 +140,14 @@ def save_rows(
     with PartitionWriter(plan) as writer:
         for batch in source.batches:
             writer.write(batch)
-        written = writer.close()
-    return commit_written(table, plan, written, mode, options)
+        added = writer.close()
+    return commit_written(table, plan, added, mode, options)
 
 
 def commit_written(
     table: PartitionedTable,
     plan: PartitionedWrite,
-    written: Iterable[WrittenPartition],
+    added: Iterable[WrittenPartition],
     mode: SaveMode = SaveMode.APPEND,
     options: CommitOptions | None = None,
     *,
@@ -158,47 +158,53 @@ def commit_written(
     Args:
         check: asked for each newer version that the commit has to follow.
     """
-    written = list(written)
-    changes = changes_of(table, written, mode)
-    with cleanup_on_failure(lambda: plan.remove_files(written)):
-        told = named(options, "append" if mode is SaveMode.APPEND else "overwrite")
-        return commit_changes(table, changes, told, check=check)
+    added = list(added)
+    changes = changes_from_writes(table, added, mode)
+    with cleanup_on_failure(lambda: plan.remove_files(added)):
+        options = with_operation_name(options, "append" if mode is SaveMode.APPEND else "overwrite")
+        return commit_changes(table, changes, options, check=check)
 
 
-def changes_of(table: PartitionedTable, written: Sequence[WrittenPartition], mode: SaveMode) -> list[PartitionChange]:
+def changes_from_writes(
+    table: PartitionedTable, added: Sequence[WrittenPartition], mode: SaveMode
+) -> list[PartitionChange]:
     """What becomes of each partition of `table` with what tasks have written."""
-    joined: dict[PartitionPlace, WrittenPartition] = {}
-    for item in written:
-        known = joined.get(item.partition.place)
-        joined[item.partition.place] = (
-            item if known is None else WrittenPartition(known.partition, known.new + item.new)
-        )
-    known_places = [item.partition for place, item in joined.items() if table.index.find(place) is not None]
-    bases = {opened.partition.place: opened for opened in table.open_all(known_places)}
+    joined: dict[PartitionKey, WrittenPartition] = {}
+    for item in added:
+        known = joined.get(item.partition.key)
+        joined[item.partition.key] = item if known is None else WrittenPartition(known.partition, known.new + item.new)
+    known_keys = [item.partition for key, item in joined.items() if table.index.find(key) is not None]
+    bases = {opened.partition.key: opened for opened in table.open_all(known_keys)}
     kind = AppendRows if mode is SaveMode.APPEND else ReplaceRows
     changes: list[PartitionChange] = [
-        kind(item.partition, bases[place].manifest if place in bases else None, item.new)
-        for place, item in joined.items()
+        kind(item.partition, bases[key].manifest if key in bases else None, item.new) for key, item in joined.items()
     ]
     if mode is SaveMode.OVERWRITE:
-        others = [partition for partition in table.index.partitions if partition.place not in joined]
+        others = [partition for partition in table.index.partitions if partition.key not in joined]
         changes += [DropPartition(opened.partition, opened.manifest) for opened in table.open_all(others)]
     return changes
 
 
 @dataclass(frozen=True, slots=True)
 class RowDelta:
-    """Rows that go and rows that come, for `commit_delta`.
+    """Deleted and added rows, for `commit_delta`.
 
     Attributes:
-        gone: by object id of the partition, the addresses of its rows that go.
-        written: what tasks have written.
-        dropped: object ids of partitions that go as a whole, without a look at their rows.
+        deleted: by object id of the partition, the addresses of its deleted rows.
+        added: what tasks have written.
+        dropped_partitions: object ids of partitions that are removed without reading their rows.
     """
 
-    gone: Mapping[str, UInt64Array]
-    written: Sequence[WrittenPartition] = ()
-    dropped: Sequence[str] = ()
+    deleted: Mapping[str, UInt64Array]
+    added: Sequence[WrittenPartition] = ()
+    dropped_partitions: Sequence[str] = ()
+
+    @property
+    def operation(self) -> str:
+        """What a history calls the change: "delete", "update" or "append"."""
+        if not self.added:
+            return "delete"
+        return "update" if self.dropped_partitions or any(map(len, self.deleted.values())) else "append"
 
 
 def commit_delta(
@@ -221,47 +227,41 @@ def commit_delta(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    changes, options = changes_by(table, delta), named_by(delta, options)
+    changes, options = changes_from_delta(table, delta), with_operation_name(options, delta.operation)
     if plan is None:
         return commit_changes(table, changes, options, check=check)
-    with cleanup_on_failure(lambda: plan.remove_files(delta.written)):
+    with cleanup_on_failure(lambda: plan.remove_files(delta.added)):
         return commit_changes(table, changes, options, check=check)
 
 
-def named_by(delta: RowDelta, options: CommitOptions | None) -> CommitOptions:
-    """`options` that say what kind of operation `delta` is, unless they do already."""
-    takes = bool(any(map(len, delta.gone.values())) or delta.dropped)
-    return named(options, "delete" if not delta.written else "update" if takes else "append")
-
-
-def changes_by(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:
+def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:
     """What becomes of each partition of `table` by `delta`."""
     by_id = table.index.by_id
-    new: dict[PartitionPlace, tuple[NewFragment, ...]] = {}
-    partitions = {item.partition.place: item.partition for item in delta.written}
-    for item in delta.written:
-        new[item.partition.place] = new.get(item.partition.place, ()) + item.new
-    gone: dict[PartitionPlace, GoneRows] = {}
-    for object_id, addresses in delta.gone.items():
+    new: dict[PartitionKey, tuple[NewFragment, ...]] = {}
+    partitions = {item.partition.key: item.partition for item in delta.added}
+    for item in delta.added:
+        new[item.partition.key] = new.get(item.partition.key, ()) + item.new
+    deleted: dict[PartitionKey, GoneRows] = {}
+    for object_id, addresses in delta.deleted.items():
         if object_id not in by_id:
             raise InvalidInputError(f"{table!r} has no partition {object_id!r} that rows could go from")
         if len(addresses):
-            partitions[by_id[object_id].place] = by_id[object_id]
-            gone[by_id[object_id].place] = rows_by_fragment(addresses)
-    known = [partition for place, partition in partitions.items() if table.index.find(place) is not None]
-    bases = {opened.partition.place: opened.manifest for opened in table.open_all(known)}
-    dropped = [by_id[object_id] for object_id in delta.dropped]
-    emptied = table.open_all([partition for partition in dropped if partition.place not in new])
+            partitions[by_id[object_id].key] = by_id[object_id]
+            deleted[by_id[object_id].key] = rows_by_fragment(addresses)
+    known = [partition for key, partition in partitions.items() if table.index.find(key) is not None]
+    bases = {opened.partition.key: opened.manifest for opened in table.open_all(known)}
+    dropped_partitions = [by_id[object_id] for object_id in delta.dropped_partitions]
+    emptied = table.open_all([partition for partition in dropped_partitions if partition.key not in new])
     changes: list[PartitionChange] = [DropPartition(opened.partition, opened.manifest) for opened in emptied]
-    for partition in dropped:
-        if partition.place in new:
-            changes.append(ReplaceRows(partition, bases[partition.place], new[partition.place]))
-            del partitions[partition.place]
-    for place, partition in partitions.items():
-        if place in gone:
-            changes.append(ChangeRows(partition, bases[place], gone[place], new.get(place, ())))
+    for partition in dropped_partitions:
+        if partition.key in new:
+            changes.append(ReplaceRows(partition, bases[partition.key], new[partition.key]))
+            del partitions[partition.key]
+    for key, partition in partitions.items():
+        if key in deleted:
+            changes.append(ChangeRows(partition, bases[key], deleted[key], new.get(key, ())))
         else:
-            changes.append(AppendRows(partition, bases.get(place), new[place]))
+            changes.append(AppendRows(partition, bases.get(key), new[key]))
     return changes
 
 
@@ -297,11 +297,11 @@ def matching_rows(table: PartitionedTable, filter: Expr, known: Mapping[str, UIn
     covered = sorted(partition.object_id for partition in table.covered_partitions(filter))
     if known is not None:
         return RowDelta(known, (), covered)
-    gone = {
+    deleted = {
         opened.partition.object_id: np.concatenate([np.empty(0, np.uint64), *_addresses(table, opened, filter)])
         for opened in partitions_to_search(table, filter)
     }
-    return RowDelta(gone, (), covered)
+    return RowDelta(deleted, (), covered)
 
 
 def partitions_to_search(table: PartitionedTable, filter: Expr) -> list[PartitionVersion]:
@@ -328,23 +328,23 @@ def replace_where(
         StorageError: the store failed. Nothing was changed.
     """
     condition = condition_of(filter, to_match_all="give 'true'")
-    gone = matching_rows(table, condition)
+    deleted = matching_rows(table, condition)
     source = RowSource.of(data)
     plan = PartitionedWrite.of(table, source.schema, limits)
     with PartitionWriter(plan) as writer:
         for batch in source.batches:
             _refuse_others(table, batch, condition)
             writer.write(batch)
-        written = writer.close()
-    return commit_delta(table, plan, replace(gone, written=written), named(options, "overwrite"))
+        added = writer.close()
+    return commit_delta(table, plan, replace(deleted, added=added), with_operation_name(options, "overwrite"))
 
 
 def _refuse_others(table: PartitionedTable, batch: pa.RecordBatch, condition: Expr) -> None:
     """Passes if the condition is true for all rows."""
     missing = [field for field in table.schema if field.name not in batch.schema.names]
     arrays = [*batch.columns, *(pa.nulls(batch.num_rows, field.type) for field in missing)]
-    whole = pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *(field.name for field in missing)])
-    holds = pc.fill_null(evaluate(condition, whole), False)
+    table = pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *(field.name for field in missing)])
+    holds = pc.fill_null(evaluate(condition, table), False)
     if not pc.all(holds, min_count=0).as_py():
         raise InvalidInputError(f"a row that is to be written does not match {condition}, the rows to be replaced")
 
@@ -367,7 +367,7 @@ def update_rows(
         # A value that does not fit its column is an error even if there is no row to change.
         assignments(pa.RecordBatch.from_pylist([], schema=current.schema))
         plan = PartitionedWrite.of(current, current.schema)
-        gone: dict[str, UInt64Array] = {}
+        deleted: dict[str, UInt64Array] = {}
         with PartitionWriter(plan) as writer:
             for opened in current.open_all(current.partitions(condition)):
                 scan = current.plan(opened, filter=condition, with_row_address=True)
@@ -378,15 +378,15 @@ def update_rows(
                         found.append(batch.column(batch.num_columns - 1).to_numpy())
                         homes = pa.array([opened.partition.object_id] * batch.num_rows)
                         writer.write(assignments(rows), RowOrigins(homes, found[-1]))
-                gone[opened.partition.object_id] = np.concatenate(found)
-            written = writer.close()
-        return commit_delta(current, plan, RowDelta(gone, written), options)
+                deleted[opened.partition.object_id] = np.concatenate(found)
+            added = writer.close()
+        return commit_delta(current, plan, RowDelta(deleted, added), options)
 
     return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
-def _addresses(whole: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:
-    scan = whole.plan(opened, [ROW_ADDRESS], condition)
+def _addresses(table: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:
+    scan = table.plan(opened, [ROW_ADDRESS], condition)
     return [
         batch.column(0).to_numpy() for fragment in opened.manifest.fragments for batch in scan.read_fragment(fragment)
     ]

@@ -219,7 +219,7 @@ class PartitionedTable:
         return TableLocation(location_uri(self.root, partition.location), self.storage_options, branch=partition.branch)
 
     def open(self, partition: Partition) -> PartitionVersion:
-        """The version of a partition that this version of the whole names.
+        """The version of a partition that this version of the table names.
 
         Raises:
             NotFoundError: the version is gone.
@@ -241,7 +241,7 @@ class PartitionedTable:
         return PartitionVersion(table, manifest, partition.object_id, display_name, partition=partition)
 
     def summary(self, partition: Partition) -> ManifestSummary:
-        """What a history shows of the version of a partition that this version of the whole names.
+        """What a history shows of the version of a partition that this version of the table names.
 
         Raises:
             NotFoundError: the version is gone.

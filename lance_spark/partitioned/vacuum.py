@@ -1,7 +1,7 @@
 """Removing old versions of a partitioned table, and what only they need.
 
 What is read of a partition is what versions of `__manifest` name, which need not be its newest version, so one order
-holds for the whole:
+holds for the table:
 
 1. Old versions of `__manifest` go, as in the clean-up of any table; tagged ones stay. What they name is noted before.
 2. What the versions of `__manifest` name that are there now is kept, and all versions that tags or branches of a
@@ -65,10 +65,10 @@ class VacuumStats:
     """What was removed, or would be.
 
     Attributes:
-        versions: of the whole.
+        versions: of the table.
         catalog: what went of `__manifest`.
         partitions: by location what went of partitions that are left, where anything did.
-        directories: locations of partitions that went as a whole.
+        directories: locations of partitions that were removed.
         of_directories: what was in them.
     """
 
@@ -80,7 +80,7 @@ class VacuumStats:
 
     @property
     def total(self) -> CleanupStats:
-        """Everything together; `versions` are those of the whole."""
+        """Everything together; `versions` are those of the table."""
         parts = [self.catalog, *self.partitions.values(), self.of_directories]
         return CleanupStats(
             self.versions,
@@ -103,7 +103,7 @@ def vacuum(
     error_if_tagged_old_versions: bool = True,
     dry_run: bool = False,
 ) -> VacuumStats:
-    """Removes old versions of the whole and what only they need; what was removed.
+    """Removes old versions of the table and what only they need; what was removed.
 
     The newest version, that of `table` and those after it stay, and those that have a tag. What no version ever named
     may belong to a writer that is still at work: it goes when it is seven days old.
@@ -136,7 +136,7 @@ def vacuum(
 def remove_orphans(
     table: PartitionedTable, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False
 ) -> VacuumStats:
-    """Removes what no version of the whole ever named and is older than `older_than`; what was removed.
+    """Removes what no version of the table ever named and is older than `older_than`; what was removed.
 
     A version of a partition that only versions named which are gone counts as never named. Raises as `vacuum`.
     """
@@ -161,7 +161,7 @@ class _Vacuum:
         self._store: ObjectStore = open_store(table.root, table.storage_options)
 
     def run(self, keep_from: int | None) -> VacuumStats:
-        """What went. Versions of the whole go if they are older than `keep_from`; None: none go."""
+        """What went. Versions of the table go if they are older than `keep_from`; None: none go."""
         catalog, gone = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
         kept = self._kept(catalog.versions if self._policy.dry_run else ())
         inside = [location for location in sorted(kept) if not is_external(location)]

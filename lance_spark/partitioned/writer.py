@@ -22,7 +22,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
 from lance_spark.namespace.locations import location_uri
-from lance_spark.partitioned.manifest_index import Partition, PartitionPlace
+from lance_spark.partitioned.manifest_index import Partition, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.values.row_values import PartitionRows, grouped
@@ -141,9 +141,9 @@ class PartitionWriter:
         self._plan = plan
         self._table = plan.table()
         self._spec = self._table.specs.current
-        self._partitions: dict[PartitionPlace, Partition] = {}
-        self._open: OrderedDict[PartitionPlace, MovedRowWriter] = OrderedDict()
-        self._closed: dict[PartitionPlace, list[NewFragment]] = {}
+        self._partitions: dict[PartitionKey, Partition] = {}
+        self._open: OrderedDict[PartitionKey, MovedRowWriter] = OrderedDict()
+        self._closed: dict[PartitionKey, list[NewFragment]] = {}
 
     def write(self, batch: pa.RecordBatch, origins: RowOrigins | None = None) -> None:
         """Appends rows.
@@ -204,7 +204,7 @@ class PartitionWriter:
         )
         return writer
 
-    def _uri(self, place: PartitionPlace) -> str:
+    def _uri(self, place: PartitionKey) -> str:
         return self._table.location(self._partitions[place]).store.uri
 
     def _close_oldest(self) -> None:

@@ -115,7 +115,7 @@ class TableLocation:
             NotFoundError: there is no such version.
         """
         if isinstance(version, bool) or not isinstance(version, int) or version < 1 or version >= 1 << 64:
-            raise InvalidInputError(f"{version!r} is no version; versions are counted from 1")
+            raise InvalidInputError(f"{version!r} is not a version; versions are counted from 1")
         return self.history.load(version)
 
     def as_of(self, moment: datetime) -> ManifestFile:

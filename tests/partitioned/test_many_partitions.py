@@ -125,7 +125,7 @@ def test_partitions_by_place_and_by_id() -> None:
     index = table.index
     assert len(index) == len(index.by_id) == len(index.partitions) == 7
     for partition in index.partitions:
-        assert index.find(partition.place) == partition == index.by_id[partition.object_id]
+        assert index.find(partition.key) == partition == index.by_id[partition.object_id]
         assert (
             index.below_known_levels(replace(partition, object_id="v1$other$dataset")).object_id == partition.object_id
         )

@@ -1,7 +1,7 @@
 """Partition values of rows: which rows belong together, and what is the same value in two places.
 
 Two rows belong to one partition if all of their values are the same. NULL is a value, NaN is one value, and 0.0 and
--0.0 are one. A `PartitionKey` holds the values in a form that compares and hashes that way.
+-0.0 are one. A `KeyValues` holds the values in a form that compares and hashes that way.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 
-PartitionKey = tuple[object, ...]
+KeyValues = tuple[object, ...]
 """The values of a partition, in the order of the fields."""
 
 _NAN = "NaN"
 
 
-def keys_of(values: pa.RecordBatch | pa.Table) -> list[PartitionKey]:
+def keys_of(values: pa.RecordBatch | pa.Table) -> list[KeyValues]:
     """The key of each row; columns are the partition fields, in their order.
 
     >>> nan, zero = float("nan"), -0.0
@@ -58,7 +58,7 @@ class PartitionRows:
     places: Int64Array
 
     @property
-    def key(self) -> PartitionKey:
+    def key(self) -> KeyValues:
         return keys_of(self.values)[0]
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
-from lance_spark.partitioned.commit import named
+from lance_spark.partitioned.commit import with_operation_name
 from lance_spark.partitioned.read_conflicts import partition_check_of
 from lance_spark.partitioned.replace import commit_planned, commit_planned_delta, with_columns_of
 from lance_spark.partitioned.save import (
@@ -126,7 +126,7 @@ class PartitionedTarget(Target):
     ) -> PartitionedTable:
         table = self.table()
         delta = matching_rows(table, filter, None if found is None else _of_partitions(found))
-        return self._commit(table, replace(delta, written=_written(files)), named(options, "overwrite"))
+        return self._commit(table, replace(delta, added=_written(files)), with_operation_name(options, "overwrite"))
 
     def change_rows(
         self,

@@ -45,7 +45,7 @@ class VersionRange:
         if not isinstance(end, datetime) and not to_inclusive:
             last -= 1
         if first < 1:
-            raise InvalidInputError(f"{start} is no version; versions are counted from 1")
+            raise InvalidInputError(f"{start} is not a version; versions are counted from 1")
         return cls(first, max(last, first - 1))
 
 

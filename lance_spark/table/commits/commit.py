@@ -28,7 +28,7 @@ from lance_spark.errors import (
 from lance_spark.file_version import FileVersion
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.deletion import delete_quietly
-from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.manifests.features import FeatureFlag, check_writable
 from lance_spark.table.manifests.history import History
@@ -202,7 +202,7 @@ class Commit:
             )
         base = self._base
         check_conflict(
-            Rivals(
+            ConflictContext(
                 self._operation, operation, base.schema, theirs.schema, theirs.version, base.fragments, theirs.fragments
             )
         )

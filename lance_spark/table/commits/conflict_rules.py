@@ -18,8 +18,8 @@ from lance_spark.table.rows.fragment import FragmentList
 
 
 @dataclass(frozen=True, slots=True)
-class Rivals:
-    """A pair to judge.
+class ConflictContext:
+    """An operation that is to be committed, and one that another writer has committed since its version was read.
 
     Attributes:
         ours: the operation that is to be committed.
@@ -39,132 +39,133 @@ class Rivals:
     fragments_after: FragmentList = field(default_factory=FragmentList)
 
 
-Rule = Callable[[Rivals], None]
+Rule = Callable[[ConflictContext], None]
 """Raises a `CommitConflictError`, or returns: ours may follow theirs."""
 
 
-def compatible(rivals: Rivals) -> None:
+def compatible(context: ConflictContext) -> None:
     """Ours says the same after theirs."""
 
 
-def incompatible(rivals: Rivals) -> None:
+def incompatible(context: ConflictContext) -> None:
     """What ours was made for is gone."""
     raise IncompatibleConflictError(
-        f"{_told(rivals)}: what ours builds on is no longer there. Read the new version and decide anew",
-        ours=rivals.ours.kind.value,
-        theirs=rivals.theirs.kind.value,
-        table_version=rivals.version,
+        f"{_description(context)}: what it builds on is no longer there. Read the new version, and run the operation "
+        "again if it still applies",
+        ours=context.ours.kind.value,
+        theirs=context.theirs.kind.value,
+        table_version=context.version,
     )
 
 
-def retryable(rivals: Rivals) -> None:
+def retryable(context: ConflictContext) -> None:
     """Ours must be computed again from the new version."""
     raise RetryableConflictError(
-        f"{_told(rivals)}. Read the new version and run the operation again",
-        ours=rivals.ours.kind.value,
-        theirs=rivals.theirs.kind.value,
-        table_version=rivals.version,
+        f"{_description(context)}. Read the new version and run the operation again",
+        ours=context.ours.kind.value,
+        theirs=context.theirs.kind.value,
+        table_version=context.version,
     )
 
 
-def same_columns(rivals: Rivals) -> None:
+def same_columns(context: ConflictContext) -> None:
     """Ours may follow if its data files still mean what they meant when they were written.
 
     The reference library asks whether theirs promises to keep nullability. Looking at the two schemas is safer: a
     column that theirs dropped or gave another type must not take our values along under an id that can be used again.
     """
-    assert isinstance(rivals.ours, (Append, Update))
-    fragments = rivals.ours.fragments if isinstance(rivals.ours, Append) else rivals.ours.new_fragments
+    assert isinstance(context.ours, (Append, Update))
+    fragments = context.ours.fragments if isinstance(context.ours, Append) else context.ours.new_fragments
     written = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
-    before, after = dict(fields_by_id(rivals.before)), dict(fields_by_id(rivals.after))
+    before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
     for field_id, (parents, old) in before.items():
         found = after.get(field_id)
         written_here = field_id in written or any(child.id in written for child in old.walk())
         if found is None:
             if written_here:
-                retryable(rivals)
+                retryable(context)
             continue
         if meaning(found) != meaning((parents, old)) or (old.nullable and not found[1].nullable):
-            retryable(rivals)
+            retryable(context)
     for field_id, (_, new) in after.items():
         if field_id not in before and not new.nullable:
-            retryable(rivals)
+            retryable(context)
 
 
-def same_data_files(rivals: Rivals) -> None:
+def same_data_files(context: ConflictContext) -> None:
     """Ours may follow if theirs left the fragments that ours touches, and no data file of them changed.
 
     Files that no longer hold a column of the table may have gone. Which rows theirs deleted is looked at when the
     deletion files are merged.
     """
-    touched = rivals.ours.touched_fragment_ids
-    after = {message.id: message for message in rivals.fragments_after.messages if message.id in touched}
-    for message in rivals.fragments_before.messages:
+    touched = context.ours.touched_fragment_ids
+    after = {message.id: message for message in context.fragments_after.messages if message.id in touched}
+    for message in context.fragments_before.messages:
         if message.id not in touched:
             continue
         found = after.get(message.id)
         if found is None or not all(file in message.files for file in found.files):
-            retryable(rivals)
+            retryable(context)
 
 
-def same_columns_and_files(rivals: Rivals) -> None:
+def same_columns_and_files(context: ConflictContext) -> None:
     """Ours may follow if the files that it has written and those that it has read both mean what they meant."""
-    same_columns(rivals)
-    same_data_files(rivals)
+    same_columns(context)
+    same_data_files(context)
 
 
-def other_config_keys(rivals: Rivals) -> None:
+def other_config_keys(context: ConflictContext) -> None:
     """Ours may follow unless it sets config too: which keys theirs has set is not looked at."""
-    assert isinstance(rivals.ours, Overwrite)
-    if rivals.ours.config_upserts:
-        retryable(rivals)
+    assert isinstance(context.ours, Overwrite)
+    if context.ours.config_upserts:
+        retryable(context)
 
 
-def unless_schema_metadata(rivals: Rivals) -> None:
+def unless_schema_metadata(context: ConflictContext) -> None:
     """Ours may follow a change of the table's config and metadata, but not one of metadata of schema or fields."""
-    if not isinstance(rivals.theirs, UpdateConfig):
-        retryable(rivals)
-    elif rivals.theirs.changes_schema:
-        incompatible(rivals)
+    if not isinstance(context.theirs, UpdateConfig):
+        retryable(context)
+    elif context.theirs.changes_schema:
+        incompatible(context)
 
 
-def other_keys(rivals: Rivals) -> None:
+def other_keys(context: ConflictContext) -> None:
     """Ours may follow if theirs has changed other keys.
 
     A replacement of all entries changes every key; the reference library looks only at those that it sets.
     """
-    assert isinstance(rivals.ours, UpdateConfig)
-    if not isinstance(rivals.theirs, UpdateConfig):
-        retryable(rivals)
-    elif rivals.ours.collides(rivals.theirs):
-        incompatible(rivals)
+    assert isinstance(context.ours, UpdateConfig)
+    if not isinstance(context.theirs, UpdateConfig):
+        retryable(context)
+    elif context.ours.collides(context.theirs):
+        incompatible(context)
 
 
-def other_keys_than_overwrite(rivals: Rivals) -> None:
+def other_keys_than_overwrite(context: ConflictContext) -> None:
     """Ours may follow an overwrite that did not set a key of ours; metadata of the schema went with the schema."""
-    assert isinstance(rivals.ours, UpdateConfig)
-    config = rivals.ours.config
-    if rivals.ours.changes_schema:
-        incompatible(rivals)
-    if not isinstance(rivals.theirs, Overwrite):
-        retryable(rivals)
-    elif config is not None and config.collides(UpdateMap(rivals.theirs.config_upserts)):
-        incompatible(rivals)
+    assert isinstance(context.ours, UpdateConfig)
+    config = context.ours.config
+    if context.ours.changes_schema:
+        incompatible(context)
+    if not isinstance(context.theirs, Overwrite):
+        retryable(context)
+    elif config is not None and config.collides(UpdateMap(context.theirs.config_upserts)):
+        incompatible(context)
 
 
-def other_bases(rivals: Rivals) -> None:
+def other_bases(context: ConflictContext) -> None:
     """Ours may follow if theirs has added other bases."""
-    assert isinstance(rivals.ours, UpdateBases)
-    if not isinstance(rivals.theirs, UpdateBases):
-        retryable(rivals)
-    elif any(clashing(one, other) for one in rivals.ours.new_bases for other in rivals.theirs.new_bases):
-        incompatible(rivals)
+    assert isinstance(context.ours, UpdateBases)
+    if not isinstance(context.theirs, UpdateBases):
+        retryable(context)
+    elif any(clashing(one, other) for one in context.ours.new_bases for other in context.theirs.new_bases):
+        incompatible(context)
 
 
-def _told(rivals: Rivals) -> str:
+def _description(context: ConflictContext) -> str:
     return (
-        f"an operation of kind {rivals.ours.kind.value!r} cannot follow {rivals.theirs.kind.value!r}, "
-        f"which another writer committed as version {rivals.version}"
+        f"an operation of kind {context.ours.kind.value!r} cannot follow {context.theirs.kind.value!r}, "
+        f"which another writer committed as version {context.version}"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lance_spark.table.commits.conflict_rules import (
-    Rivals,
+    ConflictContext,
     Rule,
     compatible,
     incompatible,
@@ -321,11 +321,11 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
 }
 
 
-def check_conflict(rivals: Rivals) -> None:
+def check_conflict(context: ConflictContext) -> None:
     """Passes if ours may be committed after theirs.
 
     Raises:
         RetryableConflictError: not as it is; computed anew it may.
         IncompatibleConflictError: it makes no sense after theirs.
     """
-    RULES[rivals.ours.kind][rivals.theirs.kind](rivals)
+    RULES[context.ours.kind][context.theirs.kind](context)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from lance_spark._proto import table_pb2
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.commits.conflict_rules import Rivals, fields_by_id, meaning, retryable
+from lance_spark.table.commits.conflict_rules import ConflictContext, fields_by_id, meaning, retryable
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.operations import CreateIndex, OperationKind, Rewrite
 from lance_spark.table.rows.fragment import FragmentList
@@ -18,51 +18,51 @@ _TAKES_ROWS = (OperationKind.DELETE, OperationKind.UPDATE)
 """Operations after which a fragment that is gone has no row left that an index could point to."""
 
 
-def same_rows(rivals: Rivals) -> None:
+def same_rows(context: ConflictContext) -> None:
     """Ours may follow if every fragment that it rewrites is just what it was, and its columns mean what they meant.
 
     The reference library lets a compaction follow every Project. Looking at the schemas is safer: a column that theirs
     dropped must not come back under an id that can be used again.
     """
-    assert isinstance(rivals.ours, Rewrite)
-    touched = rivals.ours.touched_fragment_ids
-    before, after = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
+    assert isinstance(context.ours, Rewrite)
+    touched = context.ours.touched_fragment_ids
+    before, after = _by_id(context.fragments_before), _by_id(context.fragments_after)
     if any(fragment_id in before and before[fragment_id] != after.get(fragment_id) for fragment_id in touched):
-        retryable(rivals)
-    if not columns_stay(rivals.before, rivals.after, rivals.ours.written_fields):
-        retryable(rivals)
+        retryable(context)
+    if not columns_stay(context.before, context.after, context.ours.written_fields):
+        retryable(context)
 
 
-def other_index_names(rivals: Rivals) -> None:
+def other_index_names(context: ConflictContext) -> None:
     """Ours may follow if theirs has added and removed indices of other names."""
-    assert isinstance(rivals.ours, CreateIndex)
-    theirs = rivals.theirs
-    if not isinstance(theirs, CreateIndex) or not rivals.ours.names.isdisjoint(theirs.names):
-        retryable(rivals)
+    assert isinstance(context.ours, CreateIndex)
+    theirs = context.theirs
+    if not isinstance(theirs, CreateIndex) or not context.ours.names.isdisjoint(theirs.names):
+        retryable(context)
 
 
-def indexed_values_stay(rivals: Rivals) -> None:
+def indexed_values_stay(context: ConflictContext) -> None:
     """Ours may follow if the values that its new indices know are still where they were.
 
     Rows may be gone. The reference library trusts what the messages of Merge, Project and Update say of columns; here
     the files count that hold the indexed fields.
     """
-    assert isinstance(rivals.ours, CreateIndex)
-    if not rivals.ours.new_indices:
+    assert isinstance(context.ours, CreateIndex)
+    if not context.ours.new_indices:
         return
-    before, after = _by_id(rivals.fragments_before), _by_id(rivals.fragments_after)
-    for index in rivals.ours.new_indices:
-        if not index.tells_coverage or not columns_stay(rivals.before, rivals.after, index.fields):
-            retryable(rivals)
+    before, after = _by_id(context.fragments_before), _by_id(context.fragments_after)
+    for index in context.ours.new_indices:
+        if not index.tells_coverage or not columns_stay(context.before, context.after, index.fields):
+            retryable(context)
         for fragment_id in index.fragment_ids():
             if fragment_id not in before:
                 continue
             found = after.get(fragment_id)
             if found is None:
-                if rivals.theirs.kind not in _TAKES_ROWS:
-                    retryable(rivals)
+                if context.theirs.kind not in _TAKES_ROWS:
+                    retryable(context)
             elif _holders(before[fragment_id], index) != _holders(found, index):
-                retryable(rivals)
+                retryable(context)
 
 
 def columns_stay(before: LanceSchema, after: LanceSchema, field_ids: Collection[int]) -> bool:

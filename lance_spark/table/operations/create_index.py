@@ -81,7 +81,7 @@ class CreateIndex(CommittableOperation):
             # Compaction can have put another one in its place, which is not to stay unnoticed.
             if index.uuid not in present:
                 raise RetryableConflictError(
-                    f"index {index.name!r} is not the one that is to be removed. Read the new version and decide anew",
+                    f"index {index.name!r} is not the one that is to be removed. Read the new version and try again",
                     ours=self.operation_kind.value,
                     table_version=previous.version,
                 )

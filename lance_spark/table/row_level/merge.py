@@ -347,7 +347,7 @@ def path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
 
     path = next(below(schema.fields, ()), None)
     if path is None:
-        raise RetryableConflictError("another writer dropped a key column. Read the new version and decide anew")
+        raise RetryableConflictError("another writer dropped a key column. Merge by other columns")
     return path
 
 

@@ -192,7 +192,7 @@ class _RowChanges:
             else:
                 updated.append(replace(fragment, deletion_file=outcome.after))
         if len(updated) + len(removed) < len(self._gone):
-            raise self._trouble("removed a fragment that has some of the rows", manifest.version)
+            raise self._conflict_error("removed a fragment that has some of the rows", manifest.version)
         return tuple(updated), tuple(removed)
 
     def _take_from(self, fragment: DataFragment, bases: Bases, version: int) -> _Outcome:
@@ -200,14 +200,14 @@ class _RowChanges:
         known = self._outcomes.get(fragment.id)
         if rows is None:
             if known is not None:
-                raise self._trouble("deleted or moved some of the rows", version)
+                raise self._conflict_error("deleted or moved some of the rows", version)
             return _Outcome(fragment.deletion_file, None)
         reader = FragmentReader(fragment, bases)
         offsets = distinct(np.concatenate([reader.deletions.offsets, rows]))
         if offsets[0] < 0 or offsets[-1] >= reader.num_rows:
             raise InvalidInputError(f"fragment {fragment.id} has {reader.num_rows} rows, and no row {int(offsets[-1])}")
         if len(offsets) < len(reader.deletions) + len(rows):
-            raise self._trouble("deleted or moved some of the rows", version)
+            raise self._conflict_error("deleted or moved some of the rows", version)
         if len(offsets) == reader.num_rows:
             return _Outcome(fragment.deletion_file, None)
         file_type = DeletionFileType.ARROW_ARRAY if len(offsets) <= MAX_ARROW_ROWS else DeletionFileType.BITMAP
@@ -217,7 +217,7 @@ class _RowChanges:
         self._table.store.put(path, DeletionVector(offsets).encode(file_type))
         return _Outcome(fragment.deletion_file, file)
 
-    def _trouble(self, what: str, version: int) -> LanceError:
+    def _conflict_error(self, what: str, version: int) -> LanceError:
         if version == self._base.version:
             return InvalidInputError(f"version {version} of {self._table.uri} does not have all of the rows that go")
         return RetryableConflictError(

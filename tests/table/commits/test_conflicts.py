@@ -13,7 +13,7 @@ import lance_spark
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import RULES, check_conflict
 from lance_spark.table.operations import (
     COMMITTABLE,
@@ -85,13 +85,13 @@ ERRORS = {"R": RetryableConflictError, "X": IncompatibleConflictError}
     ids=lambda operation: operation.kind.value,
 )
 def test_cells(ours: CommittableOperation, theirs: OperationKind) -> None:
-    rivals = Rivals(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7)
+    context = ConflictContext(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7)
     verdict = EXPECTED[ours.kind].get(theirs, "ok")
     if verdict == "ok":
-        check_conflict(rivals)
+        check_conflict(context)
         return
     with pytest.raises(ERRORS[verdict]) as caught:
-        check_conflict(rivals)
+        check_conflict(context)
     assert (caught.value.ours, caught.value.theirs, caught.value.table_version) == (ours.kind.value, theirs.value, 7)
 
 
@@ -145,7 +145,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, ours: OperationKind, thei
     before, after = from_arrow_schema(stale.schema), from_arrow_schema(newest.schema)
     mine = Append(()) if ours is K.APPEND else Overwrite((), before)
     try:
-        check_conflict(Rivals(mine, OtherOperation(theirs), before, after, newest.version))
+        check_conflict(ConflictContext(mine, OtherOperation(theirs), before, after, newest.version))
         judged = "ok"
     except CommitConflictError as error:
         judged = "R" if isinstance(error, RetryableConflictError) else "X"
@@ -177,7 +177,7 @@ def test_the_reference_judges_updates_the_same(tmp_path: Path, theirs: Operation
     except (OSError, ValueError) as error:
         reference = verdict_of(error)
     mine = Update((FragmentId(removed),), (), (stale.fragments[0],))
-    rivals = Rivals(
+    context = ConflictContext(
         mine,
         OtherOperation(theirs),
         stale.lance_schema,
@@ -187,7 +187,7 @@ def test_the_reference_judges_updates_the_same(tmp_path: Path, theirs: Operation
         newest.fragments,
     )
     try:
-        check_conflict(rivals)
+        check_conflict(context)
         judged = "ok"
     except CommitConflictError as error:
         judged = "R" if isinstance(error, RetryableConflictError) else "X"

@@ -13,7 +13,7 @@ import lance_spark
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import FieldId
-from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.operations import (
     CommittableOperation,
@@ -41,9 +41,9 @@ def judge(
     after: object = SCHEMA,
     fragments_after: FragmentList | None = None,
 ) -> str:
-    rivals = Rivals(ours, theirs, SCHEMA, after, 7, FragmentList(), fragments_after or FragmentList())  # type: ignore[arg-type]
+    context = ConflictContext(ours, theirs, SCHEMA, after, 7, FragmentList(), fragments_after or FragmentList())  # type: ignore[arg-type]
     try:
-        check_conflict(rivals)
+        check_conflict(context)
     except CommitConflictError as error:
         named = (error.ours, error.theirs, error.table_version) == (ours.kind.value, theirs.kind.value, 7)
         return {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)] if named else "unnamed"
@@ -131,7 +131,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, name: str, theirs: K) -> 
         reference = "R" if "etryable" in str(error) else "X"
     found = newest.location.history.transaction(newest.location.at(newest.version))
     assert found is not None
-    rivals = Rivals(
+    context = ConflictContext(
         ours,
         found.operation,
         base.lance_schema,
@@ -141,7 +141,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, name: str, theirs: K) -> 
         newest.fragments,
     )
     try:
-        check_conflict(rivals)
+        check_conflict(context)
         judged = "ok"
     except CommitConflictError as error:
         judged = "R" if isinstance(error, RetryableConflictError) else "X"

@@ -20,7 +20,7 @@ from lance_spark.errors import (
 )
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.table.commits.commit import Commit, NewTable
-from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.transaction import Transaction
@@ -209,7 +209,7 @@ EXPECTED = {K.REWRITE: COMMON, K.RESERVE_FRAGMENTS: COMMON, K.CREATE_INDEX: COMM
 )
 def test_cells(ours: CommittableOperation, theirs: OperationKind) -> None:
     try:
-        check_conflict(Rivals(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7))
+        check_conflict(ConflictContext(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7))
         verdict = "ok"
     except CommitConflictError as error:
         verdict = {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)]

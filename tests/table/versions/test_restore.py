@@ -12,7 +12,7 @@ import lance_spark
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, NotFoundError, RetryableConflictError
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.faults import Fault, Harm
-from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.operations import OperationKind as K
 from lance_spark.table.operations import OtherOperation, Restore
@@ -121,7 +121,7 @@ EXPECTED = {K.UPDATE_CONFIG: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "
 @pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
 def test_cells(theirs: K) -> None:
     try:
-        check_conflict(Rivals(Restore(1), OtherOperation(theirs), SCHEMA, SCHEMA, 7))
+        check_conflict(ConflictContext(Restore(1), OtherOperation(theirs), SCHEMA, SCHEMA, 7))
         verdict = "ok"
     except CommitConflictError as error:
         verdict = {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)]

@@ -15,7 +15,7 @@ from lance_spark.errors import CommitConflictError, IncompatibleConflictError, I
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.table.commits.commit import RetryPolicy
-from lance_spark.table.commits.conflict_rules import Rivals
+from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import FeatureFlag
@@ -126,7 +126,7 @@ def of(**entries: str | None) -> UpdateConfig:
 
 def judge(ours: Operation, theirs: Operation) -> str:
     try:
-        check_conflict(Rivals(ours, theirs, SCHEMA, SCHEMA, 7))
+        check_conflict(ConflictContext(ours, theirs, SCHEMA, SCHEMA, 7))
     except CommitConflictError as error:
         return {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)]
     return "ok"
