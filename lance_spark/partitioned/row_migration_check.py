@@ -39,8 +39,8 @@ class MovedRows:
         """
         if any(self._has_lost(current, *item) for item in self._filled) and self._has_new_rows(current):
             raise RetryableConflictError(
-                f"another writer has deleted rows of {current.root} that values are written for, or moved them to other "
-                "partitions. Read the table and run the operation again",
+                f"another writer has deleted rows of {current.root} that values are written for, or moved them to "
+                "other partitions. Read the table and run the operation again",
                 table_version=current.version,
             )
 

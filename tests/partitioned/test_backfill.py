@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -37,11 +36,6 @@ from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, files, rows, shown
 
 NEW = pa.schema([pa.field("note", pa.string(), nullable=False), pa.field("s", pa.struct([("a", pa.int8())]))])
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "stable"])

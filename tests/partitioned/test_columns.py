@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -22,19 +20,7 @@ from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
-from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture
-def table(root: str) -> PartitionedTable:
-    made = create_partitioned(root, SCHEMA, BY_COUNTRY)
-    made = save_rows(made, pa.concat_tables([rows(1, 2), rows(3, country="ch")]))
-    return save_rows(made, rows(4, country=None))
+from tests.partitioned.fixtures import SCHEMA, by_reference, files, ids, rows, shown
 
 
 def check(table: PartitionedTable) -> None:

@@ -29,6 +29,12 @@ YEAR = PartitionBy("year", ("ts",), Year())
 
 
 @pytest.fixture
+def root(any_root: str) -> str:
+    """Local, and in memory."""
+    return any_root
+
+
+@pytest.fixture
 def table(root: str) -> PartitionedTable:
     made = create_partitioned(root, SCHEMA, BY_COUNTRY)
     return save_rows(made, pa.concat_tables([rows(1, 2), rows(3, country="ch")]))

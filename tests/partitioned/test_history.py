@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -28,11 +27,6 @@ from lance_spark.partitioned.transforms.year import Year
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.writing.save import CommitOptions
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, ids, rows, shown
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 @pytest.fixture

@@ -22,6 +22,12 @@ BY_K = [PartitionBy("k", ("k",), Identity())]
 
 
 @pytest.fixture
+def root(any_root: str) -> str:
+    """Local, and in memory."""
+    return any_root
+
+
+@pytest.fixture
 def table(root: str) -> PartitionedTable:
     """Rows 1 and 2, in partitions of their own."""
     made = create_partitioned(root, SCHEMA, BY_K)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import datetime, timezone
 from pathlib import Path
 
 import lance
@@ -35,31 +34,7 @@ from lance_spark.partitioned.transforms.year import Year
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.location import TableLocation
-
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("country", pa.string()),
-        pa.field("ts", pa.timestamp("us", "UTC")),
-        pa.field("x", pa.float64()),
-    ]
-)
-BY_COUNTRY = [PartitionBy("country", ("country",), Identity())]
-
-
-def rows(*ids: int, country: str | None = "at", year: int = 2025, x: float | None = 0.5) -> pa.Table:
-    moment = datetime(year, 3, 1, tzinfo=timezone.utc)
-    values = [{"id": key, "country": country, "ts": moment, "x": x} for key in ids]
-    return pa.Table.from_pylist(values, SCHEMA)
-
-
-def ids(table: PartitionedTable, filter: str | None = None) -> list[int]:
-    return sorted(table.to_table(["id"], filter)["id"].to_pylist())
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "orders")
+from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, ids, rows
 
 
 @pytest.fixture
@@ -96,7 +71,8 @@ def test_layout_is_that_of_the_specification(table: PartitionedTable, root: str)
         assert set(data.to_table()["country"].to_pylist()) == {row["partition_field_country"]}
     metadata = {key: json.loads(value) for key, value in catalog.metadata.items()}
     assert metadata["partition_spec_v1"]["fields"][0]["transform"] == {"type": "identity"}
-    assert [field["metadata"]["lance:field_id"] for field in metadata["schema"]["fields"]] == ["0", "1", "2", "3"]
+    field_ids = [field["metadata"]["lance:field_id"] for field in metadata["schema"]["fields"]]
+    assert field_ids == [str(number) for number in range(len(SCHEMA))]
 
 
 def test_each_write_is_one_version_and_older_ones_can_be_read(table: PartitionedTable, root: str) -> None:

@@ -38,11 +38,6 @@ NOW = timedelta(0)
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture
 def table(root: str) -> PartitionedTable:
     made = create_partitioned(root, SCHEMA, BY_COUNTRY)
     made = save_rows(made, pa.concat_tables([rows(1, 2), rows(3, country="ch")]))

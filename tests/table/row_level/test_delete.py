@@ -30,38 +30,18 @@ from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import save
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
+from tests.support.keyed_rows import read_by_both, rows
 from tests.support.threads import all_at_once
 
 
-def rows(*values: int | None) -> pa.Table:
-    return pa.table({"a": pa.array(values, pa.int64()), "b": pa.array([f"row {value}" for value in values])})
-
-
-def values(uri: str) -> list[int]:
-    """Of our reader; on a local disk the reference must say the same."""
-    mine = lance_spark.open(uri).to_table()
-    if "://" not in uri:
-        reference = lance.dataset(uri)
-        reference.validate()
-        assert reference.to_table().to_pylist() == mine.to_pylist()
-        assert reference.count_rows() == mine.num_rows == lance_spark.open(uri).count_rows()
-    found: list[int] = mine["a"].to_pylist()
-    return found
+def values(uri: str) -> list[object]:
+    return [row["a"] for row in read_by_both(uri)]
 
 
 def delete(location: TableLocation, filter: str) -> int:
     base = location.latest()
     assert base is not None
     return delete_rows(location, base, filter, QUIET).version
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    """0..9 and 10..19, two fragments, written by the reference."""
-    uri = str(tmp_path / "t")
-    lance.write_dataset(rows(*range(10)), uri)
-    lance.write_dataset(rows(*range(10, 20)), uri, mode="append")
-    return uri
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])

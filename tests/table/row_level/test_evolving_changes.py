@@ -23,18 +23,12 @@ from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_
 from lance_spark.table.writing.evolving_append import evolved_schema
 from lance_spark.table.writing.write import write_fragments
 from tests.support.column_tables import operation_of
-from tests.table.row_level.test_row_changes import QUIET, addresses, rows
+from tests.support.harmed_tables import QUIET
+from tests.support.keyed_rows import read_by_both, rows
+from tests.table.row_level.test_row_changes import addresses
 
 CHANGED, INSERTED, DELETED = (3, 15), (30, 31), (4, 10, 11, 12, 13, 14, 16, 17, 18, 19)
 """Of 0..9 and 10..19: the second fragment loses all of its rows."""
-
-
-@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
-def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    uri = str(tmp_path / "t")
-    lance.write_dataset(rows(range(10)), uri, enable_stable_row_ids=request.param)
-    lance.write_dataset(rows(range(10, 20)), uri, mode="append")
-    return uri
 
 
 def evolved(dataset: Dataset) -> LanceSchema:
@@ -47,7 +41,7 @@ def change(dataset: Dataset) -> Dataset:
     """Changes, inserts and deletes rows of `dataset`, which may be an old version."""
     found, schema = addresses(dataset), evolved(dataset)
     values = [*CHANGED, *INSERTED]
-    table = rows(values, "new").append_column("more", pa.array(values, pa.int32()))
+    table = rows(*values, text="new").append_column("more", pa.array(values, pa.int32()))
     origins = [found[value] for value in CHANGED] + [NO_ORIGIN] * len(INSERTED)
     (fragment,) = write_fragments(table.to_batches(), dataset.location.store, schema)
     gone = rows_by_fragment(np.array([found[value] for value in (*CHANGED, *DELETED)], np.uint64))
@@ -58,11 +52,7 @@ def change(dataset: Dataset) -> Dataset:
 
 def content(uri: str, *more: str) -> list[dict[str, object]]:
     """Of both readers, in the order of the first column."""
-    names = ["a", "b", "more", *more]
-    reference = lance.dataset(uri)
-    reference.validate()  # type: ignore[no-untyped-call]
-    found = lance_spark.open(uri).to_table(columns=names).to_pylist()
-    assert reference.scanner(columns=names).to_table().to_pylist() == found
+    found = read_by_both(uri, ["a", "b", "more", *more])
     return sorted(found, key=lambda row: int(str(row["a"])))
 
 
@@ -122,7 +112,7 @@ def test_the_change_feed_tells_the_rows(uri: str) -> None:
 def test_rivals_of_other_rows(uri: str) -> None:
     dataset = lance_spark.open(uri)
     lance.dataset(uri).delete("a = 5")
-    lance.write_dataset(rows([7]), uri, mode="append")
+    lance.write_dataset(rows(7), uri, mode="append")
     assert change(dataset).version == 5
     old = {"a": 7, "b": "row 7", "more": None}
     assert content(uri) == sorted([*expected(5), old], key=lambda row: int(str(row["a"])))
@@ -142,7 +132,7 @@ def test_rivals_of_the_same_rows_or_columns(uri: str, action: str) -> None:
     elif action == "rename":
         lance_spark.open(uri).rename_columns({"b": "c"})
     elif action == "overwrite":
-        lance.write_dataset(rows([1]), uri, mode="overwrite")
+        lance.write_dataset(rows(1), uri, mode="overwrite")
     else:
         lance_spark.open(uri).drop_columns(["b"]).add_columns(pa.schema([("b", pa.string())]))
     before = lance.dataset(uri).version

@@ -30,24 +30,14 @@ from lance_spark.table.operations import Delete, Update
 from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
+from tests.support.keyed_rows import read_by_both, rows
 from tests.support.threads import all_at_once
 
 UPSERT = MergeActions.of("update", "insert", None)
 
 
-def rows(*values: int | None, text: str = "row") -> pa.Table:
-    return pa.table({"a": pa.array(values, pa.int64()), "b": pa.array([f"{text} {value}" for value in values])})
-
-
 def content(uri: str) -> list[tuple[int | None, str]]:
-    """Of our reader, sorted; on a local disk the reference must say the same."""
-    mine = lance_spark.open(uri).to_table(columns=["a", "b"])
-    if "://" not in uri:
-        reference = lance.dataset(uri)
-        reference.validate()
-        assert reference.to_table(columns=["a", "b"]).to_pylist() == mine.to_pylist()
-        assert reference.count_rows() == mine.num_rows == lance_spark.open(uri).count_rows()
-    return sorted(((row["a"], row["b"]) for row in mine.to_pylist()), key=str)
+    return sorted(((row["a"], row["b"]) for row in read_by_both(uri, ["a", "b"])), key=str)
 
 
 def named(**values: str) -> list[tuple[int | None, str]]:

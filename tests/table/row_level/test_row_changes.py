@@ -15,7 +15,6 @@ import pytest
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
-from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
@@ -24,16 +23,12 @@ from lance_spark.table.operations import Append, Delete, Update
 from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.fragment import FragmentId, FragmentList
-from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import write_fragments
 from tests.support.counting_store import CountingStore
+from tests.support.harmed_tables import QUIET
+from tests.support.keyed_rows import read_by_both, rows
 
-QUIET = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-def rows(values: Sequence[int], text: str = "row") -> pa.Table:
-    return pa.table({"a": pa.array(values, pa.int64()), "b": pa.array([f"{text} {value}" for value in values])})
 
 
 def addresses(dataset: Dataset) -> dict[int, int]:
@@ -48,7 +43,7 @@ def task(dataset: Dataset, changed: Sequence[int], inserted: Sequence[int] = (),
     origins = [found[value] for value in changed] + [NO_ORIGIN] * len(inserted)
     if mixed:
         values, origins = values[::-1], origins[::-1]
-    (fragment,) = write_fragments(rows(values, "new").to_batches(), dataset.location.store, dataset.lance_schema)
+    (fragment,) = write_fragments(rows(*values, text="new").to_batches(), dataset.location.store, dataset.lance_schema)
     made = NewFragment(fragment, np.array(origins, np.uint64))
     again: NewFragment = pickle.loads(pickle.dumps(made))
     return again
@@ -70,29 +65,11 @@ def change(
 
 
 def content(uri: str, columns: list[str] | None = None) -> list[dict[str, object]]:
-    """Of our reader; on a local disk the reference must say the same."""
-    names = ["a", "b", *(columns or [])]
-    mine = lance_spark.open(uri).to_table(columns=names)
-    if "://" not in uri:
-        reference = lance.dataset(uri)
-        reference.validate()
-        assert reference.scanner(columns=names).to_table().to_pylist() == mine.to_pylist()
-        assert reference.count_rows() == mine.num_rows == lance_spark.open(uri).count_rows()
-    found: list[dict[str, object]] = mine.to_pylist()
-    return found
+    return read_by_both(uri, ["a", "b", *(columns or [])])
 
 
 def values(uri: str) -> list[str]:
     return [str(row["b"]) for row in sorted(content(uri), key=lambda row: str(row["a"]).zfill(9))]
-
-
-@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
-def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    """0..9 and 10..19, two fragments, written by the reference."""
-    uri = str(tmp_path / "t")
-    lance.write_dataset(rows(range(10)), uri, enable_stable_row_ids=request.param)
-    lance.write_dataset(rows(range(10, 20)), uri, mode="append")
-    return uri
 
 
 def operation(dataset: Dataset) -> object:
@@ -116,8 +93,8 @@ def test_kinds_of_operation(uri: str) -> None:
 @pytest.mark.parametrize("mixed", [False, True], ids=["moved rows first", "new rows first"])
 def test_rows_keep_their_ids_and_the_version_of_their_creation(tmp_path: Path, mixed: bool) -> None:
     uri = str(tmp_path / "t")
-    lance.write_dataset(rows(range(10)), uri, enable_stable_row_ids=True)
-    lance.write_dataset(rows(range(10, 20)), uri, mode="append")
+    lance.write_dataset(rows(*range(10)), uri, enable_stable_row_ids=True)
+    lance.write_dataset(rows(*range(10, 20)), uri, mode="append")
     before = {row["a"]: row for row in content(uri, LINEAGE)}
     change(lance_spark.open(uri), changed=[15, 3, 7], inserted=[30, 31], deleted=[4], mixed=mixed)
     after = {row["a"]: row for row in content(uri, LINEAGE)}
@@ -231,7 +208,7 @@ def test_whole_fragments_that_others_have_touched(uri: str) -> None:
 def test_a_driver_follows_writers_of_other_rows(uri: str, mixed: bool) -> None:
     dataset = lance_spark.open(uri)
     lance.dataset(uri).update({"b": "'theirs'"}, where="a in (4, 12)")
-    lance_spark.write(rows([70, 71]), uri, mode="append")
+    lance_spark.write(rows(70, 71), uri, mode="append")
     change(dataset, changed=[3, 15], inserted=[50], deleted=[5, 11], mixed=mixed)
     found = {row["a"]: row["b"] for row in content(uri)}
     assert set(found) == {*range(20), 50, 70, 71} - {5, 11}
@@ -263,7 +240,7 @@ def test_a_driver_is_told_when_others_have_its_rows(uri: str, theirs: str) -> No
 def test_fragments_without_ids_of_moved_rows_are_new_rows(tmp_path: Path) -> None:
     """Origins may be left out: then the rows are other ones, with new ids."""
     uri = str(tmp_path / "t")
-    lance.write_dataset(rows(range(4)), uri, enable_stable_row_ids=True)
+    lance.write_dataset(rows(*range(4)), uri, enable_stable_row_ids=True)
     dataset = lance_spark.open(uri)
     made = NewFragment(task(dataset, [1]).fragment)
     commit_row_changes(dataset.location, dataset.manifest, rows_by_fragment(in_pairs((0, 1))), [made], QUIET)
@@ -273,7 +250,7 @@ def test_fragments_without_ids_of_moved_rows_are_new_rows(tmp_path: Path) -> Non
 def test_row_ids_of_old_tables_without_versions(tmp_path: Path) -> None:
     """The reference takes rows without a version of creation for those of version 1."""
     uri = str(tmp_path / "t")
-    lance.write_dataset(rows(range(4)), uri, enable_stable_row_ids=True)
+    lance.write_dataset(rows(*range(4)), uri, enable_stable_row_ids=True)
     dataset = lance_spark.open(uri)
     messages = []
     for message in dataset.manifest.fragments.messages:

@@ -32,37 +32,18 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Update
 from lance_spark.table.row_level.update import update_rows
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
+from tests.support.keyed_rows import read_by_both, rows
 from tests.support.threads import all_at_once
 
 
-def rows(*values: int | None) -> pa.Table:
-    return pa.table({"a": pa.array(values, pa.int64()), "b": pa.array([f"row {value}" for value in values])})
-
-
 def content(uri: str) -> list[tuple[int, str]]:
-    """Of our reader, sorted; on a local disk the reference must say the same."""
-    mine = lance_spark.open(uri).to_table(columns=["a", "b"])
-    if "://" not in uri:
-        reference = lance.dataset(uri)
-        reference.validate()
-        assert reference.to_table(columns=["a", "b"]).to_pylist() == mine.to_pylist()
-        assert reference.count_rows() == mine.num_rows == lance_spark.open(uri).count_rows()
-    return sorted((row["a"], row["b"]) for row in mine.to_pylist())
+    return sorted((row["a"], row["b"]) for row in read_by_both(uri, ["a", "b"]))
 
 
 def update(location: TableLocation, values: dict[str, Any], filter: str | None = None) -> int:
     base = location.latest()
     assert base is not None
     return update_rows(location, base, values, filter, QUIET).version
-
-
-@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
-def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    """0..9 and 10..19, two fragments, written by the reference."""
-    uri = str(tmp_path / "t")
-    lance.write_dataset(rows(*range(10)), uri, enable_stable_row_ids=request.param)
-    lance.write_dataset(rows(*range(10, 20)), uri, mode="append")
-    return uri
 
 
 def changed(*updates: tuple[Callable[[int], bool], str]) -> list[tuple[int, str]]:
