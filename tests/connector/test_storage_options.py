@@ -93,6 +93,23 @@ def test_paths_and_settings_of_the_catalog_take_them(spark: SparkSession, uri: s
         spark.read.option("storage.aws_region", "there").table("of_storage.stored").count()
 
 
+@pytest.mark.parametrize("partition_by", [[], ["id"]], ids=["plain", "partitioned"])
+def test_save_makes_a_table_with_its_options(spark: SparkSession, uri: str, partition_by: list[str]) -> None:
+    """Spark turns the identifier of such a table into text; what the options say must not be lost with it."""
+    spark.range(1).write.format("lance").save(f"{uri}_other")
+    writer = spark.range(2).write.format("lance").partitionBy(*partition_by)
+    with pytest.raises(AnalysisException, match="unknown storage option 'acess_key_id'"):
+        writer.option("storage.acess_key_id", "x").save(uri)
+    with pytest.raises(AnalysisException, match="option branch is 'dev', but the statement makes"):
+        spark.range(2).write.format("lance").partitionBy(*partition_by).option("branch", "dev").save(uri)
+    # Options of another path in the same thread are not taken for those of this one.
+    spark.read.format("lance").option("storage.aws_region", "there").load(f"{uri}_other").collect()
+    spark.range(2).write.format("lance").partitionBy(*partition_by).option("storage.aws_region", "here").save(uri)
+    assert spark.read.format("lance").load(uri).count() == 2
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.range(2).write.format("lance").partitionBy(*partition_by).option("branch", "dev").save(uri)
+
+
 def test_session_catalog(spark: SparkSession, uri: str) -> None:
     spark.sql(
         f"CREATE TABLE default.stored (id BIGINT) USING lance OPTIONS (`storage.aws_region` 'x') LOCATION '{uri}'"

@@ -244,6 +244,8 @@ def _check_provider(request: MakeRequest) -> None:
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     _check_provider(request)
     table = request.table_name()
+    if request.by_path:
+        WriteOptions.parse({**request.options, "path": request.name}).check_makes_table(None)
     check_storage_options(request.properties, table.storage_options(), ".".join(table.identifier))
     place = find(table)
     base = None if place is None else place.location().latest()

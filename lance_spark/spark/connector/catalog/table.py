@@ -302,6 +302,9 @@ def exists(request: LoadRequest, _call: Call) -> Done:
     place = find(request.table_name())
     if place is None:
         return Done(False)
+    if request.by_path:
+        # What is asked is whether `save` makes the table; an option chooses the branch.
+        place = replace(place, branch=None)
     try:
         is_plain = place.location().latest() is not None
     except NotFoundError:
