@@ -11,6 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark.spark.jvm import build
+from tests.support.moto import s3_bucket
+
+__all__ = ["s3_bucket"]
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

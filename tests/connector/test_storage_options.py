@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+import lance
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from lance_spark.spark.session import CATALOG_CLASS
+from tests.support.moto import S3Bucket
 
 OPTIONS = ("storage.aws_regoin", "storage.aws_region", "STORAGE.Client_Retry_Timeout")
 
@@ -108,6 +110,29 @@ def test_save_makes_a_table_with_its_options(spark: SparkSession, uri: str, part
     assert spark.read.format("lance").load(uri).count() == 2
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         spark.range(2).write.format("lance").partitionBy(*partition_by).option("branch", "dev").save(uri)
+
+
+@pytest.mark.parametrize("partition_by", [[], ["k"]], ids=["plain", "partitioned"])
+def test_save_and_load_in_s3(spark: SparkSession, s3_bucket: S3Bucket, partition_by: list[str]) -> None:
+    uri = s3_bucket.folder()
+    options = {f"storage.{name}": value for name, value in s3_bucket.storage_options.items()}
+    writer = spark.range(4).selectExpr("id", "id % 2 AS k").write.format("lance").options(**options)
+    writer.partitionBy(*partition_by).save(uri)
+    writer.partitionBy(*partition_by).mode("append").save(uri)
+    assert spark.read.format("lance").options(**options).load(uri).where("k = 1").count() == 4
+    writer.partitionBy(*partition_by).mode("overwrite").save(uri)
+    assert spark.read.format("lance").options(**options).load(uri).count() == 4
+
+
+def test_save_with_commits_through_dynamodb(spark: SparkSession, s3_bucket: S3Bucket) -> None:
+    name = s3_bucket.manifest_table()
+    uri = s3_bucket.folder().replace("s3://", "s3+ddb://") + f"?ddbTableName={name}"
+    settings = {**s3_bucket.storage_options, "dynamodb_endpoint": s3_bucket.endpoint}
+    writer = spark.range(4).write.format("lance").options(**{f"storage.{key}": text for key, text in settings.items()})
+    writer.save(uri)
+    writer.mode("append").save(uri)
+    reference = lance.dataset(uri, storage_options=settings)
+    assert (reference.version, reference.count_rows()) == (2, 8)
 
 
 def test_session_catalog(spark: SparkSession, uri: str) -> None:
