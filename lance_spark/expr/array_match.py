@@ -21,7 +21,10 @@ def array_contains(lists: Operand, item: pa.Scalar, time_zone: str) -> pa.Array:
     """
     if not is_list(lists.type) or isinstance(lists, pa.Scalar):
         raise InvalidInputError(f"array_contains takes a list column, got {lists.type}")
-    items, parents = plain(pc.list_flatten(lists)), pc.list_parent_indices(lists).to_numpy()
+    items = plain(pc.list_flatten(lists))
+    # Not `list_parent_indices`: it counts the items that lie below null lists, which `list_flatten` leaves out.
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    parents = np.repeat(np.arange(len(lists)), lengths)
     equal = as_array(compare(ComparisonOp.EQ, items, item, time_zone), len(items))
     found = np.zeros(len(lists), np.bool_)
     found[parents[_true(equal)]] = True
