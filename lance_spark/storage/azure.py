@@ -66,8 +66,8 @@ def adlfs_arguments(options: Mapping[str, str], account_host: str) -> dict[str, 
     """Arguments of `adlfs.AzureBlobFileSystem` for the storage options.
 
     Args:
-        options: as given by the user.
-        account_host: what the URI has behind ``@``, such as ``account.dfs.core.windows.net``; may be empty.
+        options: as the user passed them.
+        account_host: the part of the URI after ``@``, such as ``account.dfs.core.windows.net``; may be empty.
 
     Raises:
         InvalidInputError: see `options.translate`; also for an endpoint without account name and key.
@@ -109,10 +109,10 @@ class AzureStore(FsspecStore):
         return self._client_class()(**self._arguments, use_listings_cache=False)
 
     def _prepare_folder(self, key: str) -> None:
-        """There are no folders; asking for one could create a container."""
+        """Does nothing: there are no folders, and a request for one could create a container."""
 
     def _create(self, key: str, body: bytes) -> PutResult:
-        # A large object goes up in blocks; the one request that makes a blob of them carries the condition.
+        # A large object is uploaded in blocks; the one request that commits them carries the condition.
         try:
             self._filesystem.get().pipe_file(key, body, overwrite=False)
         except FileExistsError:
@@ -128,7 +128,7 @@ class AzureStore(FsspecStore):
 
 
 def _with_endpoint(arguments: dict[str, Any], endpoint: str) -> dict[str, Any]:
-    """adlfs takes another endpoint only in a connection string."""
+    """adlfs accepts a custom endpoint only in a connection string."""
     missing = {"account_name", "account_key"} - arguments.keys()
     if missing:
         raise InvalidInputError(f"an Azure endpoint needs the storage options {sorted(missing)} too")
@@ -143,5 +143,5 @@ def _with_endpoint(arguments: dict[str, Any], endpoint: str) -> dict[str, Any]:
 @cache
 def _client_errors() -> tuple[type[BaseException], ...]:
     azure, http = import_module("azure.core.exceptions").AzureError, import_module("aiohttp").ClientError
-    # adlfs wraps the failure of a block into a RuntimeError.
+    # adlfs wraps the failure of a block upload in a RuntimeError.
     return (OSError, asyncio.TimeoutError, ValueError, RuntimeError, http, azure)

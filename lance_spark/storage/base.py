@@ -1,8 +1,8 @@
-"""What the layers above ask of a store of objects.
+"""The interface of object stores.
 
-A store is rooted at one URI (a table's root, or another base of it). Paths are relative to the root, parts
+A store is rooted at one URI (a table's root, or one of its other base paths). Paths are relative to the root, parts
 joined by ``/``; a path that would leave the root is an `InvalidInputError`, so that nothing read from a table
-can name an object outside the table's bases.
+can name an object outside the table's base paths.
 
 Commits need exactly one strong operation, `put_if_absent`; see ``docs/design/`` and section 4 of the design.
 """
@@ -19,14 +19,14 @@ import pyarrow as pa
 
 
 class PutResult(Enum):
-    """What became of a `put_if_absent`."""
+    """The outcome of a `put_if_absent`."""
 
     CREATED = "created"
-    """The object is there with our bytes and was not there before."""
+    """The object was created with our bytes."""
     EXISTS = "exists"
-    """An object is there. It may be our own: a reply can be lost and the client may have tried again."""
+    """The object exists. It may be our own: a reply can be lost and the client may have retried."""
     UNKNOWN = "unknown"
-    """The store did not answer. The object may be there with our bytes, with others, or not at all."""
+    """The store did not reply. The object may exist with our bytes, with other bytes, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ObjectInfo:
 
 @runtime_checkable
 class OutputStream(Protocol):
-    """Writes one new object from front to back; nothing is visible under its path before `close`."""
+    """Writes one new object sequentially; nothing is visible under its path before `close`."""
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None: ...
 
@@ -66,7 +66,7 @@ class OutputStream(Protocol):
         ...
 
     def abort(self) -> None:
-        """Throws away what was written; harmless after `close` or a second time."""
+        """Discards what was written; a no-op after `close` or `abort`."""
         ...
 
 
@@ -75,18 +75,18 @@ class ObjectStore(Protocol):
     """A store of immutable objects under one root. Thread safe.
 
     Raises:
-        NotFoundError: the object is not there.
+        NotFoundError: the object does not exist.
         StorageError: the store failed; the message names path and cause.
         InvalidInputError: the path leaves the root.
     """
 
     @property
     def uri(self) -> str:
-        """The root as given by the user, without a trailing slash."""
+        """The root as the user passed it, without a trailing slash."""
         ...
 
     def read(self, path: str) -> pa.Buffer:
-        """The whole object."""
+        """The complete object."""
         ...
 
     def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
@@ -94,7 +94,7 @@ class ObjectStore(Protocol):
         ...
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """One buffer a range, in order; near ranges are read together and distant ones at the same time."""
+        """One buffer per range, in order; close ranges are read in one request, distant ones in parallel."""
         ...
 
     def size(self, path: str) -> int:
@@ -102,35 +102,35 @@ class ObjectStore(Protocol):
         ...
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
-        """Writes an object whole, over what is there; only for names that nobody else uses, and for hints."""
+        """Writes or overwrites an object in one request; only for names that nobody else uses, and for hints."""
         ...
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutResult:
-        """Publishes an object under a name that must be free, atomically and durably. Never overwrites."""
+        """Creates an object that must not exist yet, atomically and durably. Never overwrites."""
         ...
 
     def open_output(self, path: str) -> OutputStream:
         """A stream that writes one new object of unknown size (data files, whose names are unique).
 
-        An object that has the name already is replaced when the stream is closed.
+        An existing object of that name is replaced when the stream is closed.
         """
         ...
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
-        """The objects below the folder `prefix`, in lexicographic order of their paths; none without such a folder.
+        """The objects below the folder `prefix`, in lexicographic order of their paths; empty without such a folder.
 
-        Pages of a long listing are fetched as the iterator gets to them. What this package has not published yet
-        (names that begin with `paths.STAGING_PREFIX`) is left out.
+        Pages of a long listing are fetched lazily. Unpublished objects of this package (names that begin with
+        `paths.STAGING_PREFIX`) are left out.
         """
         ...
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """The paths of the folders right below the folder `prefix`, in lexicographic order of what is in them.
+        """The paths of the immediate subfolders of `prefix`, in lexicographic order of their contents' paths.
 
         A store may leave out folders without objects; a local store does not.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Removes the object; no error if it is not there."""
+        """Removes the object; no error if it does not exist."""
         ...

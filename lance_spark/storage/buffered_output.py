@@ -1,4 +1,4 @@
-"""Streams over fsspec's buffered files, for clients whose files appear only when they are closed."""
+"""Output streams over fsspec's buffered files, for clients whose files appear only when they are closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK_BYTES = 16 << 20
 
 
 class BufferedOutput:
-    """An `OutputStream` that opens a file for what is longer than a block, and sends the rest in one request.
+    """An `OutputStream` that opens a file only for content longer than a block; shorter content is one request.
 
     Args:
         store: the store to write to.
@@ -80,5 +80,5 @@ class BufferedOutput:
     def _drop(self) -> None:
         self._first = None
         if self._file is not None:
-            # A file that is not closed would finish its upload when Python collects it.
+            # Otherwise garbage collection of the file would finish its upload.
             self._file.closed = True

@@ -1,15 +1,14 @@
-"""What was read from immutable objects and is kept for the next reader of this process, bounded by bytes.
+"""A process-wide LRU cache of values read from immutable objects, bounded by bytes.
 
-Five kinds of things are kept: manifests by version, deletion vectors, the ends of data files, bounds of their columns,
-and the open files and dictionaries of indexes. None of them is ever changed under its name; but a table can be removed
-and made anew, and then the same name means something else. So a key holds, beside the store and the path, what tells
-the two apart:
+Five kinds of values are cached: manifests by version, deletion vectors, the ends of data files, bounds of their
+columns, and the open files and dictionaries of indexes. Such objects are never modified; but a table can be dropped and created again, and then the same name
+means another object. So besides the store and the path, a key holds what distinguishes the two:
 
-- names of data files, deletion files and folders of indexes are random, and never given twice;
-- manifests are numbered, so their key has the *stamp* of the object as a listing or the store has just told it (an
-  ETag; on a local disk the inode, size and times). Which version is the newest is never kept.
+- names of data files, deletion files and index folders are random and never reused;
+- manifests are numbered, so their key has the object's current *stamp* from a listing or the store (an ETag; on a
+  local disk the inode, size and times). The number of the newest version is never cached.
 
-Only stores that say who they are take part (`Identified`): two stores with other credentials share nothing.
+Only stores with an identity take part (`Identified`): two stores with different credentials share nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ Value = TypeVar("Value")
 
 @runtime_checkable
 class Identified(Protocol):
-    """A store whose objects may be kept.
+    """A store whose objects may be cached.
 
     Attributes:
         identity: equal for stores that see the same objects with the same rights.
-        stamps_are_free: whether `stamp` asks no service.
+        stamps_are_free: whether `stamp` sends no request.
     """
 
     @property
@@ -45,10 +44,10 @@ class Identified(Protocol):
     def stamps_are_free(self) -> bool: ...
 
     def stamp(self, path: str) -> Hashable | None:
-        """What no other object has that ever had or will have this path; None if nothing is known to tell them apart.
+        """A token unique among all objects that ever have this path; None if the store provides none.
 
         Raises:
-            NotFoundError: the object is not there.
+            NotFoundError: the object does not exist.
             StorageError: the store failed.
         """
         ...
@@ -61,7 +60,7 @@ class _Kept:
 
 
 class Cache:
-    """The least recently used values go first. Thread safe; a forked child begins with an empty one.
+    """An LRU cache. Thread safe; a forked child starts with an empty one.
 
     >>> cache = Cache(max_bytes=100)
     >>> for name in "abc":
@@ -77,18 +76,18 @@ class Cache:
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        # Another thread of the parent may have held the lock at the moment of the fork, halfway through a change.
+        # At the fork another thread of the parent may have held the lock, in the middle of a change.
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._num_bytes = 0
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of everything that is kept, as it was declared."""
+        """The sum of the declared sizes of all cached values."""
         return self._num_bytes
 
     def get(self, key: Hashable) -> object | None:
-        """The value, None if it is not kept (any more)."""
+        """The value, None if it is not cached."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -97,7 +96,7 @@ class Cache:
             return kept.value
 
     def put(self, key: Hashable, value: object, num_bytes: int) -> None:
-        """Keeps `value`, unless it would take more than half of the room by itself."""
+        """Caches `value`, unless it alone would take more than half of the capacity."""
         with self._lock:
             old = self._kept.pop(key, None)
             self._num_bytes -= old.num_bytes if old is not None else 0
@@ -108,13 +107,13 @@ class Cache:
             self._shrink()
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Removes all values."""
         with self._lock:
             self._kept.clear()
             self._num_bytes = 0
 
     def resize(self, max_bytes: int) -> None:
-        """Keeps at most so many bytes from now on; 0 switches the cache off."""
+        """Sets the capacity in bytes; 0 switches the cache off."""
         with self._lock:
             self._max_bytes = max_bytes
             self._shrink()
@@ -135,24 +134,24 @@ shared = Cache(_bytes_of_environment())
 
 
 def has_free_stamps(store: ObjectStore) -> bool:
-    """Whether `store` tells at no cost which object has a name now."""
+    """Whether `store` returns stamps without a request."""
     # A check against the protocol `Identified` takes longer than to read a small file.
     return bool(getattr(store, "stamps_are_free", False))
 
 
 def free_stamp(store: ObjectStore, path: str) -> Hashable | None:
-    """The stamp of an object, None where it would cost a request."""
+    """The stamp of an object, None if it would cost a request."""
     return store.stamp(path) if has_free_stamps(store) and isinstance(store, Identified) else None
 
 
 def kept_by_name(
     store: ObjectStore, kind: str, path: str, details: Hashable, make: Callable[[], tuple[Value, int]]
 ) -> Value:
-    """What `make` returns for an object whose name is never given twice: (value, bytes that it takes).
+    """The cached value for an object whose name is never reused; on a miss `make` returns (value, size in bytes).
 
     Args:
-        kind: what is made of the object.
-        details: whatever else the value depends on.
+        kind: the kind of value that is derived from the object.
+        details: anything else that the value depends on.
     """
     stamp = free_stamp(store, path)
     if not isinstance(store, Identified) or (stamp is None and store.stamps_are_free):
@@ -163,19 +162,19 @@ def kept_by_name(
 def kept_by_stamp(
     store: ObjectStore, kind: str, path: str, stamp: Hashable | None, make: Callable[[], tuple[Value, int]]
 ) -> Value:
-    """What `make` returns for the object that has this stamp now; it is not kept if the stamp is None."""
+    """The cached value for the object with this current stamp; on a miss `make`'s, not cached if the stamp is None."""
     if stamp is None or not isinstance(store, Identified):
         return make()[0]
     return _kept((kind, store.identity, path, stamp), make)
 
 
 def peek_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable) -> object | None:
-    """What `put_by_stamp` was last given for the object that has this stamp now, None if it is not kept."""
+    """The value that `put_by_stamp` cached for the object with this current stamp, None if it is not cached."""
     return shared.get((kind, store.identity, path, stamp)) if isinstance(store, Identified) else None
 
 
 def put_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable, value: object, num_bytes: int) -> None:
-    """Keeps `value`, which takes `num_bytes`, for the object that has this stamp now."""
+    """Caches `value`, of size `num_bytes`, for the object with this current stamp."""
     if isinstance(store, Identified):
         shared.put((kind, store.identity, path, stamp), value, num_bytes)
 

@@ -1,8 +1,8 @@
-"""Which reads to send for the ranges that are wanted, and how to get the ranges out of their replies.
+"""Coalesces byte ranges into reads, and slices the ranges out of the replies.
 
 A request to an object store costs a round trip, whatever its size, and one connection is slower than several.
-So ranges with small gaps between them are read together, and a long stretch is cut into several reads that run
-at the same time. Nothing here does I/O.
+So ranges with small gaps between them are read together, and a long stretch is split into several parallel reads.
+Nothing here does I/O.
 
 With a gap limit of 10 bytes, the ranges 0..4 and 8..12 become one read and 100..104 another:
 
@@ -31,12 +31,12 @@ from lance_spark.storage.base import ByteRange
 
 @dataclass(frozen=True, slots=True)
 class ReadPolicy:
-    """What is worth one request on a kind of store.
+    """How to coalesce and split reads on a kind of store.
 
     Args:
-        max_gap_bytes: bytes that are rather read and thrown away than skipped with another request.
-        max_read_bytes: a request for more than this is cut in pieces.
-        num_threads: requests of one call that run at the same time.
+        max_gap_bytes: the largest gap that is read and discarded rather than skipped with another request.
+        max_read_bytes: a larger request is split.
+        num_threads: the number of parallel requests of one call.
     """
 
     max_gap_bytes: int
@@ -53,10 +53,10 @@ class Stretch:
 
 
 def plan_stretches(wanted: Sequence[ByteRange], policy: ReadPolicy) -> list[Stretch]:
-    """The stretches to read, in order of their offsets, without overlap; empty ranges are in none.
+    """The stretches to read, ordered by offset, without overlap; empty ranges are in none.
 
-    A stretch grows over a gap of up to `policy.max_gap_bytes` while it stays within `policy.max_read_bytes`, so
-    that a slice of it keeps little else in memory. Only overlapping ranges, or a single long one, make it longer.
+    A stretch spans gaps of up to `policy.max_gap_bytes` while it stays within `policy.max_read_bytes`, so that a
+    slice of it keeps little else in memory. Only overlapping ranges, or a single long one, exceed that.
     """
     order = sorted((index for index in range(len(wanted)) if wanted[index].length), key=lambda i: wanted[i].start)
     stretches: list[Stretch] = []
@@ -87,7 +87,7 @@ def cut(stretch: ByteRange, policy: ReadPolicy) -> list[ByteRange]:
 def slice_ranges(
     wanted: Sequence[ByteRange], stretches: Sequence[Stretch], replies: Sequence[pa.Buffer]
 ) -> list[pa.Buffer]:
-    """One buffer for each wanted range, in order: views of the replies (one reply a stretch)."""
+    """One buffer per wanted range, in order: views of the replies (one reply per stretch)."""
     empty = pa.py_buffer(b"")
     found = [empty] * len(wanted)
     for stretch, reply in zip(stretches, replies, strict=True):
@@ -98,10 +98,10 @@ def slice_ranges(
 
 
 def require_inside(path: str, wanted: Sequence[ByteRange], size: int | None) -> None:
-    """Checks that the ranges lie in an object of `size` bytes (None: the size is not known, only signs are checked).
+    """Checks that the ranges lie in an object of `size` bytes (None: size unknown, only signs are checked).
 
     Raises:
-        CorruptFileError: one of them does not; ranges come from files, and the file then contradicts itself.
+        CorruptFileError: one of them does not; ranges are read from files, so the file is inconsistent.
     """
     for range_ in wanted:
         if range_.start < 0 or range_.length < 0 or (size is not None and range_.stop > size):

@@ -1,4 +1,4 @@
-"""Removing what nothing refers to, where a failure must not hide the error that made it necessary."""
+"""Deletion of unreferenced objects that must not mask the error that caused it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lance_spark.storage.base import ObjectStore
 
 
 def delete_quietly(store: ObjectStore, path: str) -> None:
-    """Removes an object that nothing refers to; if the store refuses, a clean-up of the table finds it later."""
+    """Removes an unreferenced object; if that fails, a cleanup of the table removes it later."""
     try:
         store.delete(path)
     except LanceError:

@@ -1,10 +1,10 @@
 """Manifests in a DynamoDB table (Lance format specification, "External Manifest Store"; `s3+ddb://`).
 
-As the reference library has it: partition key ``base_uri`` (text: the key prefix of the root, without the bucket), sort
-key ``version`` (number), and the attributes ``path`` (the manifest's whole key), ``committer`` and ``size``.
+Same layout as the reference library: partition key ``base_uri`` (text: the key prefix of the root, without the bucket),
+sort key ``version`` (number), and the attributes ``path`` (the manifest's full key), ``committer`` and ``size``.
 
-Requests that create an entry go out once each, for the reason that `s3_client` gives: a silent second try would be
-refused by our own entry. This module tries again by itself and remembers that it did.
+Clients send a request that creates an entry only once, for the reason in `s3_client`: a silent retry would be
+refused because of our own entry. This module retries itself and remembers that it did.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class DynamoManifestTable:
     Args:
         table: name of the DynamoDB table.
         root: ``bucket/key`` of the root.
-        options: storage options of S3; ``dynamodb_endpoint`` is where DynamoDB is if not at the usual place.
+        options: storage options of S3; ``dynamodb_endpoint`` overrides the default endpoint of DynamoDB.
 
     Raises:
-        InvalidInputError: the root is a whole bucket, whose key would be empty, or an option makes no sense.
+        InvalidInputError: the root is a bucket without a key prefix, or an option is invalid.
     """
 
     def __init__(self, table: str, root: str, options: Mapping[str, str]) -> None:
@@ -163,7 +163,7 @@ class DynamoManifestTable:
         return int(text)
 
     def _require_keys(self) -> None:
-        """Looks once in a process whether the table has the keys without which "must not be there" means nothing."""
+        """Checks once per process that the table has the key schema on which conditional creation depends."""
         if (self._client, self._table) in _trusted:
             return
         found = self._read("describe_table").get("Table", {}).get("KeySchema", ())
@@ -188,7 +188,7 @@ class DynamoManifestTable:
         return getattr(self._client.get(), method)(TableName=self._table, **parameters)
 
     def _again(self, do: Callable[[], Reply]) -> Reply:
-        """`do`, which may be done twice, tried again while the service is in trouble."""
+        """Runs `do`, which must be idempotent, with retries while the service fails."""
         for attempt in range(_ATTEMPTS - 1):
             _pause(attempt)
             try:
@@ -240,7 +240,7 @@ def _is_before_sending(error: BaseException) -> bool:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether a request may succeed if it is sent again; also: whether it may have been done all the same."""
+    """Whether a request may succeed on a retry; also: whether it may have taken effect despite the error."""
     from botocore.exceptions import ClientError
 
     if not isinstance(error, ClientError):

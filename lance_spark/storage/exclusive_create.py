@@ -1,9 +1,9 @@
-"""Tries out, once, whether a store can create an object only if it is absent.
+"""Tests once whether a store supports put-if-absent.
 
-Commits stand on that one operation. Some services that speak the S3 protocol accept the condition and ignore it,
-and some clients cannot send it; two writers would then both believe that they made version 7. So the first
+Commits depend on that one operation. Some services with the S3 protocol accept the condition and ignore it, and some
+clients cannot send it; two writers would then both believe that they committed version 7. So the first
 put-if-absent of a process on a service is preceded by a trial: create an object under a new name, create it
-again, and see that the second attempt was refused and the first bytes are still there.
+again, and verify that the second request was refused and the first bytes are unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _trusted: set[Hashable] = set()
 
 @runtime_checkable
 class Creating(Protocol):
-    """The part of a store that the trial needs."""
+    """What the trial needs of a store."""
 
     @property
     def uri(self) -> str: ...
@@ -42,9 +42,9 @@ class Creating(Protocol):
 
 
 def check_commits(store: object) -> None:
-    """Raises before anything is written what the first commit to `store` would raise after it.
+    """Runs the trial before anything is written, rather than only at the first commit.
 
-    Stores whose own operating system guarantees the exclusive creation need no trial.
+    Stores where the operating system guarantees exclusive creation need no trial.
 
     Raises:
         StorageError: as `require_exclusive_create`.
@@ -54,10 +54,10 @@ def check_commits(store: object) -> None:
 
 
 def require_exclusive_create(store: Creating) -> None:
-    """Returns if the service of `store` has passed the trial in this process, now or earlier.
+    """Runs the trial unless the service of `store` has already passed it in this process.
 
     Raises:
-        StorageError: it overwrites, refuses the condition, or did not answer the trial.
+        StorageError: the service overwrites, rejects the condition, or did not reply to the trial.
     """
     service = store.service
     if service not in _trusted:
@@ -68,7 +68,7 @@ def require_exclusive_create(store: Creating) -> None:
 def _try_out(store: Creating) -> None:
     path = f"{STAGING_PREFIX}trial_{uuid.uuid4().hex}"
     try:
-        # The name is new, so that "exists" in the first answer means a lost reply and a client that tried again.
+        # The name is new, so "exists" in the first reply means that a reply was lost and the client retried.
         _answered(store, store.create(path, b"first"))
         second = _answered(store, store.create(path, b"second"))
         kept = store.read(path).to_pybytes()

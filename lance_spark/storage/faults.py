@@ -1,6 +1,6 @@
-"""A store that misbehaves on demand, for tests of everything that must survive a misbehaving store.
+"""A store with fault injection, for tests.
 
-The second put-if-absent lands, and its answer is lost:
+The second put-if-absent takes effect, but its reply is lost:
 
 >>> from lance_spark.storage import open_store
 >>> fault = Fault("put_if_absent", Harm.ANSWER_LOST, nth=2)
@@ -32,24 +32,24 @@ Result = TypeVar("Result")
 
 
 class Harm(Enum):
-    """What happens to a call."""
+    """The effect of a fault on a call."""
 
     NONE = "none"
     """Nothing; for faults that only wait or run something."""
     FAILS = "fails"
-    """StorageError, and nothing was done."""
+    """StorageError without any effect."""
     FAILS_AFTERWARDS = "fails afterwards"
-    """It is done all the same, and then StorageError."""
+    """The call takes effect, and then raises StorageError."""
     NOT_FOUND = "not found"
-    """NotFoundError for what may be there, as from a store that lags behind its writes; a listing shows nothing."""
+    """NotFoundError although the object may exist, as from an eventually consistent store; listings are empty."""
     TRUNCATED = "truncated"
-    """A read that loses the second half of its last buffer, and says nothing about it."""
+    """A read that silently loses the second half of its last buffer."""
     NOT_SENT = "not sent"
-    """A put-if-absent that does nothing and reports UNKNOWN."""
+    """A put-if-absent without effect that returns UNKNOWN."""
     ANSWER_LOST = "answer lost"
-    """A put-if-absent that is done and reports UNKNOWN."""
+    """A put-if-absent that takes effect and returns UNKNOWN."""
     SENT_TWICE = "sent twice"
-    """A put-if-absent whose answer was lost and whose client tried again: it reports EXISTS for our own object."""
+    """A put-if-absent whose reply was lost and whose client retried: it returns EXISTS for our own object."""
 
 
 _READS = frozenset({"read", "read_range", "read_ranges"})
@@ -70,21 +70,21 @@ OPERATIONS = (
     "list_folders",
     "delete",
 )
-"""Names of the calls that can be harmed: those of `ObjectStore`, and "write" and "close" of its streams."""
+"""The calls that can have faults: those of `ObjectStore`, and "write" and "close" of its streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong, and when.
+    """One injected fault.
 
     Args:
         operation: one of `OPERATIONS`.
-        harm: what goes wrong.
-        nth: the first call that is harmed, counted from 1 over the calls of this operation that match `path_part`.
-        times: the number of calls in a row that are harmed.
-        path_part: only calls whose path contains this.
-        delay_seconds: the call waits so long first.
-        run: is called first; for letting another writer act at this very moment.
+        harm: its effect.
+        nth: the first affected call, counted from 1 over the calls of this operation that match `path_part`.
+        times: the number of consecutive affected calls.
+        path_part: affects only calls whose path contains this.
+        delay_seconds: a delay before the call.
+        run: is called first; for example to let another writer act at this moment.
     """
 
     operation: str
@@ -105,7 +105,7 @@ class Fault:
 
 
 class FaultStore:
-    """An `ObjectStore` over `inner` with the given faults. Pickle starts the counts anew."""
+    """An `ObjectStore` that injects `faults` into calls of `inner`. Pickling resets the counts."""
 
     def __init__(self, inner: ObjectStore, faults: Sequence[Fault]) -> None:
         self._inner = inner
@@ -160,7 +160,7 @@ class FaultStore:
         return _harmed(self._next_harm(operation, path), operation, path, do)
 
     def _next_harm(self, operation: str, path: str) -> Harm:
-        """Counts the call, and lets the faults that it meets wait and run."""
+        """Counts the call, and applies the delays and callbacks of its faults."""
         harm = Harm.NONE
         for index, fault in enumerate(self._faults):
             if fault.operation != operation or fault.path_part not in path:

@@ -1,4 +1,4 @@
-"""Removing everything below a path."""
+"""Recursive deletion of folders."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def delete_folder(store: ObjectStore, prefix: str, *, last: Iterable[str] = ()) 
     """Removes every object below the folder `prefix`, which is not the root, and the folder itself.
 
     Args:
-        last: objects that go when all others are gone.
+        last: objects to delete after all others.
 
     Raises:
-        StorageError: the store failed; some objects may be left.
+        StorageError: the store failed; some objects may remain.
     """
     kept = list(last)
     paths = [entry.path for entry in store.list(prefix, recursive=True) if entry.path not in kept]

@@ -23,7 +23,7 @@ def _anonymous(text: str) -> str | None:
 
 
 def _token(text: str) -> Any:
-    """gcsfs's own ``token``: a name of a method, a file, or a key as JSON."""
+    """The ``token`` of gcsfs: the name of a method, a file, or a key as JSON."""
     return json.loads(text) if text.startswith("{") else text
 
 
@@ -91,7 +91,7 @@ class GcsStore(FsspecStore):
         return gcsfs_arguments(self._options)
 
     def _client_class(self) -> Any:
-        # The plain client: the one with gRPC extensions asks another service what kind of bucket it has.
+        # The plain client: the one with gRPC extensions queries another service for the kind of bucket.
         return require_client(self._root.scheme, "gcsfs.core", "gcs").GCSFileSystem
 
     def _base(self, client: Any) -> str:
@@ -105,10 +105,10 @@ class GcsStore(FsspecStore):
         return self._client_class()(**arguments, use_listings_cache=False)
 
     def _prepare_folder(self, key: str) -> None:
-        """There are no folders; asking for one could create a bucket."""
+        """Does nothing: there are no folders, and a request for one could create a bucket."""
 
     def _create(self, key: str, body: bytes) -> PutResult:
-        # Never a resumable upload of several requests, however large the object is.
+        # Never a resumable upload in several requests, however large the object is.
         try:
             self._filesystem.get().pipe_file(key, body, mode="create", chunksize=len(body) + 1)
         except FileExistsError:
@@ -121,11 +121,11 @@ class GcsStore(FsspecStore):
 
 
 def _refused(error: BaseException) -> bool:
-    """Whether the service has said that it did nothing."""
+    """Whether the service has rejected the request without any effect."""
     code = getattr(error, "code", None)
     if str(code).isdigit():
         return 400 <= int(str(code)) < 500 and int(str(code)) not in _MAY_HAVE_LANDED
-    # gcsfs has a bare OSError for "403 Forbidden" and a ValueError for "400 Bad Request".
+    # gcsfs raises a plain OSError for "403 Forbidden" and a ValueError for "400 Bad Request".
     return isinstance(error, (FileNotFoundError, PermissionError, ValueError)) or str(error).startswith("Forbidden")
 
 

@@ -1,8 +1,8 @@
-"""Files of this machine or of a mounted file system.
+"""Local or mounted file systems.
 
-Objects are immutable, so data files are mapped into memory once and handed out in slices without a copy. Small
-objects that are read whole (manifests, references, the version hint, which other writers may rewrite in place)
-are copied instead: touching a mapped page that another process cut off would kill the process.
+Objects are immutable, so data files are memory-mapped once and returned as zero-copy slices. Small objects that are
+read completely (manifests, references, the version hint, which other writers may rewrite in place) are copied
+instead: access to a mapped page that another process truncated would kill this process.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX, Root, folder_path, is_listed, object_path
 
 _COPIED_BYTES = 1 << 20
-"""Objects up to this size are copied when they are read whole."""
+"""Objects up to this size are copied when they are read completely."""
 
 _MAX_MAPS = 64
 
 _COARSE_SECONDS = 0.2
-"""More than a step of the clock from which a file system takes the times of its files."""
+"""More than the resolution of the clock that a file system uses for file times."""
 
 _Identity = tuple[int, int, int, int]
 
@@ -52,7 +52,7 @@ class LocalStore:
         self._uri = uri
         self._root = root
         self._directory = root.location
-        # No lock: each step on this dictionary is atomic, and a lock could be left locked by a fork.
+        # No lock: each operation on this dictionary is atomic, and a fork could leave a lock locked.
         self._maps: OrderedDict[str, tuple[_Identity, pa.Buffer]] = OrderedDict()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -142,18 +142,18 @@ class LocalStore:
                 os.unlink(file)
 
     def remove_empty_folders(self, prefix: str) -> None:
-        """Removes the folder `prefix` and those below it, as far as nothing is in them."""
+        """Removes the folder `prefix` and its subfolders if they are empty."""
         folder = self._file(prefix)
         for directory, _, _ in os.walk(folder, topdown=False):
             with suppress(OSError):
                 os.rmdir(directory)
 
     def remove_stale_staging(self, prefix: str, older_than_seconds: float) -> int:
-        """Removes what killed writers left unpublished in the folder `prefix`; returns the number of files.
+        """Removes staging files of killed writers from the folder `prefix`; returns the number of files.
 
         Args:
-            prefix: the folder, not the folders below it.
-            older_than_seconds: spares files that were written to in this time; a writer may still be at work.
+            prefix: the folder, without its subfolders.
+            older_than_seconds: spares files modified within this time; their writer may still be running.
         """
         horizon = time.time() - older_than_seconds
         removed = 0
@@ -165,10 +165,10 @@ class LocalStore:
         return removed
 
     def forget(self, path: str) -> None:
-        """Drops what is kept of an object that is about to be replaced."""
+        """Drops the cached mapping of an object that is about to be replaced."""
         self._maps.pop(path, None)
 
-    # What `cache` asks.
+    # The interface of `cache`.
 
     stamps_are_free = True
 
@@ -202,7 +202,7 @@ class LocalStore:
                 os.close(descriptor)
 
     def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
-        """The whole file in memory; None where files cannot be mapped, or for want of address space."""
+        """The complete file memory-mapped; None where files cannot be mapped, or without enough address space."""
         identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         kept = self._maps.get(path)
         if kept is not None and kept[0] == identity:
@@ -220,7 +220,7 @@ class LocalStore:
         return buffer
 
     def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
-        """The entries of a folder in lexicographic order of the paths of what is in them; none if it is missing."""
+        """The entries of a folder in lexicographic order of their contents' paths; empty if it does not exist."""
         directory = os.path.join(self._directory, folder)
         with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
             return sorted(found, key=lambda entry: f"{entry.name}/" if entry.is_dir() else entry.name)
@@ -236,7 +236,7 @@ class LocalStore:
 
     @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        """Turns the system's errors into ours."""
+        """Translates errors of the operating system into ours."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
@@ -246,7 +246,7 @@ class LocalStore:
 
     @contextmanager
     def writing(self, path: str) -> Iterator[None]:
-        """The same where a missing folder is a failure of the store, not an answer."""
+        """The same for writes, where a missing folder is a failure of the store."""
         try:
             yield
         except OSError as error:
@@ -259,7 +259,7 @@ class LocalStore:
 
 
 def _stamp(status: os.stat_result) -> Hashable | None:
-    """None for a file that is so young that another one could be written with equal times."""
+    """None for a file so recent that another one could be written with equal times."""
     if abs(time.time() - status.st_mtime) < _COARSE_SECONDS:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -304,7 +304,7 @@ class _LocalOutput:
         remove_staged(self._staged)
 
     def __del__(self) -> None:
-        # A forked child has a copy of this object, but the file is its parent's.
+        # A forked child has a copy of this object, but the file belongs to its parent.
         if os.getpid() == self._process:
             self.abort()
 
@@ -318,7 +318,7 @@ def _copy(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
         while filled < wanted.length:
             count = file.readinto(view[filled:])
             if not count:
-                # Cut off by another process since its size was asked.
+                # Truncated by another process since its size was read.
                 require_inside(path, [wanted], wanted.start + filled)
             filled += count or 0
     return buffer

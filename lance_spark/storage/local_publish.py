@@ -1,8 +1,8 @@
-"""How a file appears under its name whole, once, and durably.
+"""Atomic, exclusive and durable publication of local files.
 
-The bytes go to a staging file in the same folder, which is flushed to the disk and then gets the final name in
-one step: a hard link where the name must be free, a rename where it may be taken. The folder is flushed last.
-A process that is killed on the way leaves at most a staging file, and no reader lists those.
+The bytes are written to a staging file in the same folder, which is flushed to disk and then gets the final name
+atomically: by a hard link if the name must be free, by a rename if it may exist. The folder is flushed last.
+A process that is killed meanwhile leaves at most a staging file, and no reader lists those.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WRITE_BYTES = 1 << 26
 
 
 def create_staging_file(directory: str) -> tuple[int, str]:
-    """A new empty file in `directory`, which is made if need be: (descriptor, path)."""
+    """A new empty file in `directory`, which is created if missing: (descriptor, path)."""
     make_directory(directory)
     path = os.path.join(directory, f"{STAGING_PREFIX}{uuid.uuid4().hex}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -38,7 +38,7 @@ def create_staging_file(directory: str) -> tuple[int, str]:
 
 
 def make_directory(directory: str) -> None:
-    """Makes `directory` and its parents, and flushes every folder that got a new entry."""
+    """Creates `directory` and its parents, and flushes every folder that got a new entry."""
     if os.path.isdir(directory):
         return
     parent = os.path.dirname(directory)
@@ -66,7 +66,7 @@ def publish_new(staged: str, final: str) -> PutResult:
 
     Raises:
         OSError: nothing was published.
-        StorageError: nothing was published, and this file system has no step that could.
+        StorageError: nothing was published, and this file system has no operation that could.
     """
     try:
         os.link(staged, final)
@@ -74,7 +74,7 @@ def publish_new(staged: str, final: str) -> PutResult:
         return PutResult.EXISTS
     except OSError as error:
         if error.errno in _NO_ANSWER:
-            # A network file system may have made the link and lost the reply.
+            # A network file system may have created the link and lost the reply.
             return PutResult.UNKNOWN
         if error.errno not in _NO_HARD_LINKS:
             raise
@@ -83,13 +83,13 @@ def publish_new(staged: str, final: str) -> PutResult:
 
 
 def publish_over(staged: str, final: str) -> None:
-    """Gives the flushed file `staged` the name `final`; what had that name before is gone."""
+    """Gives the flushed file `staged` the name `final`, replacing an existing file."""
     os.replace(staged, final)
     flush_directory(os.path.dirname(final))
 
 
 def flush_directory(directory: str) -> None:
-    """Makes new names in `directory` survive a power cut; does nothing where folders cannot be opened."""
+    """Makes new names in `directory` durable; does nothing where folders cannot be opened."""
     if os.name == "nt":
         return
     descriptor = os.open(directory or ".", os.O_RDONLY)
@@ -103,13 +103,13 @@ def flush_directory(directory: str) -> None:
 
 
 def remove_staged(staged: str) -> None:
-    """Removes a staging file that may be gone already; one that cannot be removed is junk that no reader lists."""
+    """Removes a staging file if it exists; one that cannot be removed is garbage that no reader lists."""
     with suppress(OSError):
         os.unlink(staged)
 
 
 def _settle(directory: str) -> PutResult:
-    # The object is visible from here on: trouble must not read as "nothing was published".
+    # The object is visible from here on: an error must not be taken for "nothing was published".
     try:
         flush_directory(directory)
     except OSError:
@@ -118,7 +118,7 @@ def _settle(directory: str) -> PutResult:
 
 
 def _rename_new(staged: str, final: str, no_link: OSError) -> PutResult:
-    """The same without hard links: Linux can rename on condition that the new name is free."""
+    """The same without hard links: Linux can rename only if the new name is free."""
     rename = _renameat2()
     failure: int | None = errno.ENOSYS
     if rename is not None:

@@ -1,7 +1,7 @@
-"""A key-value store that says which manifest is which version (Lance format specification, "External Manifest Store").
+"""A key-value store that maps versions to manifests (Lance format specification, "External Manifest Store").
 
-Object stores without a conditional put cannot commit by themselves. Beside such a store stands a table with one entry
-for each version of each root, and the one strong operation is to create an entry that must not be there.
+Object stores without a conditional put cannot commit by themselves. They are paired with a table that has one entry
+for each version of each root; its one strong operation is to create an entry that must not exist.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ class ManifestEntry:
     """One version.
 
     Attributes:
-        path: of the manifest, relative to the root; its final name, or the staging name of a commit that is not
-            finished yet.
+        path: of the manifest, relative to the root; its final name, or the staging name of an unfinished commit.
         size: bytes of the manifest; None in entries of old writers.
     """
 
@@ -29,16 +28,16 @@ class ManifestEntry:
 
 @runtime_checkable
 class ManifestTable(Protocol):
-    """The entries of one root. Thread safe; reads see every write that was acknowledged before.
+    """The entries of one root. Thread safe; reads see all previously acknowledged writes.
 
     Raises:
-        StorageError: the service failed, or the table has not the keys that it needs.
-        CorruptFileError: an entry contradicts the protocol.
+        StorageError: the service failed, or the table has the wrong key schema.
+        CorruptFileError: an entry violates the protocol.
     """
 
     @property
     def description(self) -> str:
-        """For messages: which table of which service."""
+        """Table and service, for messages."""
         ...
 
     def latest(self) -> ManifestEntry | None:
@@ -50,13 +49,13 @@ class ManifestTable(Protocol):
         ...
 
     def create(self, entry: ManifestEntry) -> PutResult:
-        """Adds the entry of a version that must have none. EXISTS may be our own entry, as with a store."""
+        """Adds the entry of a version that must have none. EXISTS may mean our own entry, as with a store."""
         ...
 
     def replace(self, entry: ManifestEntry) -> bool:
-        """Overwrites the entry of a version; False if there is none (any more)."""
+        """Overwrites the entry of a version; False if there is none."""
         ...
 
     def clear(self) -> None:
-        """Removes all entries of the root, newest first: for a table that was dropped."""
+        """Removes all entries of the root, newest first; for dropped tables."""
         ...

@@ -1,4 +1,4 @@
-"""Objects in the memory of this process, for tests: ``memory://name`` is the same store wherever it is opened."""
+"""Objects in the memory of this process, for tests: ``memory://name`` always opens the same store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class _Object:
 
 
 _objects: dict[str, _Object] = {}
-"""Every object of this process, under root and path, so that a root may lie below another one."""
+"""All objects of this process, by root and path joined, so that roots can be nested."""
 
 
 class MemoryStore:
     """An `ObjectStore` over one dictionary.
 
     Every operation is a single call on that dictionary, hence atomic, and there is no lock that a fork could
-    leave locked. Pickle carries the name only: another process sees its own, empty store.
+    leave locked. Only the name is pickled: another process sees its own, empty store.
     """
 
     def __init__(self, uri: str, root: Root, options: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ class MemoryStore:
     def delete(self, path: str) -> None:
         _objects.pop(self._key(path), None)
 
-    # What `cache` asks.
+    # The interface of `cache`.
 
     stamps_are_free = True
 
@@ -114,7 +114,7 @@ class MemoryStore:
         folder = folder_path(prefix)
         root = f"{self._root.location}/"
         start = f"{root}{folder}/" if folder else root
-        # dict.copy is one step to other threads; iterating over the live dictionary is not.
+        # dict.copy is atomic to other threads; iteration over the live dictionary is not.
         inside = [item for item in _objects.copy().items() if item[0].startswith(start)]
         for key, found in sorted(inside, key=lambda item: item[0]):
             yield key[len(root) :], key[len(start) :], found
@@ -145,5 +145,5 @@ class _MemoryOutput:
 
 
 def _copied(data: pa.Buffer | bytes) -> pa.Buffer:
-    """Bytes of our own: the caller may reuse a mutable buffer."""
+    """A copy: the caller may reuse a mutable buffer."""
     return pa.py_buffer(data if isinstance(data, bytes) else memoryview(data).tobytes())

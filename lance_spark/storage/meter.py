@@ -1,4 +1,4 @@
-"""How much this process has read from stores, and how long it waited for that."""
+"""Read metrics of this process: requests, bytes and waiting time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from time import perf_counter
 
 @dataclass(frozen=True, slots=True)
 class ReadCounts:
-    """What was read.
+    """Totals of reads.
 
     Attributes:
-        requests: reads that the stores were asked for, as they are sent: near ranges together, long ones in pieces.
-        num_bytes: bytes of what was wanted.
-        seconds: of waiting, reads that ran at the same time for one caller counted once.
+        requests: requests as sent: close ranges coalesced, long ones split.
+        num_bytes: requested bytes.
+        seconds: waiting time; parallel reads of one caller are counted once.
     """
 
     requests: int = 0
@@ -31,13 +31,13 @@ class ReadCounts:
 
 @dataclass(slots=True)
 class Reading:
-    """Reads that are going on."""
+    """Reads in progress."""
 
     num_bytes: int
 
 
 class ReadMeter:
-    """Sums of what stores were asked for. Thread safe."""
+    """Counts reads. Thread safe."""
 
     def __init__(self) -> None:
         self._counts = ReadCounts()
@@ -45,13 +45,13 @@ class ReadMeter:
 
     @property
     def counts(self) -> ReadCounts:
-        """Everything so far."""
+        """The totals so far."""
         with self._lock:
             return self._counts
 
     @contextmanager
     def reading(self, requests: int, num_bytes: int = 0) -> Iterator[Reading]:
-        """Counts the reads that happen inside, failed ones too; who learns the size inside can still set it."""
+        """Counts the reads in the block, failed ones too; a size that is known only inside can be set there."""
         reading = Reading(num_bytes)
         start = perf_counter()
         try:
@@ -66,4 +66,4 @@ class ReadMeter:
 
 
 READS = ReadMeter()
-"""All reads of data of this process. Tasks of Spark run one after the other in a process of their own."""
+"""All data reads of this process. A Python worker runs Spark tasks one after the other."""

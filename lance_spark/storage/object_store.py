@@ -1,8 +1,8 @@
-"""Any store that fsspec has a client for.
+"""Stores with an fsspec client.
 
-The client is asked for one thing at a time and never from its cache of listings. What makes an object only if it
-is absent differs from client to client: subclasses know the safe call of theirs, here it is the one that fsspec
-specifies (``pipe_file`` with mode "create"), which is tried out before it is trusted.
+The client's cache of listings is never used. The put-if-absent call differs between clients: subclasses use the safe
+call of theirs; the default is the one that fsspec specifies (``pipe_file`` with mode "create"), which is tested
+before it is trusted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class FsspecStore(RemoteStore):
             raise InvalidInputError(f"{self._uri}: no client is known for {self._root.scheme}://") from error
 
     def _base(self, client: Any) -> str:
-        """The root as the client's paths have it, without a slash at the end."""
+        """The root as a path of the client, without a trailing slash."""
         return str(client._strip_protocol(self._uri)).rstrip("/")
 
     def _make_filesystem(self) -> Any:
@@ -121,7 +121,7 @@ class FsspecStore(RemoteStore):
         return PutResult.CREATED
 
     def _prepare_folder(self, key: str) -> None:
-        """Makes the folder of a new object, where the store has such a thing; object stores do nothing here."""
+        """Creates the folder of a new object, if the store has folders; object stores do nothing here."""
         self._filesystem.get().makedirs(key.rpartition("/")[0], exist_ok=True)
 
     def _remove(self, key: str) -> None:
@@ -164,7 +164,7 @@ class FsspecStore(RemoteStore):
 
 
 class _SpooledOutput:
-    """An `OutputStream` that keeps everything on this machine until it is closed, and then sends it at once."""
+    """An `OutputStream` that buffers everything locally and uploads it in one request when it is closed."""
 
     def __init__(self, store: FsspecStore, path: str) -> None:
         self._store = store
@@ -192,7 +192,7 @@ class _SpooledOutput:
 
 
 def _typed(text: str) -> Any:
-    """Options are text; clients want objects and truth values."""
+    """The typed value of an option: options are text, clients want objects and booleans."""
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("{"):
@@ -204,7 +204,7 @@ def _typed(text: str) -> Any:
 
 
 def _stamp(info: Mapping[str, Any]) -> Hashable | None:
-    """The mark of the content, wherever the client puts it; a generation is never given twice, an ETag not either."""
+    """The generation or ETag, under the client's name for it; neither is ever reused."""
     for name in ("generation", "ETag", "etag"):
         value = info.get(name)
         if isinstance(value, (str, int)):
@@ -213,7 +213,7 @@ def _stamp(info: Mapping[str, Any]) -> Hashable | None:
 
 
 def _modified(info: Mapping[str, Any]) -> datetime | None:
-    """The time of the last change, wherever the client puts it."""
+    """The modification time, under the client's name for it."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
         value = info.get(name)
         if isinstance(value, datetime):

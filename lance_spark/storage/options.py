@@ -1,7 +1,7 @@
-"""Storage options: the names that users know, and what the clients call them.
+"""Storage options: translation of Lance names into arguments of the clients.
 
-Users of Lance write ``aws_access_key_id`` or ``access_key_id`` where s3fs says ``key``; names fold case, several
-names may mean one thing, and all values are text.
+Users of Lance write ``aws_access_key_id`` or ``access_key_id`` where s3fs says ``key``; names are case-insensitive,
+several names may be aliases, and all values are text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|millis\w*|s|secs?|seconds?|m|mins
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an option goes: a path of keys in the client's arguments, and how its text is read."""
+    """The target of an option: a path of keys in the client's arguments, and a parser of its text."""
 
     keys: tuple[str, ...]
     read: Callable[[str], Any] = str
@@ -33,13 +33,13 @@ def translate(
 
     Args:
         service: name of the service, for messages.
-        options: as given by the user.
+        options: as the user passed them.
         targets: lower-case option name -> target.
-        ignored: lower-case names that other Lance libraries know and that mean nothing here.
+        ignored: lower-case names that other Lance libraries support and that have no effect here.
 
     Raises:
-        InvalidInputError: an unknown name (the message gives the nearest known one), a value that cannot be read,
-            or two names of one thing with different values. Values are never in a message: they may be secrets.
+        InvalidInputError: an unknown name (the message suggests the closest known one), a value that cannot be parsed,
+            or two aliases with different values. Values are never in a message: they may be secrets.
     """
     arguments: dict[str, Any] = {}
     origin: dict[tuple[str, ...], str] = {}
@@ -58,7 +58,7 @@ def translate(
 
 
 def boolean(text: str) -> bool:
-    """True or false, in the spellings that the Lance libraries accept."""
+    """A boolean, in the spellings that the Lance libraries accept."""
     folded = text.strip().lower()
     if folded in ("true", "1", "yes", "on", "y"):
         return True
@@ -89,10 +89,10 @@ def seconds(text: str) -> float:
 
 
 def check_known(service: str, options: Mapping[str, str], known: Collection[str]) -> None:
-    """Passes if all names of `options` are among `known`, whatever their case.
+    """Checks that all names of `options` are in `known`, ignoring case.
 
     Raises:
-        InvalidInputError: an unknown name; the message gives the nearest known one.
+        InvalidInputError: an unknown name; the message suggests the closest known one.
     """
     for name in options:
         if name.lower() not in known:
@@ -106,7 +106,7 @@ def _place(
     for key in keys[:-1]:
         place = place.setdefault(key, {})
     if isinstance(value, dict) and isinstance(place.get(keys[-1]), dict):
-        # A JSON object given under the client's own name, next to options that go into the same object.
+        # A JSON object under the client's own name, next to options that belong in the same object.
         for key, inner in value.items():
             _place(arguments, origin, (*keys, key), inner, name)
         return

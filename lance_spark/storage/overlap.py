@@ -1,4 +1,4 @@
-"""Runs requests at the same time, on threads that all stores of a process share."""
+"""Runs requests in parallel, on a thread pool that all stores of a process share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _pool = PerProcess(lambda: ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="l
 
 
 def overlapped(run: Callable[[Task], Result], tasks: Sequence[Task], num_threads: int) -> list[Result]:
-    """``[run(task) for task in tasks]``, on up to `num_threads` threads, in order of the tasks.
+    """``[run(task) for task in tasks]`` on up to `num_threads` threads; results are in order of the tasks.
 
     The caller's thread works too, so a call makes progress however busy the shared threads are. The first
-    exception ends the call once the running tasks are through; tasks that did not start are dropped.
+    exception ends the call once the running tasks have finished; tasks that have not started are dropped.
     """
     if len(tasks) <= 1 or num_threads <= 1:
         return [run(task) for task in tasks]
@@ -31,7 +31,7 @@ def overlapped(run: Callable[[Task], Result], tasks: Sequence[Task], num_threads
     try:
         work.drain()
     finally:
-        # A helper that never started has nothing left to do.
+        # A helper that has not started has nothing left to do.
         started = [helper for helper in helpers if not helper.cancel()]
         wait(started)
     for helper in started:
@@ -45,7 +45,7 @@ def submit(run: Callable[[], Result]) -> Future[Result]:
 
 
 class _Work(Generic[Task, Result]):
-    """Tasks that several threads take from one list."""
+    """A task list shared by several threads."""
 
     def __init__(self, run: Callable[[Task], Result], tasks: Sequence[Task]) -> None:
         self._run = run

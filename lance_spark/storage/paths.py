@@ -29,33 +29,33 @@ from urllib.parse import quote, unquote_to_bytes
 from lance_spark.errors import InvalidInputError
 
 STAGING_PREFIX = ".tmp_lance_spark_"
-"""Names that begin so are our own unpublished objects; no store lists them."""
+"""Name prefix of our unpublished objects; no store lists them."""
 
 WITH_DYNAMODB = "s3+ddb"
-"""The scheme of tables in S3 whose versions a DynamoDB table decides about; only these URIs have a query."""
+"""The scheme of tables in S3 with a DynamoDB manifest table; only these URIs have a query."""
 
 _LITERAL_IN_URIS = "/$&+,:;=@!~*'()"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 UriOrPath = str | os.PathLike[str]
-"""What users name a table or a folder by: a URI, or a local path as text or as a `pathlib.Path`."""
+"""A table or folder: a URI, or a local path as text or as a `pathlib.Path`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A root, taken apart: `location` is an absolute local path, or ``bucket/key`` without slashes at the ends."""
+    """A parsed root: `location` is an absolute local path, or ``bucket/key`` without leading or trailing slashes."""
 
     scheme: str
     location: str
 
 
 def object_path(path: str) -> str:
-    """`path` itself, if it names an object below the root.
+    """Validates that `path` names an object below the root; returns it.
 
     Raises:
         InvalidInputError: the path is empty or absolute, has an empty, ``.`` or ``..`` part, a backslash, a NUL
-            or a character that UTF-8 cannot carry.
+            or a character that UTF-8 cannot encode.
     """
     for part in path.split("/"):
         if part in ("", ".", ".."):
@@ -67,16 +67,15 @@ def object_path(path: str) -> str:
 
 
 def folder_path(prefix: str) -> str:
-    """`prefix` without a trailing slash, if it names a folder below the root; an empty one is the root itself."""
+    """Validates that `prefix` names a folder below the root; returns it without a trailing slash. Empty: the root."""
     prefix = prefix.removesuffix("/")
     return object_path(prefix) if prefix else ""
 
 
 def is_listed(path: str) -> bool:
-    """Whether a listing shows what was found at `path`.
+    """Whether a listing includes the entry at `path`.
 
-    It leaves out our own objects that are not published yet, and what cannot be named by an object path: nobody
-    could do anything with such an entry, and it is none of ours.
+    It leaves out our unpublished objects, and entries that no object path can name: they are unusable, and not ours.
     """
     if path.rpartition("/")[2].startswith(STAGING_PREFIX):
         return False
@@ -88,7 +87,7 @@ def is_listed(path: str) -> bool:
 
 
 def parse_root(uri: str) -> Root:
-    """The scheme and the place of a root; local paths become absolute now, whatever the working directory is later.
+    """The scheme and location of a root; local paths become absolute now, so the working directory may change later.
 
     Raises:
         InvalidInputError: not a URI of a known shape, or one with a query or a fragment.
@@ -116,14 +115,14 @@ def parse_root(uri: str) -> Root:
 
 
 def uri_text(uri: UriOrPath) -> str:
-    """`uri` as text; a `pathlib.Path` stands for the local path that it is.
+    """`uri` as text; a `pathlib.Path` is a local path.
 
     >>> from pathlib import PurePosixPath
     >>> uri_text(PurePosixPath("/tmp/table")), uri_text("s3://bucket/table")
     ('/tmp/table', 's3://bucket/table')
 
     Raises:
-        InvalidInputError: neither text nor a path of text, or a path that was made of a URI.
+        InvalidInputError: neither text nor a path of text, or a `pathlib.Path` created from a URI.
     """
     if isinstance(uri, str):
         return uri
@@ -138,13 +137,13 @@ def uri_text(uri: UriOrPath) -> str:
 
 
 def absolute_uri(uri: str) -> str:
-    """The URI or path, without slashes at its end, by which any working directory leads to the same place."""
+    """The URI or path without trailing slashes, independent of the working directory."""
     is_uri = "://" in uri or uri.lower().startswith("file:")
     return uri.rstrip("/") if is_uri else parse_root(uri).location
 
 
 def split_query(uri: str) -> tuple[str, str]:
-    """(URI without its query, query) of a URI that may have one.
+    """Splits a URI: (URI without its query, query).
 
     >>> split_query("s3+ddb://bucket/t?ddbTableName=x")
     ('s3+ddb://bucket/t', 'ddbTableName=x')
@@ -154,7 +153,7 @@ def split_query(uri: str) -> tuple[str, str]:
 
 
 def below(uri: str, path: str) -> str:
-    """The URI of what lies at `path` below a root; characters that a URI cannot hold as they are become escapes.
+    """The URI of `path` below a root; characters that are not allowed in a URI are percent-encoded.
 
     >>> below("s3+ddb://bucket/t?ddbTableName=x", "tree/b"), below("/t", "tree/b")
     ('s3+ddb://bucket/t/tree/b?ddbTableName=x', '/t/tree/b')

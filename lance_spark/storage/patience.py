@@ -1,9 +1,9 @@
-"""How long requests are repeated to a service that does not answer.
+"""Retries of requests to a service that does not reply.
 
-A request that gets no answer is sent again until the client's time is over. Within a statement (`one_statement`) all
-requests to a service share that time, counted from the first one without an answer, and once it is over nothing more
-is sent there: otherwise each question of a statement would wait as long as the first one. A request that the service
-refuses for the moment (too many requests, an error of its own) is repeated a few times, whatever else happens.
+A request without a reply is retried until the client's timeout. Within a statement (`one_statement`) all requests to
+a service share that timeout, counted from the first one without a reply, and once it has expired no more requests
+are sent there: otherwise each request of a statement would wait as long as the first one. A request that the service
+rejects temporarily (throttling, a server error) is retried a few times regardless.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lance_spark.errors import StorageError
 _log = logging.getLogger(__name__)
 
 DEFAULT_SECONDS = 10.0
-"""How long a service may leave requests without an answer; the storage option ``client_retry_timeout`` sets it."""
+"""How long requests without a reply are retried; the storage option ``client_retry_timeout`` sets it."""
 
 FIRST_WORD_SECONDS = 2.0
-"""After so long the log says what a statement waits for."""
+"""After this time the log says what a statement waits for."""
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -39,23 +39,23 @@ _sleep: Callable[[float], None] = time.sleep
 
 
 class Failure(Enum):
-    """Why a request may be worth another attempt."""
+    """Why a request may be retried."""
 
     UNANSWERED = "unanswered"
     REFUSED_FOR_NOW = "refused for now"
 
 
 Judge = Callable[[BaseException], "Failure | None"]
-"""What a client's error means; None: another attempt would fail too."""
+"""Classifies a client's error; None: a retry would fail too."""
 
 
 @dataclass
 class _Outage:
-    """One service as the requests of a statement have found it.
+    """The state of one service during a statement.
 
     Attributes:
-        since: when the first request began that got no answer, None if the last one got one.
-        error: what ended the waiting; None as long as it goes on.
+        since: start of the first request without a reply; None if the last one got a reply.
+        error: the error that ended the retries; None while they go on.
     """
 
     since: float | None = None
@@ -64,7 +64,7 @@ class _Outage:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def unanswered(self, began: float) -> float:
-        """Since when there are no answers, with a request that began at `began` and got none."""
+        """Records a request that began at `began` and got no reply; returns the start of the outage."""
         with self.lock:
             self.since = began if self.since is None else min(self.since, began)
             return self.since
@@ -75,14 +75,14 @@ class _Outage:
                 self.since, self.has_warned = None, False
 
     def first_warning(self) -> bool:
-        """True once an outage."""
+        """True on the first call of an outage."""
         with self.lock:
             first, self.has_warned = not self.has_warned, True
             return first
 
 
 class _Statement:
-    """The outages that a statement has met, by service."""
+    """The outages during a statement, by service."""
 
     def __init__(self, *, store_failed: bool) -> None:
         self.store_failed = store_failed
@@ -99,10 +99,10 @@ _statement: _Statement | None = None
 
 @contextmanager
 def one_statement(*, store_failed: bool = False) -> Iterator[None]:
-    """Until the end, requests on all threads of this process share their waiting time.
+    """In this context, requests on all threads of this process share their timeout.
 
     Args:
-        store_failed: an earlier part of the statement has used it up already, so nothing is sent twice.
+        store_failed: an earlier part of the statement has used it up, so nothing is retried.
     """
     global _statement
     outer, _statement = _statement, _Statement(store_failed=store_failed)
@@ -113,11 +113,11 @@ def one_statement(*, store_failed: bool = False) -> Iterator[None]:
 
 
 class Patience:
-    """How often and how long a client repeats its requests.
+    """The retry policy of a client.
 
     Args:
         service: for messages; clients with equal names count as one service.
-        seconds: how long it may leave requests without an answer.
+        seconds: the timeout for requests without a reply.
     """
 
     def __init__(self, service: str, seconds: float = DEFAULT_SECONDS) -> None:
@@ -127,15 +127,15 @@ class Patience:
     def run(
         self, send: Callable[[], Result], errors: tuple[type[BaseException], ...], judge: Judge, *, short: bool = False
     ) -> Result:
-        """What `send` returns, which may be called several times.
+        """The result of `send`, which may be called several times.
 
         Args:
-            errors: what `send` raises when it fails; `judge` says which of them are worth another attempt.
-            short: whether the request is answered at once as a rule, so that a slow answer is worth a word in the log.
+            errors: what `send` raises when it fails; `judge` says which of them may be retried.
+            short: whether replies are usually immediate, so that a slow one is logged.
 
         Raises:
-            StorageError: the service had its time already in this statement.
-            Errors of `send`: another attempt makes no sense, or the time is over.
+            StorageError: the timeout of the service has already expired in this statement.
+            Errors of `send`: a retry is pointless, or the timeout has expired.
         """
         request = self.request()
         while True:
@@ -151,10 +151,10 @@ class Patience:
                 return result
 
     def request(self) -> Request:
-        """A request that is about to be sent.
+        """Begins a request.
 
         Raises:
-            StorageError: the service had its time already in this statement.
+            StorageError: the timeout of the service has already expired in this statement.
         """
         statement = _statement
         outage = _Outage() if statement is None else statement.outage(self.service)
@@ -182,7 +182,7 @@ class Request:
 
     @contextmanager
     def attempt(self, *, short: bool = False) -> Iterator[None]:
-        """One attempt; the log says so if a short request gets no answer for a while."""
+        """One attempt; logs if a short request gets no reply for a while."""
         self._began = _clock()
         timer = threading.Timer(FIRST_WORD_SECONDS, self._warn, ["no answer yet"]) if short else None
         if timer is not None:
@@ -195,14 +195,14 @@ class Request:
                 timer.cancel()
 
     def answered(self) -> None:
-        """The last attempt was answered."""
+        """Records that the last attempt got a reply."""
         self._outage.answered()
 
     def may_repeat(self, failure: Failure | None, error: BaseException, *, gives_up: bool = True) -> bool:
-        """Whether another attempt may be made after one that has ended with `error`.
+        """Whether another attempt may be made after one that failed with `error`.
 
         Args:
-            gives_up: whether the service is not asked again in this statement once the time is over.
+            gives_up: whether no more requests are sent to the service in this statement once the timeout has expired.
         """
         self._failures += 1
         if failure is not Failure.UNANSWERED:

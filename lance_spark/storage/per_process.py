@@ -13,7 +13,7 @@ _lock = threading.RLock()
 
 
 def _new_lock() -> None:
-    # Another thread of the parent may have held the lock at the moment of the fork; nobody would release it here.
+    # At the fork another thread of the parent may have held the lock; nobody would release it here.
     global _lock
     _lock = threading.RLock()
 
@@ -23,10 +23,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class PerProcess(Generic[T]):
-    """A value that each process makes when it first asks for it. Pickle and fork leave it behind.
+    """A value that each process creates on first use. It does not survive pickling or a fork.
 
     Args:
-        make: makes the value; it is called by one thread at a time.
+        make: creates the value; it is called by one thread at a time.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

@@ -1,4 +1,4 @@
-"""From a URI to a store. Stores of optional clients are imported when a URI first asks for them."""
+"""Opens stores by URI. Stores with optional clients are imported on first use."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _STORES = {
     "abfss": ("azure", "AzureStore"),
     "adl": ("azure", "AzureStore"),
 }
-"""Scheme -> (module of this package, class). Every other scheme is tried through fsspec."""
+"""Scheme -> (module of this package, class). All other schemes use fsspec."""
 
 _WITHOUT_OPTIONS = ("file", "memory")
-"""Stores that take no options. Those of the others may be there, for tables elsewhere; misspelt ones may not."""
+"""Stores without options. Options of other stores are accepted, for tables elsewhere; unknown ones are not."""
 
 _OTHER = ("object_store", "FsspecStore")
 
@@ -50,7 +50,7 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
             ``aws_endpoint``, ``account_name``, ...; case does not matter) or those of the fsspec client.
 
     Raises:
-        InvalidInputError: the URI or an option makes no sense.
+        InvalidInputError: the URI or an option is invalid.
         StorageError: the client package for the scheme is not installed; the message names it.
     """
     uri = uri_text(uri)
@@ -66,15 +66,15 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
 
 
 def open_manifest_table(uri: str, storage_options: Options | None = None) -> ManifestTable | None:
-    """What decides beside the object store which manifests there are; None if the store does so by itself.
+    """The external manifest table of `uri`; None if the object store needs none.
 
     Args:
-        uri: ``s3+ddb://bucket/path?ddbTableName=name``, or any other one.
+        uri: ``s3+ddb://bucket/path?ddbTableName=name``, or any other URI.
         storage_options: as for `open_store`; ``ddb_table_name`` does the same for an ``s3://`` URI, and
-            ``dynamodb_endpoint`` names another endpoint than the usual one.
+            ``dynamodb_endpoint`` overrides the default endpoint.
 
     Raises:
-        InvalidInputError: the URI or an option makes no sense.
+        InvalidInputError: the URI or an option is invalid.
         StorageError: botocore is not installed.
     """
     options = _checked(storage_options)
@@ -99,7 +99,7 @@ def _known_names() -> frozenset[str]:
 
 
 def _table_of(uri: str, options: Options) -> str | None:
-    """Name of the DynamoDB table that decides about the versions below `uri`."""
+    """Name of the DynamoDB manifest table of `uri`."""
     chosen = next((text for name, text in options.items() if name.lower() == _TABLE_OPTION), None)
     if _scheme(uri) != WITH_DYNAMODB:
         return chosen

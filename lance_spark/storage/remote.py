@@ -1,6 +1,6 @@
-"""What all stores behind a network have in common: planning of reads, checks, and honest answers.
+"""The common base of network stores: planning of reads, checks, and translation of errors.
 
-A subclass supplies the single requests; keys that it gets are checked and complete (root included).
+A subclass implements the single requests; its keys are validated and complete (root included).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import Root, folder_path, is_listed, object_path
 
 MAX_PUT_BYTES = 5 << 30
-"""The largest object that one PUT can carry (the limit of S3). More would need several requests, and completing
-those is not atomic everywhere."""
+"""The largest object that one PUT can carry (the limit of S3). More would need several requests, whose completion
+is not atomic everywhere."""
 
 _UNCHECKED_BYTES = 64 << 20
-"""Ranges of more than this together are checked against the size of the object before any is sent: a corrupt
-length must not become a million requests."""
+"""Ranges with a larger total are checked against the object's size before any request: a corrupt length must not
+become a million requests."""
 
 _POLICY = ReadPolicy(max_gap_bytes=256 << 10, max_read_bytes=8 << 20, num_threads=16)
 
@@ -123,7 +123,7 @@ class RemoteStore(ABC):
             if entry is None:
                 return
             path = entry.key.removeprefix(self._prefix)
-            # What is not listed may also be the mark of a folder that some tools make: an empty object "folder/".
+            # An entry that is not listed may also be the folder marker of some tools: an empty object "folder/".
             if entry.key.startswith(folder) and is_listed(path):
                 yield ObjectInfo(path, entry.size, entry.modified, entry.stamp)
 
@@ -141,7 +141,7 @@ class RemoteStore(ABC):
         with self._translated(path), suppress(FileNotFoundError):
             self._remove(key)
 
-    # What `cache` asks.
+    # The interface of `cache`.
 
     stamps_are_free = False
 
@@ -154,11 +154,11 @@ class RemoteStore(ABC):
         with self._translated(path):
             return self._stamp(key)
 
-    # What `exclusive_create` needs for its trial, on paths below the root.
+    # The interface of `exclusive_create`, on paths below the root.
 
     @property
     def service(self) -> Hashable:
-        """Stores with equal services answer a put-if-absent alike."""
+        """Stores with equal services behave alike on put-if-absent."""
         return (
             type(self),
             self._root.scheme,
@@ -167,7 +167,7 @@ class RemoteStore(ABC):
         )
 
     def create(self, path: str, body: bytes) -> PutResult:
-        """A put-if-absent that trusts the service."""
+        """A put-if-absent without a trial."""
         with self.writing(path):
             return self._create(self._key(path), body)
 
@@ -175,26 +175,26 @@ class RemoteStore(ABC):
 
     @abstractmethod
     def _fetch(self, key: str, byte_range: ByteRange | None) -> bytes:
-        """The bytes of a range, or of the whole object; may be fewer at its end."""
+        """The bytes of a range, or of the complete object; a range beyond the end is truncated."""
 
     @abstractmethod
     def _head(self, key: str) -> int:
-        """Size of the object; FileNotFoundError if it is not there."""
+        """Size of the object; FileNotFoundError if it does not exist."""
 
     @abstractmethod
     def _stamp(self, key: str) -> Hashable | None:
-        """What tells the object from others of its name, None if the service does not say."""
+        """A token that distinguishes the object from others of its name, None if the service has none."""
 
     @abstractmethod
     def _write(self, key: str, body: bytes) -> None: ...
 
     @abstractmethod
     def _create(self, key: str, body: bytes) -> PutResult:
-        """The put-if-absent of this service, in one request. An error means: not created, for certain."""
+        """The put-if-absent of this service, in one request. An error means that it was certainly not created."""
 
     @abstractmethod
     def _remove(self, key: str) -> None:
-        """Removes the object; FileNotFoundError is allowed if it is not there."""
+        """Removes the object; may raise FileNotFoundError if it does not exist."""
 
     @abstractmethod
     def _entries(self, folder: str, *, recursive: bool) -> Iterator[Listed]:
@@ -202,14 +202,14 @@ class RemoteStore(ABC):
 
     @abstractmethod
     def _subfolders(self, folder: str) -> Iterator[str]:
-        """Keys of the folders right below `folder`, without a slash at the end."""
+        """Keys of the immediate subfolders of `folder`, without a trailing slash."""
 
     @abstractmethod
     def client_errors(self) -> tuple[type[BaseException], ...]:
         """Everything that the client raises when a request fails."""
 
     def _range_reader(self, key: str, pieces: Sequence[ByteRange]) -> Callable[[ByteRange], bytes]:
-        """What reads the pieces of one call."""
+        """The function that reads the pieces of one call."""
         return partial(self._fetch, key)
 
     def _read_piece(self, path: str, fetch: Callable[[ByteRange], bytes], piece: ByteRange) -> bytes:
@@ -218,7 +218,7 @@ class RemoteStore(ABC):
         except FileNotFoundError as error:
             raise self._not_found(path) from error
         except self.client_errors() as error:
-            # Services differ in how they refuse a range beyond the end; the size tells.
+            # Services reject a range beyond the end differently; so compare with the size.
             require_inside(path, [piece], self.size(path))
             raise self._failed(path, error) from error
         if len(reply) != piece.length:
@@ -241,7 +241,7 @@ class RemoteStore(ABC):
 
     @contextmanager
     def _translated(self, path: str) -> Iterator[None]:
-        """Turns the client's errors into ours."""
+        """Translates errors of the client into ours."""
         try:
             yield
         except FileNotFoundError as error:
@@ -251,7 +251,7 @@ class RemoteStore(ABC):
 
     @contextmanager
     def writing(self, path: str) -> Iterator[None]:
-        """The same where a missing bucket is a failure of the store, not an answer."""
+        """The same for writes, where a missing bucket is a failure of the store."""
         try:
             yield
         except self.client_errors() as error:
@@ -265,7 +265,7 @@ class RemoteStore(ABC):
 
 
 class _Reply:
-    """The bytes of one stretch, which come in one piece or in several."""
+    """The bytes of one stretch, read in one piece or in several."""
 
     def __init__(self, stretch: ByteRange, policy: ReadPolicy) -> None:
         self.pieces = cut(stretch, policy)

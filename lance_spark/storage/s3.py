@@ -1,4 +1,4 @@
-"""S3 and what speaks its protocol, through s3fs; bulk reads through pyarrow's client."""
+"""S3 and compatible services, through s3fs; bulk reads through pyarrow's client."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class S3Store(RemoteStore):
         return self._client.fetch(place, byte_range.start, byte_range.stop)
 
     def _range_reader(self, key: str, pieces: Sequence[ByteRange]) -> Callable[[ByteRange], bytes]:
-        # Opening an object with the bulk client costs a request of its own, which a few small reads do not repay.
+        # Opening an object with the bulk client costs an extra request, not worth it for a few small reads.
         few = len(pieces) <= _FEW_PIECES and sum(piece.length for piece in pieces) <= _FEW_BYTES
         bulk = None if few and not self._bulk.is_open(key) else self._bulk.open(key)
         return bulk if bulk is not None else super()._range_reader(key, pieces)
@@ -83,7 +83,7 @@ class S3Store(RemoteStore):
             Listed(entry["Key"], int(entry["Size"]), entry.get("LastModified"), entry.get("ETag")) for entry in pages
         )
         if self._bucket.endswith("--x-s3"):
-            # Directory buckets list in no particular order.
+            # Directory buckets list without a defined order.
             return iter(sorted(found, key=lambda entry: entry.key))
         return found
 

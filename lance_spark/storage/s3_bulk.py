@@ -1,7 +1,7 @@
-"""Bulk reads from S3 through pyarrow's client, which moves about twice the bytes of s3fs a second.
+"""Bulk reads from S3 through pyarrow's client, with about twice the throughput of s3fs.
 
-It gets the endpoint, region and credentials that s3fs's own client found, so both act as the same user. Where
-they do not map onto pyarrow's arguments there is no bulk client, and s3fs reads everything.
+It uses the endpoint, region and credentials of s3fs's client, so both act as the same user. If these do not map
+onto pyarrow's arguments there is no bulk client, and s3fs reads everything.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class S3BulkReader:
         self._files = PerProcess[OrderedDict[str, Any]](OrderedDict)
 
     def is_open(self, key: str) -> bool:
-        """Whether reading the object costs no request to open it."""
+        """Whether the object can be read without a request to open it."""
         return key in self._files.get()
 
     def open(self, key: str) -> Callable[[ByteRange], bytes] | None:
-        """What reads ranges of the object (any number at a time); None if there is no bulk client.
+        """A function that reads ranges of the object (safe to call in parallel); None if there is no bulk client.
 
         Raises:
-            OSError: the object cannot be opened; FileNotFoundError if it is not there.
+            OSError: the object cannot be opened; FileNotFoundError if it does not exist.
         """
         filesystem = self._filesystem()
         if filesystem is None:
@@ -73,14 +73,14 @@ class S3BulkReader:
         filesystem = made.get(credentials)
         if filesystem is None:
             filesystem = fs.S3FileSystem(**place, **_as_arguments(credentials))
-            # Temporary credentials were renewed: what was made with the old ones will not work for long.
+            # Temporary credentials were renewed: clients with the old ones will soon fail.
             made.clear()
             self._files.get().clear()
             made[credentials] = filesystem
         return filesystem
 
     def _find_place(self) -> dict[str, Any] | None:
-        """Endpoint and region as pyarrow's arguments; None if there is something that it has no argument for."""
+        """Endpoint and region as pyarrow's arguments; None if the configuration has no equivalent there."""
         arguments = self._client.arguments
         config, client = arguments.get("config_kwargs", {}), arguments.get("client_kwargs", {})
         style = config.get("s3", {})
@@ -111,14 +111,14 @@ class S3BulkReader:
         }
 
     def _bucket_region(self, configured: str | None) -> str:
-        """s3fs follows redirects to the region of a bucket, pyarrow's client must know it."""
+        """The region of the bucket: s3fs follows redirects to it, pyarrow's client must know it."""
         try:
             return str(fs.resolve_s3_region(self._bucket))
         except OSError:
             return configured or "us-east-1"
 
     def _credentials(self) -> _Credentials:
-        """What s3fs signs with now: (key, secret, session token); None if it does not sign."""
+        """The current credentials of s3fs: (key, secret, session token); None if requests are not signed."""
         arguments = self._client.arguments
         if arguments.get("anon"):
             return None

@@ -1,10 +1,10 @@
-"""Requests to S3: through s3fs, the user's client, and commits through botocore, on which s3fs stands.
+"""Requests to S3: through s3fs, and for commits through botocore, on which s3fs is built.
 
-Reads and data uploads may be sent again as often as a client likes. A put-if-absent may not: when its first try
-landed and only the answer was lost, a silent second try is refused, and the refusal of our own object looks like
-somebody else's; or the second try meets expired credentials, and a failure is reported for an object that is
-there. s3fs cannot be kept from trying again (aiohttp does so for every PUT whose connection breaks). So commits
-go through botocore's own transport with all retries off, and this module tries again, knowing what it did before.
+Reads and data uploads may be retried freely. A put-if-absent may not: when its first attempt took effect and only the
+reply was lost, a silent retry is refused because of our own object, which looks like a conflict with another writer;
+or the retry fails with expired credentials, and a failure is reported for an object that exists. Retries of s3fs
+cannot be disabled (aiohttp retries every PUT whose connection breaks). So commits use botocore's own transport with
+all retries off, and this module retries with knowledge of the earlier attempts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TRY_AGAIN = frozenset(
 
 
 def shared_client(arguments: Mapping[str, Any]) -> S3Client:
-    """The client that all stores with these arguments share: making one takes longer than most requests."""
+    """The shared client for these arguments: creating one takes longer than most requests."""
     return _shared(json.dumps(arguments, sort_keys=True))
 
 
@@ -63,7 +63,7 @@ class S3Client:
         return self._reading.get()
 
     def call(self, method: str, **parameters: Any) -> Any:
-        """The reply to one request of the S3 API (snake case name), sent again if need be."""
+        """The reply to one request of the S3 API (snake case name), with retries."""
         return self.patience.run(
             lambda: self.filesystem.call_s3(method, **parameters),
             client_errors(),
@@ -72,7 +72,7 @@ class S3Client:
         )
 
     def fetch(self, place: str, start: int | None = None, end: int | None = None) -> bytes:
-        """The bytes of an object (``bucket/key``) from `start` to before `end`, sent again if need be."""
+        """The bytes of an object (``bucket/key``) from `start` to before `end`, with retries."""
         return self.patience.run(
             lambda: bytes(self.filesystem.cat_file(place, start=start, end=end)), client_errors(), judge_failure
         )
@@ -81,8 +81,8 @@ class S3Client:
         """A put-if-absent: one PUT with ``If-None-Match: *``, never in several parts.
 
         Raises:
-            StorageError: the service does not know the condition.
-            Other errors of the client: the request was refused, and no earlier try can have landed.
+            StorageError: the service does not support the condition.
+            Other errors of the client: the request was rejected, and no earlier attempt can have taken effect.
         """
         client, fixed = self._committing.get()
         in_doubt = False
@@ -97,7 +97,7 @@ class S3Client:
                 answer = _judge(error)
                 if answer is PutResult.UNKNOWN:
                     in_doubt = True
-                    # The service is still asked what has become of the object: the version may be there.
+                    # Don't give up on the service: the caller still checks whether the object exists.
                     if not request.may_repeat(judge_failure(error), error, gives_up=False):
                         return PutResult.UNKNOWN
                     continue
@@ -111,16 +111,16 @@ class S3Client:
         return PutResult.UNKNOWN
 
     def _make_reading(self) -> Any:
-        # One reader at a time within s3fs: otherwise it asks for the size before it reads a whole object.
+        # One reader at a time within s3fs: otherwise it requests the size before it reads a complete object.
         given = with_environment(self.arguments)
-        # `patience` repeats requests, and knows of the other requests of a statement.
+        # `patience` does the retries, with a timeout per statement.
         given["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **given.get("config_kwargs", {})}
         made = _s3fs()(**given, max_concurrency=1, use_listings_cache=False)
         made.retries = 1
         return made
 
     def _make_committing(self) -> tuple[Any, dict[str, Any]]:
-        """(botocore client that never repeats a request, parameters of every PutObject)."""
+        """(botocore client without retries, parameters of every PutObject)."""
         given = with_environment(self.arguments)
         endpoint = given.get("client_kwargs", {}).get("endpoint_url") or given.get("endpoint_url")
         client = plain_client("s3", self.arguments, endpoint)
@@ -132,12 +132,12 @@ class S3Client:
 
 
 def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | None) -> Any:
-    """A botocore client that never repeats a request.
+    """A botocore client without retries.
 
     Args:
         service: "s3", or another service that takes the same credentials.
-        arguments: of `s3fs.S3FileSystem`; what they say of S3 alone does no harm elsewhere.
-        endpoint: URL of the service, None for its usual place.
+        arguments: of `s3fs.S3FileSystem`; those specific to S3 have no effect on other services.
+        endpoint: URL of the service, None for its default.
     """
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -170,7 +170,7 @@ def client_errors() -> tuple[type[BaseException], ...]:
 
 
 def judge_failure(error: BaseException) -> Failure | None:
-    """Whether a request may succeed at another attempt."""
+    """Whether a request may succeed on a retry."""
     from botocore import exceptions
 
     answer = error if isinstance(error, exceptions.ClientError) else error.__cause__
@@ -184,7 +184,7 @@ def judge_failure(error: BaseException) -> Failure | None:
 
 @cache
 def _transport_errors() -> tuple[type[BaseException], ...]:
-    """What s3fs and botocore raise when a request is not sent, or gets no answer that makes sense."""
+    """What s3fs and botocore raise when a request is not sent, or gets no valid reply."""
     from aiohttp import ClientError as HttpError
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
@@ -199,12 +199,12 @@ def _service_name(arguments: Mapping[str, Any]) -> str:
 
 
 def _judge(error: BaseException) -> PutResult | None:
-    """What a failed put-if-absent says about the object; None: this request did not create it."""
+    """The outcome of a failed put-if-absent; None: this request did not create the object."""
     from botocore import exceptions
 
     if not isinstance(error, exceptions.ClientError):
-        # Of botocore's own errors only those of the transport come after sending; the rest (no credentials, a bad
-        # parameter) come before.
+        # Of botocore's own errors only transport errors occur after sending; the rest (no credentials, a bad
+        # parameter) occur before.
         transport = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError)
         before = isinstance(error, exceptions.BotoCoreError) and not isinstance(error, transport)
         return None if before else PutResult.UNKNOWN

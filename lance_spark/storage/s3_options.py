@@ -1,7 +1,7 @@
 """Storage options of S3 -> arguments of `s3fs.S3FileSystem`.
 
-Names on the left are those of the Lance libraries (with and without ``aws_``) and of s3fs itself. What is given
-neither as an option nor here comes from the environment, profiles and roles, as with any AWS client.
+Option names are those of the Lance libraries (with and without ``aws_``) and of s3fs itself. Anything not set as an
+option comes from the environment, profiles and roles, as with any AWS client.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.storage.options import Target, boolean, json_object, seconds, translate
 
 RETRY_SECONDS = "client_retry_timeout"
-"""The argument that is not for s3fs: how long requests are repeated to a service that does not answer, in seconds."""
+"""An argument of ours, not of s3fs: the retry timeout for a service that does not reply, in seconds."""
 
 _REGION = Target(("client_kwargs", "region_name"))
 _PROXY = Target(("config_kwargs", "proxies", "https"))
@@ -85,7 +85,7 @@ _IGNORED = frozenset(
         *_IGNORED_WITH_AND_WITHOUT_PREFIX,
         *(f"aws_{name}" for name in _IGNORED_WITH_AND_WITHOUT_PREFIX),
         "client_max_retries",
-        # Of `dynamodb` and the registry, which take them from the same options.
+        # Used by `dynamodb` and the registry.
         "ddb_table_name",
         "dynamodb_endpoint",
         "download_retry_count",
@@ -123,7 +123,7 @@ def s3fs_arguments(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def with_environment(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """`arguments`, completed by what the Lance libraries read from the environment and botocore does not.
+    """`arguments`, completed by variables that the Lance libraries read from the environment and botocore does not.
 
     That is ``AWS_REGION`` and ``AWS_ENDPOINT``; everything else botocore finds by itself.
     """

@@ -1,6 +1,6 @@
-"""Writes one object of unknown size to S3: parts go up while the next ones are being made.
+"""Writes one object of unknown size to S3: parts are uploaded while the next ones are produced.
 
-Nothing is visible before the upload is completed, and an abort makes the service drop the parts.
+Nothing is visible before the upload is completed, and an abort removes the parts.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from lance_spark.storage.s3_client import S3Client
 _log = logging.getLogger(__name__)
 
 PART_BYTES = 16 << 20
-"""A part must have 5 MiB at least, and all but the last one the same size for some services."""
+"""A part has at least 5 MiB, and some services require the same size for all but the last one."""
 
 _PARTS_OF_ONE_SIZE = 4_000
-"""An object has at most 10,000 parts, so beyond 64 GB parts become eight times as large."""
+"""An object has at most 10,000 parts, so beyond 64 GB parts are eight times as large."""
 
 _PARTS_IN_FLIGHT = 4
 
 
 class Translating(Protocol):
-    """Turns the client's errors into ours, for a path."""
+    """Translates errors of the client into ours, for a path."""
 
     def __call__(self, path: str) -> AbstractContextManager[None]: ...
 
@@ -36,8 +36,8 @@ class Translating(Protocol):
 class S3Output:
     """An `OutputStream` over a multipart upload, or over a single PUT for what fits one part.
 
-    A stream that is dropped without `close` or `abort` publishes nothing, but its parts stay until the rules of
-    the bucket remove them: no request can be made while Python collects garbage.
+    A stream that is dropped without `close` or `abort` publishes nothing, but its parts remain until the bucket's
+    lifecycle rules remove them: no request can be sent during garbage collection.
     """
 
     def __init__(self, client: S3Client, bucket: str, key: str, path: str, writing: Translating) -> None:
@@ -118,7 +118,7 @@ class S3Output:
         try:
             self._client.call("complete_multipart_upload", **upload, **self._object)
         except FileNotFoundError:
-            # The client sends again what got no answer; the upload is gone if the first try completed it.
+            # The client retries requests without a reply; if the first attempt succeeded, the upload no longer exists.
             size = self._client.call("head_object", **self._object)["ContentLength"]
             if size != self._written:
                 message = f"{self._path}: the upload was lost, and an object of {size} bytes is in its place"
