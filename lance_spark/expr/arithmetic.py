@@ -1,10 +1,10 @@
 """Arithmetic with the result types and errors of Spark's ANSI mode.
 
-- Integers combine as 64-bit integers whatever their width: an overflow of a narrower type, an error in Spark, is the
-  true number here. `/` of integers is floating point.
-- Decimals combine exactly and are then rounded, as Spark does, to at most 38 digits.
-- With a floating point side both sides are doubles.
-- Overflow and division by zero are errors. A filter meets them only in rows that the terms before have kept.
+- Integers of any width are computed as 64-bit integers: an overflow of a narrower type, an error in Spark, gives the
+  correct number here. `/` of integers is floating point.
+- Decimals are computed exactly and then rounded, as in Spark, to at most 38 digits.
+- If one side is floating point both sides are doubles.
+- Overflow and division by zero are errors. A filter raises them only for rows that passed the preceding terms.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lance_spark.expr.values import (
 
 _SPARK_MAX_PRECISION = 38
 _SPARK_MIN_SCALE = 6
-"""Digits after the point that a result keeps at least when 38 digits do not hold it."""
+"""The minimum scale of a result that needs more than 38 digits."""
 
 Combine = Callable[[Operand, Operand], Operand]
 
@@ -43,7 +43,7 @@ def combine(op: ArithmeticOp, left: Operand, right: Operand) -> Operand:
     """`left op right`; the operands are plain.
 
     Raises:
-        InvalidInputError: a side is no number, a result overflows, or a divisor is zero.
+        InvalidInputError: an operand is not a number, a result overflows, or a divisor is zero.
     """
     what = f"operator {op.value}"
     families = required_family(left, what), required_family(right, what)
@@ -72,7 +72,7 @@ def absolute(operand: Operand) -> Operand:
     """The absolute value.
 
     Raises:
-        InvalidInputError: no number, or the smallest 64-bit integer, whose absolute value is none.
+        InvalidInputError: not a number, or the smallest 64-bit integer, whose absolute value overflows.
     """
     family = required_family(operand, "abs")
     if family not in (*NUMBERS, Family.NULL):
@@ -168,7 +168,7 @@ def _as_decimal(operand: Operand) -> Operand:
     if family_of(operand.type) is Family.DECIMAL:
         return operand
     if isinstance(operand, pa.Scalar):
-        # A constant has just its own digits (DecimalType.fromLiteral in Spark).
+        # A constant has exactly its own digits (DecimalType.fromLiteral in Spark).
         value = operand.as_py()
         return operand.cast(pa.decimal128(20, 0)).cast(pa.decimal128(len(str(abs(value or 0))), 0))
     # Spark gives a bigint 20 digits, not 19, and reads an unsigned 64-bit integer as decimal(20, 0).
@@ -184,7 +184,7 @@ def _decimals(function: Combine) -> Combine:
 
 
 def _widened(operand: Operand) -> Operand:
-    """256 bits, in which results of two 38-digit numbers fit."""
+    """Converts to 256 bits, enough for results of two 38-digit numbers."""
     return operand.cast(pa.decimal256(operand.type.precision, operand.type.scale))
 
 
@@ -215,12 +215,12 @@ def _decimal_divide(left: Operand, right: Operand) -> Operand:
     _refuse_zero(right, left)
     scale = max(_SPARK_MIN_SCALE, left.type.scale + right.type.precision + 1)
     precision = left.type.precision - left.type.scale + right.type.scale + scale
-    # Arrow cuts the quotient off; one digit more than wanted is enough to round halves up.
+    # Arrow truncates the quotient; one extra digit is enough to round half up.
     return _bounded(_quotient(left, right, scale + 1), precision, scale)
 
 
 def _quotient(left: Operand, right: Operand, scale: int) -> pa.Array:
-    """left / right, cut off after at least `scale` digits behind the point."""
+    """left / right, truncated after at least `scale` digits behind the point."""
     more = max(scale - right.type.precision + right.type.scale - 1 - left.type.scale, 0)
     return pc.divide(left.cast(pa.decimal256(left.type.precision + more, left.type.scale + more)), right)
 

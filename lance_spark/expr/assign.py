@@ -1,9 +1,8 @@
-"""Values as they go into a column: what SET of an UPDATE does with the value of an expression.
+"""Store assignment: conversion of values to a column's type, as for SET of an UPDATE.
 
-As in Spark's ANSI mode a value is stored if its kind fits the column's, and an error if the column cannot hold it.
-Nothing changes silently but what nobody calls a change: integers and decimals are rounded to the nearest double, and
-decimals to the digits of the column. What needs a decision (text of a number, the date of a timestamp, 1.5 as an
-integer) is for a CAST.
+As in Spark's ANSI mode a value is stored if its type family fits the column's; a value out of range is an error.
+The only silent changes are rounding of integers and decimals to the nearest double, and of decimals to the scale of
+the column. Other conversions (number from text, date from timestamp, integer from 1.5) need a CAST.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _EXACT = {
     (Family.FLOAT, Family.INTEGER),
     (Family.DECIMAL, Family.INTEGER),
 }
-"""From one family to another by Arrow's casts, which raise an error where a value would change."""
+"""Conversions between families by Arrow's casts, which raise an error where a value would change."""
 
 _NEAREST = {
     (Family.INTEGER, Family.FLOAT),
@@ -38,19 +37,18 @@ _NEAREST = {
     (Family.TIMESTAMP, Family.TIMESTAMP_NTZ),
     (Family.TIMESTAMP_NTZ, Family.TIMESTAMP),
 }
-"""By the conversions of CAST, which give null where the target does not hold a value."""
+"""Conversions as for CAST, which give null where the target cannot represent a value."""
 
 
 def assigned(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, *, time_zone: str = "UTC") -> pa.Array:
-    """The value of `expr` for each row of `batch`, as a column of `type_` holds it.
+    """The value of `expr` for each row of `batch`, converted to `type_`.
 
     Args:
         type_: a storage type, no extension type.
 
     Raises:
         NotFoundError: a column is not in the batch.
-        InvalidInputError: a value of another kind, one that the column cannot hold, or one on which the expression
-            fails.
+        InvalidInputError: a value of an incompatible type or out of range, or an error of the expression.
     """
     if isinstance(expr, Column):
         values = column_values(batch, expr.path)
@@ -68,7 +66,7 @@ def assigned(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, *, time_zone
 
 def _evaluated(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, time_zone: str) -> pa.Array:
     if isinstance(expr, Literal) and isinstance(expr.value, str):
-        # A text constant is read as a date or time if the column is one, as in a comparison.
+        # A text constant is parsed as a date or time if the column is one, as in a comparison.
         constant, _ = align(expr.scalar(), pa.nulls(1, type_), time_zone)
         return pa.repeat(constant, batch.num_rows)
     return evaluate(expr, batch, time_zone=time_zone)
@@ -89,7 +87,7 @@ def _stored(values: pa.Array, type_: pa.DataType, time_zone: str) -> pa.Array:
     if families == (Family.DECIMAL, Family.FLOAT):
         return values.cast(pa.float64()).cast(type_)
     if set(families) == {Family.TIMESTAMP, Family.TIMESTAMP_NTZ}:
-        # In the unit that the values have: a coarser one is no matter of zones, and not for rounding.
+        # In the unit of the values: a conversion to a coarser one is independent of zones, and must not round.
         zone = "UTC" if families[1] is Family.TIMESTAMP else None
         moved = casts.cast(values, pa.timestamp(values.type.unit, zone), is_try=True, time_zone=time_zone)
         return moved.cast(type_)

@@ -1,8 +1,8 @@
 """CAST and TRY_CAST with Spark's ANSI meaning.
 
-A conversion maps values it cannot convert to null; TRY_CAST leaves it at that, CAST makes it an error. Conversions
-whose text Java and Arrow write differently (floating point to string, timestamp to string) and floating point to
-decimal (Spark goes through Java's shortest text) are refused rather than answered a little differently.
+A conversion maps values it cannot convert to null; CAST turns these nulls into an error, TRY_CAST does not.
+Conversions that Java and Arrow format differently (floating point to string, timestamp to string) and floating point
+to decimal (Spark goes through Java's shortest text) are rejected rather than slightly different.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def cast(operand: Operand, type_: pa.DataType, *, is_try: bool, time_zone: str) 
     """`operand` (plain) as values of `type_`.
 
     Raises:
-        InvalidInputError: there is no such conversion, or (for CAST) a value has no counterpart in `type_`.
+        InvalidInputError: there is no such conversion, or (for CAST) a value cannot be represented in `type_`.
     """
     families = family_of(operand.type), family_of(type_)
     if families[0] is Family.NULL:
@@ -46,7 +46,7 @@ def cast(operand: Operand, type_: pa.DataType, *, is_try: bool, time_zone: str) 
 
 
 def _shown(scalar: pa.Scalar) -> str:
-    # Python has no dates and timestamps for all that Arrow holds.
+    # Python's dates and timestamps do not cover Arrow's range.
     return f"{scalar.value} ({scalar.type})" if pa.types.is_temporal(scalar.type) else repr(scalar.as_py())
 
 
@@ -107,7 +107,7 @@ def _decimal_to_decimal(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.
 
 
 def round_half_up(values: pa.Array, scale: int) -> pa.Array:
-    """Decimals with `scale` digits after the point, halves away from zero; wide enough not to overflow."""
+    """Rounds to decimals of `scale`, halves away from zero; wide enough not to overflow."""
     whole = values.type.precision - values.type.scale + 1
     if whole + max(scale, values.type.scale) > 76:
         raise InvalidInputError(f"{values.type} with {scale} digits after the point needs more than 76 digits")
@@ -175,7 +175,7 @@ def _int64_or_none(value: int) -> int | None:
 
 def _from_text(parse: Callable[[str, str], int | None]) -> Conversion:
     def conversion(values: pa.Array, type_: pa.DataType, time_zone: str) -> pa.Array:
-        # Constants and columns go through one parser; a column's texts once for each distinct one.
+        # Constants and columns use the same parser; a column's texts are parsed once per distinct value.
         distinct = values.dictionary_encode()
         parsed = [parse(text, time_zone) for text in distinct.dictionary.to_pylist()]
         return pa.array(parsed, type_).take(distinct.indices)

@@ -1,7 +1,7 @@
-"""Finding the columns of a filter in a schema, and their values in a batch.
+"""Resolution of the columns of a filter in a schema, and their values in a batch.
 
-A name that is written exactly as in the schema wins; otherwise letters fold case, as Spark does by default, and two
-candidates are an error.
+An exact match of a name wins; otherwise the match is case-insensitive, as by default in Spark, and an ambiguous one
+is an error.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lance_spark.expr.nodes import quote_name
 
 
 def resolve_path(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...]:
-    """The positions, level by level, of the field that `path` names.
+    """The field index at each level of `path`.
 
     Raises:
-        NotFoundError: no such column or field; the message tells similar names.
-        InvalidInputError: the name is ambiguous, or leads through something that is no struct.
+        NotFoundError: no such column or field; the message suggests similar names.
+        InvalidInputError: the name is ambiguous, or its parent is not a struct.
     """
     exact = _exact_positions(schema, path)
     if exact is not None:
@@ -44,7 +44,7 @@ def resolve_path(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...]:
 
 
 def _exact_positions(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...] | None:
-    """What `resolve_path` returns where all names are written as in the schema, without listing the other names."""
+    """A fast path of `resolve_path` for exact matches."""
     level: pa.Schema | pa.StructType = schema
     positions = []
     for name in path:

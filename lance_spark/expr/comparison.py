@@ -1,13 +1,13 @@
-"""Comparison of two operands with the meaning that Spark gives it.
+"""Comparison of two operands with Spark's semantics.
 
 - Exact numbers, dates, timestamps, times and durations compare by value, across widths, signs, scales and units.
-- Where one side is floating point both sides compare as doubles; NaN equals NaN and is greater than every other value;
+- If one side is floating point both sides compare as doubles; NaN equals NaN and is greater than every other value;
   -0.0 equals 0.0.
-- A string constant next to a date, timestamp or time is read as one; a date next to a timestamp is its midnight; a
-  timestamp without a zone next to one with a zone is read in the session's zone.
-- Anything else of two families is an error, not a cast.
+- A string constant compared with a date, timestamp or time is parsed as one; a date compared with a timestamp is its
+  midnight; a timestamp without a zone compared with one with a zone is in the session's zone.
+- Other operands of different families are an error, not a cast.
 
-The result is null where an operand is null (`<=>` aside).
+The result is null where an operand is null (except for `<=>`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _EXACT_NUMBERS = {Family.INTEGER, Family.DECIMAL}
 
 
 def align(left: Operand, right: Operand, time_zone: str) -> tuple[Operand, Operand]:
-    """The operands after text has become a date or time, and dates and local timestamps what they stand against."""
+    """Converts text to the date or time type of the other operand, and dates and local timestamps to its type."""
     left, right = _as_kind_of(right, left, time_zone), _as_kind_of(left, right, time_zone)
     families = {family_of(left.type), family_of(right.type)}
     if Family.DATE in families and families & {Family.TIMESTAMP, Family.TIMESTAMP_NTZ}:
@@ -180,7 +180,7 @@ def _compare_exact(op: ComparisonOp, left: Operand, right: Operand) -> Operand:
 
 
 def apply_threshold(op: ComparisonOp, values: pa.Array, limits: Threshold) -> pa.Array:
-    """Truth of `values op constant`, the constant given by its threshold on the values' grid."""
+    """Truth of `values op constant`, where `limits` is the constant's threshold on the values' grid."""
     if op is LT or op is GE:
         return _upto(values, limits.below, negated=op is GE)
     if op is LE or op is GT:
@@ -193,7 +193,7 @@ def apply_threshold(op: ComparisonOp, values: pa.Array, limits: Threshold) -> pa
 
 
 def _upto(values: pa.Array, ticks: int, *, negated: bool) -> pa.Array:
-    """`values <= ticks`, or its opposite; constant where the limit is outside the type's range."""
+    """`values <= ticks`, or its negation; constant if the limit is outside the type's range."""
     grid = grid_of(values.type)
     if grid.contains(ticks):
         return _ARROW_OPS[GT if negated else LE](values, grid.scalar(ticks))
@@ -277,7 +277,7 @@ def scalar_as_double(scalar: pa.Scalar) -> float | None:
 
 
 def _compare_doubles(op: ComparisonOp, left: pa.Array, right: Operand) -> pa.Array:
-    """IEEE comparisons, all false for NaN, mended to Spark's total order."""
+    """IEEE comparisons, which are false for NaN, adjusted to Spark's total order."""
     if op is GT or op is LE:
         less = _less(right, left)
         return less if op is GT else pc.invert(less)
@@ -295,7 +295,7 @@ def _less(left: Operand, right: Operand) -> Operand:
 
 
 def same_type(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """Two operands (plain) as the type that holds the values of both.
+    """Two operands (plain) converted to their common type.
 
     Raises:
         InvalidInputError: there is none.

@@ -35,7 +35,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)
 
 @dataclass(frozen=True, slots=True)
 class ParsedTimestamp:
-    """The instant and what the text's own clock shows, both in nanoseconds since 1970-01-01."""
+    """The instant and the local time of the text, both in nanoseconds since 1970-01-01."""
 
     nanos: int
     local_nanos: int
@@ -43,13 +43,13 @@ class ParsedTimestamp:
 
 
 def parse_date(text: str) -> int | None:
-    """Days since 1970-01-01; None if the text is no date. A time after the date is ignored, as Spark does."""
+    """Days since 1970-01-01; None if the text is not a date. A time after the date is ignored, as in Spark."""
     match = _DATE_TEXT.match(text)
     return _days(match) if match else None
 
 
 def parse_timestamp(text: str, time_zone: str) -> ParsedTimestamp | None:
-    """The instant that the text means, `time_zone` being the zone of a text that names none; None if it is none."""
+    """Parses a timestamp; `time_zone` is the default zone. None if the text is not a timestamp."""
     match = _TIMESTAMP_TEXT.match(text)
     days = _days(match) if match else None
     clock = _clock_nanos(match) if match else None
@@ -61,13 +61,13 @@ def parse_timestamp(text: str, time_zone: str) -> ParsedTimestamp | None:
 
 
 def parse_time(text: str) -> int | None:
-    """Nanoseconds since midnight; None if the text is no time of day."""
+    """Nanoseconds since midnight; None if the text is not a time of day."""
     match = _TIME_TEXT.match(text)
     return _clock_nanos(match) if match and match["minute"] else None
 
 
 def check_time_zone(zone: str) -> None:
-    """Nothing, if the zone is known.
+    """Validates a time zone.
 
     Raises:
         InvalidInputError: no such time zone.
@@ -77,7 +77,7 @@ def check_time_zone(zone: str) -> None:
 
 
 def is_utc(zone: str) -> bool:
-    """Whether the zone's clock always shows UTC."""
+    """Whether the zone is always equal to UTC."""
     return zone.upper() in ("UTC", "Z", "GMT", "UT", "ETC/UTC", "+00:00", "-00:00")
 
 
@@ -110,7 +110,7 @@ def _days(match: re.Match[str]) -> int | None:
         return None
     first = (np.datetime64(year - 1970, "Y").astype("M8[M]") + np.timedelta64(month - 1, "M")).astype("M8[D]")
     days = int((first + np.timedelta64(day - 1, "D")).astype(np.int64))
-    # A day beyond the end of its month has moved into the next one.
+    # A day beyond the end of its month would be in the next one.
     same_month = np.datetime64(days, "D").astype("M8[M]") == first.astype("M8[M]")
     return days if same_month else None
 
@@ -124,10 +124,10 @@ def _clock_nanos(match: re.Match[str]) -> int | None:
 
 
 def _offset_seconds(zone: str, local_nanos: int) -> int | None:
-    """Seconds that the zone's clock is ahead of UTC when it shows `local_nanos`; None for an unknown zone.
+    """The UTC offset in seconds at the local time `local_nanos`; None for an unknown zone.
 
-    Of two instants with the same clock the earlier one counts, and a time that the clock skips is moved on by the
-    length of the gap: both as in `java.time.ZonedDateTime`.
+    In an overlap the earlier instant is chosen, and a local time in a gap is shifted forward by the length of the gap:
+    both as in `java.time.ZonedDateTime`.
     """
     if is_utc(zone):
         return 0
@@ -140,7 +140,7 @@ def _offset_seconds(zone: str, local_nanos: int) -> int | None:
         region = zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         return None
-    # Beyond the years of `datetime` a zone keeps the offset of the last year it can tell.
+    # Outside the years of `datetime` a zone has the offset of the nearest year.
     seconds = min(max(local_nanos // 10**9, -62_135_596_800), 253_402_300_799)
     local = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
     ahead = local.replace(tzinfo=region).utcoffset()

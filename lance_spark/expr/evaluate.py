@@ -1,8 +1,8 @@
-"""A filter's value for every row of a batch, in SQL's three-valued logic.
+"""Evaluates a filter for every row of a batch, in SQL's three-valued logic.
 
-The meaning is Spark's in ANSI mode (docs/design/002-filter-semantics.md). Terms of AND and OR that can fail on a value
-(arithmetic, CAST) are evaluated only for the rows that the terms before them leave open, so `x <> 0 AND 10 / x > 1`
-never divides by zero.
+The semantics are Spark's in ANSI mode (docs/design/002-filter-semantics.md). Terms of AND and OR that can raise an
+error (arithmetic, CAST) are evaluated only for the rows that the preceding terms leave undecided, so
+`x <> 0 AND 10 / x > 1` never divides by zero.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from lance_spark.expr.values import NUMBERS, Family, Operand, as_array, as_boole
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What an expression is evaluated on."""
+    """The rows that an expression is evaluated on."""
 
     batch: pa.RecordBatch
     time_zone: str
@@ -66,27 +66,27 @@ def evaluate(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa
     Args:
         expr: the expression.
         batch: rows; only the referenced columns are needed.
-        time_zone: the session's zone, for timestamps that name none.
+        time_zone: the session's zone, for timestamps without one.
 
     Raises:
         NotFoundError: a column is not in the batch.
-        InvalidInputError: types that do not go together, or a value on which arithmetic or CAST fails.
+        InvalidInputError: incompatible types, or a value on which arithmetic or CAST fails.
     """
     check_time_zone(time_zone)
     return as_array(_evaluate(expr, Rows(batch, time_zone)), batch.num_rows)
 
 
 def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa.BooleanArray:
-    """Which rows the filter keeps, without nulls: those for which it is TRUE. Arguments and errors as `evaluate`."""
+    """Whether the filter is TRUE for each row, without nulls. Arguments and errors as `evaluate`."""
     truth = as_boolean(evaluate(expr, batch, time_zone=time_zone), f"filter {expr}")
     return truth.fill_null(False) if truth.null_count else truth
 
 
 def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
-    """Nothing, if the filter fits the schema; otherwise the error that evaluating it would raise."""
+    """Validates the filter against the schema; raises the error that its evaluation would raise."""
     names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
     used = [field for field in schema if field.name.lower() in names]
-    # The other columns are of use only to an error about a name that there is not.
+    # The other columns are needed only for the error about an unknown name.
     fits = names == {field.name.lower() for field in used}
     batch = pa.RecordBatch.from_pylist([], schema=pa.schema(used) if fits else schema)
     evaluate_filter(expr, batch, time_zone=time_zone)
@@ -107,7 +107,7 @@ def _evaluate(expr: Expr, rows: Rows) -> Operand:
 
 @contextmanager
 def _named(expr: Expr) -> Iterator[None]:
-    """Adds the place to errors about the operands of `expr`."""
+    """Adds the expression to errors about the operands of `expr`."""
     try:
         yield
     except InvalidInputError as error:
@@ -188,7 +188,7 @@ def _(expr: Or, rows: Rows) -> Operand:
 
 
 def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Operand], *, decisive: bool) -> Operand:
-    """The terms joined; `decisive` is the truth value after which the remaining terms do not matter."""
+    """The terms combined with `join`; the truth value `decisive` decides the result without the remaining terms."""
     truth: Operand = pa.scalar(not decisive)
     for term in expr.terms:
         if can_fail(term):
@@ -211,7 +211,7 @@ def can_fail(expr: Expr) -> bool:
 
 
 def _where_open(expr: Expr, rows: Rows, decided: Operand) -> Operand:
-    """`expr` for the rows that are not decided yet, null for the others."""
+    """`expr` for the undecided rows, null for the others."""
     if isinstance(decided, pa.Scalar):
         return null_like(decided, pa.null()) if decided.as_py() else _evaluate(expr, rows)
     open_rows = pc.invert(decided)
@@ -219,7 +219,7 @@ def _where_open(expr: Expr, rows: Rows, decided: Operand) -> Operand:
         return _evaluate(expr, rows)
     part = rows.where(open_rows)
     values = as_array(_evaluate(expr, part), part.batch.num_rows)
-    # The k-th open row finds its value at k, the others find null.
+    # The k-th undecided row takes the value at k, the others null.
     places = pc.subtract(pc.cumulative_sum(open_rows.cast(pa.int64())), 1)
     return values.take(pc.if_else(open_rows, places, pa.scalar(None, pa.int64())))
 
@@ -276,7 +276,7 @@ def _(expr: Function, rows: Rows) -> Operand:
 
 
 def _coalesce(expr: Function, rows: Rows) -> Operand:
-    """The first argument that is not null; one that can fail is evaluated only where all before are null."""
+    """The first argument that is not null; one that can fail is evaluated only where all preceding ones are null."""
     value = _evaluate(expr.arguments[0], rows)
     for argument in expr.arguments[1:]:
         other = _where_open(argument, rows, pc.is_valid(value)) if can_fail(argument) else _evaluate(argument, rows)

@@ -1,4 +1,4 @@
-"""The scalar functions of a filter, with Spark's meaning."""
+"""The scalar functions of a filter, with Spark's semantics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def call(name: FunctionName, arguments: tuple[Operand, ...], time_zone: str) -> 
     """The function's value; the arguments are plain. COALESCE is not here: it does not evaluate all of them.
 
     Raises:
-        InvalidInputError: an argument has a type that the function does not take.
+        InvalidInputError: the function does not support the type of an argument.
     """
     families = [required_family(argument, name.value) for argument in arguments]
     accepted = _ACCEPTED[name]
@@ -61,7 +61,7 @@ def _case(ascii_case: Callable[[Operand], Operand], unicode_case: Callable[[str]
             return pa.scalar(unicode_case(text.as_py()) if text.is_valid else None, text.type)
         if pc.all(pc.string_is_ascii(text)).as_py() is not False:
             return ascii_case(text)
-        # Arrow maps character by character; Spark (and Python) know that the upper case of one may be two.
+        # Arrow maps character by character; in Spark (and Python) the upper case of one may be two.
         distinct = text.dictionary_encode()
         mapped = [unicode_case(value) for value in distinct.dictionary.to_pylist()]
         return pa.array(mapped, text.type).take(distinct.indices)
@@ -96,28 +96,28 @@ def _substring(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
         return null_like(value, value.type)
     slice_ = pc.binary_slice if family_of(value.type) is Family.BINARY else pc.utf8_slice_codeunits
     start, stop = substring_bounds(*bounds)  # type: ignore[arg-type]
-    # Arrow multiplies and adds these numbers in 64 bits without a check, and `binary_slice` needs a stop.
+    # Arrow computes with these numbers in 64 bits without overflow checks, and `binary_slice` needs a stop.
     longest = _longest(value)
     start, stop = _clamped(start, longest), _clamped(longest if stop is None else stop, longest)
     if stop <= start and (start < 0) == (stop < 0):
-        # Nothing is left of any value.
+        # All results are empty.
         start, stop = 0, 0
     return slice_(value, start=start, stop=stop)
 
 
 def _longest(value: Operand) -> int:
-    """Bytes of the longest value, 0 if there is none. No string has more characters than bytes."""
+    """Bytes of the longest value, 0 without values. No string has more characters than bytes."""
     length = pc.binary_length(value)
     return int((length if isinstance(length, pa.Scalar) else pc.max(length)).as_py() or 0)
 
 
 def _clamped(bound: int, longest: int) -> int:
-    """`bound`, or a nearer one that slices values of at most `longest` units in the same way."""
+    """`bound`, or a smaller one with the same result for values of at most `longest` units."""
     return min(max(bound, -longest - 1), longest + 1)
 
 
 _SPARK_NO_LENGTH = 2**31 - 1
-"""The length that Spark takes where none is written; too short for a start before the longest possible value."""
+"""Spark's default length; too short for a start before the longest possible value."""
 
 
 def substring_bounds(position: int, length: int | None = None) -> tuple[int, int | None]:

@@ -1,18 +1,18 @@
-"""Exact comparison of a column with a constant, whatever the types of the two.
+"""Exact comparison of a column with a constant of any type.
 
-The values of an integer, decimal or temporal column lie on a grid: whole multiples of a tick (1, 10**-scale, a
-microsecond...). Every comparison with a constant then is one with a whole number of ticks, so nothing is cast, rounded
-or out of range: `x < 2.5` on integers is `x <= 2`, and `x < 10**30` is true for every value.
+The values of an integer, decimal or temporal column lie on a grid: integer multiples of a tick (1, 10**-scale, a
+microsecond...). So every comparison with a constant becomes one with an integer number of ticks, without casts,
+rounding or overflow: `x < 2.5` on integers is `x <= 2`, and `x < 10**30` is true for every value.
 
-A `Threshold` keeps the two tick numbers that decide all six comparisons:
+A `Threshold` holds the two tick counts that decide all six comparisons:
 
 >>> threshold(pa.int32(), pa.scalar(2.5))           # x < 2.5 and x <= 2.5 are both x <= 2; x = 2.5 never holds
 Threshold(below=2, upto=2)
 >>> threshold(pa.int32(), pa.scalar(7))             # x < 7 is x <= 6, x <= 7 is x <= 7
 Threshold(below=6, upto=7)
 
-Where the constant is a double, the comparison is the one of doubles, as in Spark: 2**53 and 2**53 + 1 are the same
-double, so both are equal to it.
+If the constant is a double, values are compared as doubles, as in Spark: 2**53 and 2**53 + 1 are the same double, so
+both are equal to it.
 
 >>> threshold(pa.int64(), pa.scalar(2.0**53)) == Threshold(below=2**53 - 1, upto=2**53 + 1)
 True
@@ -59,17 +59,17 @@ class Grid:
     highest: int
 
     def value(self, ticks: int) -> int | decimal.Decimal:
-        """The value of so many ticks, as Arrow takes it for the type: temporal types count ticks."""
+        """The value of `ticks`, as Arrow takes it for the type: temporal types count ticks."""
         if family_of(self.type) is Family.DECIMAL:
             return EXACT.scaleb(decimal.Decimal(ticks), -self.type.scale)
         return ticks
 
     def scalar(self, ticks: int) -> pa.Scalar:
-        """The value of so many ticks, as a scalar of the type."""
+        """The value of `ticks`, as a scalar of the type."""
         return pa.scalar(self.value(ticks), self.type)
 
     def contains(self, ticks: int) -> bool:
-        """Whether the type holds that many ticks."""
+        """Whether `ticks` is in the range of the type."""
         return self.lowest <= ticks <= self.highest
 
 
@@ -116,7 +116,7 @@ def threshold(type_: pa.DataType, constant: pa.Scalar) -> Threshold:
 
 
 def _double_threshold(tick: Fraction, constant: float) -> Threshold:
-    """The numbers that round to a double are those between the midpoints to its neighbours.
+    """The threshold of a double: the numbers that round to it lie between the midpoints to its neighbours.
 
     The midpoints belong to it if its mantissa is even (IEEE 754, round half to even).
     """
@@ -133,7 +133,7 @@ def _double_threshold(tick: Fraction, constant: float) -> Threshold:
 def _midpoint(constant: float, towards: float) -> Fraction:
     neighbour = math.nextafter(constant, towards)
     if math.isinf(neighbour):
-        # The double after the largest would be one step further.
+        # Extrapolates the double after the largest.
         step = Fraction(constant) - Fraction(math.nextafter(constant, 0.0))
         return Fraction(constant) + step / 2
     return (Fraction(constant) + Fraction(neighbour)) / 2

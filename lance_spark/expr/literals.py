@@ -1,7 +1,7 @@
 """Literals of a filter: a value and its Arrow type, from a small closed set of types.
 
-Integers are `int64` (beyond that `decimal`), because comparisons are exact whatever the width; dates, timestamps,
-times of day and durations are kept as integers in the unit of their type, so that nanoseconds and far years survive;
+Integers are `int64` (beyond that `decimal`), because comparisons are exact for any width; dates, timestamps, times of
+day and durations are integers in the unit of their type, so that nanoseconds and distant years are representable;
 timestamps with a zone are instants in UTC.
 
 >>> literal(5), literal(5).to_sql(), literal("it's").to_sql()
@@ -29,7 +29,7 @@ from lance_spark.text import check_text
 LiteralValue = bool | int | float | decimal.Decimal | str | bytes | None
 
 EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP)
-"""Decimal arithmetic that never rounds numbers of two times 76 digits."""
+"""Decimal arithmetic that is exact for numbers of up to two times 76 digits."""
 
 MAX_DECIMAL_DIGITS = 76
 """Digits of Arrow's widest decimal type."""
@@ -40,9 +40,9 @@ _UTC = datetime.timezone.utc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expr):
-    """A constant. Make one with `literal`, which chooses the type.
+    """A constant. Create one with `literal`, which chooses the type.
 
-    `value` is None, or what `type` says: bool, int (int64; count of units for temporal types), float, Decimal with
+    `value` is None, or depends on `type`: bool, int (int64; count of units for temporal types), float, Decimal with
     exactly `type.scale` digits after the point, str, bytes.
     """
 
@@ -50,7 +50,7 @@ class Literal(Expr):
     type: pa.DataType
 
     def _key(self) -> tuple[str, str]:
-        # repr tells NaN from numbers, -0.0 from 0.0, 1.50 from 1.5 and True from 1.
+        # repr distinguishes NaN from numbers, -0.0 from 0.0, 1.50 from 1.5 and True from 1.
         return str(self.type), repr(self.value)
 
     def __eq__(self, other: object) -> bool:
@@ -80,7 +80,7 @@ def literal(value: object) -> Literal:
     """The literal for a Python value, a numpy scalar or an Arrow scalar.
 
     Raises:
-        InvalidInputError: no filter can hold such a value.
+        InvalidInputError: the type of the value is not supported in filters.
     """
     if value is None:
         return NULL
@@ -108,7 +108,7 @@ def _(value: float) -> Literal:
 
 @literal.register
 def decimal_literal(value: decimal.Decimal) -> Literal:
-    """The literal of a decimal number; its type has just the digits that were written."""
+    """The literal of a decimal number; its type has exactly the digits of the number."""
     if not value.is_finite():
         raise InvalidInputError(f"a filter cannot hold the decimal {value}; write it as a double")
     _, digits, exponent = value.as_tuple()
@@ -182,19 +182,19 @@ def _(value: pa.Scalar) -> Literal:
 
 
 def timestamp_literal(nanos: int, *, has_zone: bool) -> Literal:
-    """A timestamp in microseconds, or in nanoseconds where it needs them."""
+    """A timestamp in microseconds, or in nanoseconds if needed."""
     value, unit = _smallest_unit(nanos, "timestamp")
     return Literal(value, pa.timestamp(unit, "UTC" if has_zone else None))
 
 
 def time_literal(nanos: int) -> Literal:
-    """A time of day in microseconds, or in nanoseconds where it needs them."""
+    """A time of day in microseconds, or in nanoseconds if needed."""
     value, unit = _smallest_unit(nanos, "time of day")
     return Literal(value, pa.time64(unit))
 
 
 def duration_literal(nanos: int) -> Literal:
-    """A duration in microseconds, or in nanoseconds where it needs them."""
+    """A duration in microseconds, or in nanoseconds if needed."""
     value, unit = _smallest_unit(nanos, "duration")
     return Literal(value, pa.duration(unit))
 
@@ -216,7 +216,7 @@ def _micros(delta: datetime.timedelta) -> int:
 
 
 def _sql_text(node: Literal) -> str:
-    """SQL text of a literal that is not NULL; what it parses to has the same type."""
+    """SQL text of a literal that is not NULL; it parses to a literal of the same type."""
     value, type_ = node.value, node.type
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

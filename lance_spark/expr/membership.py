@@ -1,4 +1,4 @@
-"""`IN` with a list, through one hash look-up where the list allows."""
+"""`IN` with a list, by hash lookup where possible."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lance_spark.expr.values import NUMBERS, Family, Operand, family_of, require
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The right side of IN, ready for values of one type.
+    """The right side of IN, prepared for values of one type.
 
     Attributes:
         operands: the options.
-        known: the options that a value can equal, in the values' type; None if they have to be compared one by one.
-        has_null: whether one of the options is null; of those in `known` it is told.
+        known: the options that a value can equal, in the values' type; None if they must be compared one by one.
+        has_null: whether an option is null; set only with `known`.
     """
 
     operands: tuple[Operand, ...]
@@ -35,7 +35,7 @@ def options_of(type_: pa.DataType, operands: Sequence[Operand], time_zone: str) 
     """The options for values of a type; arguments and errors as `is_member`."""
     is_number = family_of(type_) in NUMBERS
     if is_number and any(family_of(operand.type) is Family.FLOAT for operand in operands):
-        # One option of floating point makes the whole list so (Spark coerces to one type).
+        # One floating point option makes the list floating point (Spark coerces to one type).
         operands = [to_double(operand) if family_of(operand.type) in NUMBERS else operand for operand in operands]
     known = _value_set(pa.array([], type_), operands, time_zone)
     return Options(tuple(operands), known, known is not None and any(not operand.is_valid for operand in operands))
@@ -43,7 +43,7 @@ def options_of(type_: pa.DataType, operands: Sequence[Operand], time_zone: str) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Constants:
-    """Constants that are told apart as objects: to compare thousands of them takes longer than to read a batch."""
+    """Constants with identity equality: to compare thousands of them takes longer than to read a batch."""
 
     literals: Sequence[Literal]
 
@@ -60,7 +60,7 @@ def _constant_options(type_: pa.DataType, constants: _Constants, time_zone: str)
 
 
 def constant_options(type_: pa.DataType, literals: Sequence[Literal], time_zone: str) -> Options:
-    """`options_of`, remembered for the next batch that the same sequence is asked for."""
+    """`options_of`, cached for following batches with the same sequence."""
     return _constant_options(type_, _Constants(literals), time_zone)
 
 
@@ -75,7 +75,7 @@ def is_member(value: Operand, options: Options, time_zone: str) -> Operand:
         matches = (compare(ComparisonOp.EQ, value, option, time_zone) for option in options.operands)
         return functools.reduce(pc.or_kleene, matches)
     if family_of(value.type) is Family.FLOAT:
-        # The look-up tells -0.0 from 0.0; adding 0.0 makes them one. NaN finds NaN.
+        # The lookup distinguishes -0.0 from 0.0; adding 0.0 unifies them. NaN matches NaN.
         value = pc.add(value.cast(pa.float64()), 0.0)
     found = pc.is_in(value, value_set=options.known)
     null = pa.scalar(None, pa.bool_())
@@ -85,7 +85,7 @@ def is_member(value: Operand, options: Options, time_zone: str) -> Operand:
 
 
 def _value_set(value: pa.Array, options: Sequence[Operand], time_zone: str) -> pa.Array | None:
-    """The options as an array of the value's type, without those no value equals; None if they make no such array."""
+    """The options as an array of the value's type, without those that no value can equal; None if not possible."""
     if not all(isinstance(option, pa.Scalar) for option in options):
         return None
     scalars = [option for option in options if option.is_valid]

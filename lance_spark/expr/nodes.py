@@ -1,12 +1,12 @@
-"""The filter tree: what a WHERE clause says, as small immutable values.
+"""The filter tree: a WHERE clause as immutable nodes.
 
-Every way into a filter (SQL text, Spark's pushed filters, calls from Python) ends in this tree, and everything that
-uses a filter (row evaluation, pruning by statistics, messages) starts from it. Two trees are equal if and only if
-they have the same shape, and `parse(expr.to_sql()) == expr`.
+Every source of filters (SQL text, Spark's pushed filters, calls from Python) produces this tree, and every consumer
+(row evaluation, pruning by statistics, messages) uses it. Two trees are equal if and only if they have the same
+structure, and `parse(expr.to_sql()) == expr`.
 
-`BETWEEN`, `NOT IN`, `IS NOT NULL`, `IS [NOT] TRUE` and `IS DISTINCT FROM` have no nodes: they are written with the
-ones below. `And` and `Or` are n-ary and never directly contain themselves, so that a filter of thousands of terms
-stays shallow.
+`BETWEEN`, `NOT IN`, `IS NOT NULL`, `IS [NOT] TRUE` and `IS DISTINCT FROM` have no nodes of their own: they are
+expressed with the ones below. `And` and `Or` are n-ary and never directly contain themselves, so that a filter of
+thousands of terms stays shallow.
 
 >>> str(And((Comparison(ComparisonOp.GT, Column(("a", "b")), Column(("c.d",))), Not(IsNull(Column(("e",)))))))
 'a.b > `c.d` AND e IS NOT NULL'
@@ -31,7 +31,7 @@ class Expr:
     __slots__ = ()
 
     def children(self) -> tuple[Expr, ...]:
-        """The nodes right below this one."""
+        """The direct children."""
         return ()
 
     def to_sql(self) -> str:
@@ -39,11 +39,11 @@ class Expr:
         raise NotImplementedError
 
     def is_term(self) -> bool:
-        """Whether its SQL needs no parentheses next to an operator."""
+        """Whether its SQL needs no parentheses as an operand."""
         return False
 
     def walk(self) -> Iterator[Expr]:
-        """This node and all below it, parents first."""
+        """This node and all descendants, in pre-order."""
         yield self
         for child in self.children():
             yield from child.walk()
@@ -53,7 +53,7 @@ class Expr:
 
 
 class ComparisonOp(str, Enum):
-    """How two values are compared."""
+    """A comparison operator."""
 
     EQ = "="
     NE = "<>"
@@ -78,7 +78,7 @@ _MIRRORED = {
 
 
 class ArithmeticOp(str, Enum):
-    """How two numbers are combined."""
+    """An arithmetic operator."""
 
     ADD = "+"
     SUBTRACT = "-"
@@ -111,13 +111,13 @@ _RESERVED = """
     is leading like not null or regexp rlike select trailing true try_cast with
 """
 RESERVED_WORDS = frozenset(_RESERVED.split())
-"""Words that are a column's name only between backticks; Spark too takes all others for names by default."""
+"""Words that need backticks as a column name; Spark too accepts all others as names by default."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def quote_name(name: str) -> str:
-    """`name` as it must be written in SQL: in backticks unless it is a plain word.
+    """`name` as an SQL identifier: in backticks unless it is a plain word.
 
     >>> quote_name("price"), quote_name("a.b"), quote_name("all"), quote_name("tick`s")
     ('price', '`a.b`', '`all`', '`tick``s`')
@@ -133,12 +133,12 @@ def quote_string(text: str) -> str:
 
 
 def _operand(expr: Expr) -> str:
-    """SQL of `expr` where an operator or predicate follows: all that is not a single term in parentheses."""
+    """SQL of `expr` as an operand of an operator or predicate: in parentheses unless it is a single term."""
     return expr.to_sql() if expr.is_term() else f"({expr.to_sql()})"
 
 
 def _term(expr: Expr) -> str:
-    """SQL of `expr` as a term of AND, OR or NOT: predicates stand alone there."""
+    """SQL of `expr` as a term of AND, OR or NOT: predicates need no parentheses there."""
     text = expr.to_sql()
     return f"({text})" if isinstance(expr, (And, Or, Arithmetic, Negate)) or text.startswith("NOT ") else text
 
@@ -199,8 +199,8 @@ class In(Expr):
 class InArray(Expr):
     """Whether `value` is one of `values`; FALSE for null.
 
-    For many values that a program has, such as the keys of a join: they are looked up as they are, so they have the
-    type of `value`. SQL has no such node; its text is that of an `In`. Two of these are equal if they are one object.
+    For many values of a program, such as the keys of a join: they are looked up without conversion, so they have the
+    type of `value`. SQL has no such node; its text is that of an `In`. Equality is identity.
     """
 
     value: Expr
@@ -297,7 +297,7 @@ class Not(Expr):
 
 
 class StringMatchOp(str, Enum):
-    """Where a piece of text is looked for; the names are Spark's functions."""
+    """Where a substring is searched; the names are Spark's functions."""
 
     STARTS_WITH = "startswith"
     ENDS_WITH = "endswith"
@@ -306,7 +306,7 @@ class StringMatchOp(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class StringMatch(Expr):
-    """`startswith(value, text)`, `endswith(...)` or `contains(...)`; compares bytes, case matters."""
+    """`startswith(value, text)`, `endswith(...)` or `contains(...)`; compares bytes, case-sensitive."""
 
     op: StringMatchOp
     value: Expr
@@ -368,7 +368,7 @@ def like_tokens(pattern: str, escape: str) -> list[tuple[bool, str]]:
     """The pattern as (is_wildcard, text) pieces; text between wildcards has its escapes removed.
 
     Raises:
-        InvalidInputError: the escape stands before an ordinary character or at the end (an error in Spark too).
+        InvalidInputError: the escape precedes an ordinary character or the end (an error in Spark too).
 
     >>> like_tokens("a\\\\_b%", "\\\\")
     [(False, 'a_b'), (True, '%')]
@@ -459,16 +459,16 @@ CAST_TYPES: dict[str, pa.DataType] = {
     "TIMESTAMP": pa.timestamp("us", "UTC"),
     "TIMESTAMP_NTZ": pa.timestamp("us"),
 }
-"""Spark's name of each type that CAST makes, DECIMAL(p, s) aside."""
+"""Spark's name of each target type of CAST, except DECIMAL(p, s)."""
 
 _CAST_NAMES = {type_: name for name, type_ in CAST_TYPES.items()}
 
 
 def cast_type_name(type_: pa.DataType) -> str:
-    """Spark's name for a type that CAST can make.
+    """Spark's name for a target type of CAST.
 
     Raises:
-        InvalidInputError: CAST makes no such type.
+        InvalidInputError: not a target type of CAST.
     """
     if pa.types.is_decimal128(type_) and 0 <= type_.scale <= type_.precision:
         return f"DECIMAL({type_.precision}, {type_.scale})"
@@ -505,11 +505,11 @@ FUNCTION_ARITIES: dict[FunctionName, tuple[int, int | None]] = dict.fromkeys(Fun
     FunctionName.COALESCE: (1, None),
     FunctionName.CONCAT: (1, None),
 }
-"""Least and largest number of arguments; None for no limit."""
+"""Minimum and maximum number of arguments; None for no limit."""
 
 
 def conjunction(terms: tuple[Expr, ...]) -> Expr | None:
-    """All of `terms` as one filter; None for no terms."""
+    """The conjunction of `terms`; None for no terms."""
     return None if not terms else terms[0] if len(terms) == 1 else And(terms)
 
 
@@ -523,7 +523,7 @@ def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:
 
 
 def depth(expr: Expr) -> int:
-    """The number of nodes on the longest way down; works on trees of any depth."""
+    """The height of the tree in nodes; works on trees of any depth."""
     deepest = 0
     level: tuple[Expr, ...] = (expr,)
     while level:

@@ -1,14 +1,14 @@
-"""What statistics tell about a filter: whether any row of a fragment, page or zone can match.
+"""Pruning by statistics: whether any row of a fragment, page or zone can match a filter.
 
-Every part of a filter is TRUE, FALSE or NULL for a row; from bounds and counts follows whether TRUE and FALSE are
-possible at all (`Outcomes`). Whatever is not known is possible, so a filter is pruned only where no row can match:
+Every part of a filter is TRUE, FALSE or NULL for a row; bounds and counts determine whether TRUE and FALSE are
+possible at all (`Outcomes`). Anything unknown counts as possible, so rows are pruned only if none can match:
 
     price in [10, 20], no nulls:   price > 30  can only be FALSE             -> prune
                                    price > 15  can be TRUE or FALSE          -> read
                                    NOT (price > 5)  can only be FALSE        -> prune
 
-Bounds are compared by the very comparison that rows are filtered with. Floating point bounds say nothing about NaN,
-which is greater than every bound; bounds of strings and binaries may be cut short.
+Bounds are compared by the same comparison that filters rows. Floating point bounds exclude NaN, which is greater
+than every bound; bounds of strings and binaries may be truncated.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from lance_spark.expr.values import Family, family_of, plain
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known about the values of one column in a set of rows; None for what is not.
+    """Statistics of one column in a set of rows; None where unknown.
 
     Args:
         min: a lower bound of all values that are neither null nor NaN.
         max: an upper bound of them.
-        null_count: number of nulls, rows whose struct above the column is null included.
+        null_count: number of nulls, including rows where a parent struct is null.
         nan_count: number of NaN values; None means that there may be some.
         num_rows: number of rows.
         is_truncated: `min` and `max` are prefixes of the bounds, so a value may start with `max` and be longer.
@@ -69,14 +69,14 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Which values a condition can have for some row. NULL is always possible: for a filter it is as good as FALSE."""
+    """The possible values of a condition over the rows. NULL is always possible: a filter treats it as FALSE."""
 
     true: bool = True
     false: bool = True
 
 
 _MANY_VALUES = 4096
-"""So many values have some in any bounds, mostly."""
+"""With more values than this, pruning rarely succeeds."""
 
 _ANY = Outcomes()
 _ONLY_NULL = Outcomes(true=False, false=False)
@@ -92,7 +92,7 @@ class _Known:
 
 
 def may_match(expr: Expr, statistics: Mapping[tuple[str, ...], ColumnStatistics], *, time_zone: str = "UTC") -> bool:
-    """False if the filter is certainly TRUE for no row; True otherwise.
+    """False if the filter is certainly not TRUE for any row; True otherwise.
 
     Args:
         expr: the filter.
@@ -118,7 +118,7 @@ def _(expr: Literal, known: _Known) -> Outcomes:
 
 @_outcomes.register
 def _(expr: Column, known: _Known) -> Outcomes:
-    """A boolean column as a condition: `c` is `c = TRUE`, apart from types that do not fit."""
+    """A boolean column as a condition: `c` is `c = TRUE`, except for other types."""
     return _compared(ComparisonOp.EQ, expr, literal(True), known)
 
 
@@ -170,12 +170,12 @@ def _(expr: In, known: _Known) -> Outcomes:
         return _ANY
     families = {family_of(option.type) for option in expr.options if isinstance(option, Literal)}
     if Family.FLOAT in families and len(families) > 1:
-        # The list compares as doubles, its single options would not.
+        # The list compares as doubles, its options one by one would not.
         return _ANY
     about = known.about(expr.value)
     bounds = None if about is None else _integer_bounds(about)
     if families == {Family.INTEGER} and bounds is not None:
-        # The same as below, and fast where there are many options.
+        # Same result as below, but fast for many options.
         low, high = bounds
         values = [
             option.value for option in expr.options if isinstance(option, Literal) and isinstance(option.value, int)
@@ -262,7 +262,7 @@ def _constant(expr: Expr, known: _Known) -> pa.Scalar | None:
     try:
         return constant_value(expr, time_zone=known.time_zone)
     except InvalidInputError:
-        # It fails on its value; whether that is an error depends on the rows that get there.
+        # It fails on its value; whether that is an error depends on which rows are evaluated.
         return None
 
 
@@ -300,7 +300,7 @@ class _Bounds:
             return self._about.nan_count != 0
         if not self._about.is_truncated:
             return False
-        # Values that start with the cut bound stand anywhere against a constant that starts with it too.
+        # Values that start with the truncated bound may be on either side of a constant that starts with it too.
         prefix, value = high.as_py(), constant.as_py()
         return type(prefix) is not type(value) or value.startswith(prefix)
 
@@ -315,25 +315,25 @@ class _Bounds:
             less = compare(ComparisonOp.LT, bound, constant, self._time_zone).as_py()
             return -1 if less else int(not compare(ComparisonOp.EQ, bound, constant, self._time_zone).as_py())
         except InvalidInputError:
-            # Types that cannot be compared: evaluating the rows tells the user so.
+            # Types that cannot be compared: the evaluation of the rows raises the error.
             return None
 
     def _is_monotone(self, bound: pa.Scalar, constant: pa.Scalar) -> bool:
-        """Clocks that are put back and forward do not keep the order of local times."""
+        """Whether the comparison keeps the order of bounds: offset changes of a zone break the order of local times."""
         families = {family_of(bound.type), family_of(constant.type)}
         zoned = Family.TIMESTAMP in families and families != {Family.TIMESTAMP}
         return not zoned or is_utc(self._time_zone)
 
 
 _ORDERED_AS_PYTHON = (Family.INTEGER, Family.FLOAT, Family.DECIMAL, Family.STRING, Family.BINARY)
-"""Python's order of these is the order of rows (strings by code point, which is the order of UTF-8), NaN aside."""
+"""Python's order of these equals the order of rows (strings by code point, the order of UTF-8), except for NaN."""
 
 
 def _plain_bound(bound: pa.Scalar | None) -> pa.Scalar | None:
     if bound is None or not bound.is_valid:
         return None
     value = bound if family_of(bound.type) in _PLAIN_BOUNDS else plain(pa.repeat(bound, 1))[0]
-    # A NaN says that the writer knew no bound.
+    # A NaN means that the writer knew no bound.
     return None if family_of(value.type) is Family.FLOAT and math.isnan(value.as_py()) else value
 
 

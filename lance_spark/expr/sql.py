@@ -12,21 +12,21 @@ from lance_spark.expr.nodes import Expr, depth
 from lance_spark.text import check_text
 
 MAX_DEPTH = 50
-"""How deep parentheses, NOT, unary minus and function calls may nest in one another."""
+"""Maximum nesting depth of parentheses, NOT, unary minus and function calls."""
 
 MAX_TREE_DEPTH = 100
-"""How deep the tree may be; a chain such as a + b + c nests to the left. AND, OR and IN take any number of terms."""
+"""Maximum depth of the tree; a chain such as a + b + c nests to the left. AND, OR and IN take any number of terms."""
 
 
 def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
-    """The filter that the text means.
+    """Parses a filter.
 
     Args:
         sql: a condition, as after WHERE.
-        time_zone: the session's zone, for TIMESTAMP literals that name none.
+        time_zone: the session's zone, for TIMESTAMP literals without one.
 
     Raises:
-        InvalidInputError: the text is no condition of the supported kind; the message names construct and position.
+        InvalidInputError: the text is not a supported condition; the message names construct and position.
     """
     # Imported here: sqlglot takes 0.2 s, and most tables are read without SQL text.
     from lance_spark.expr.sql_reader import Reader

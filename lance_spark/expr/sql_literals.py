@@ -1,8 +1,8 @@
 """String, number, date, time, interval and binary literals of SQL.
 
-Strings stand in single or double quotes with backslash escapes (`\\n`, `\\'`, `\\u0041`, `\\101`; a doubled quote is
-one quote), or behind an R as they are. As in Spark, `5` is an integer, `5.0` a decimal and `5e0` a double; a suffix
-says otherwise: `5L` bigint, `5S` smallint, `5Y` tinyint, `5D` double, `5F` float, `5BD` decimal.
+Strings are in single or double quotes with backslash escapes (`\\n`, `\\'`, `\\u0041`, `\\101`; a doubled quote is
+one quote), or raw after an R. As in Spark, `5` is an integer, `5.0` a decimal and `5e0` a double; a suffix sets
+another type: `5L` bigint, `5S` smallint, `5Y` tinyint, `5D` double, `5F` float, `5BD` decimal.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def read_string(text: str) -> str:
-    """What a `STRING` means (Spark's `unescapeSQLString`). `\\%` and `\\_` stay as they are, for LIKE.
+    """The value of a `STRING` (Spark's `unescapeSQLString`). `\\%` and `\\_` stay escaped, for LIKE.
 
     Raises:
-        InvalidInputError: an escape of half a surrogate pair, or of what is no code point.
+        InvalidInputError: an escape of half a surrogate pair, or of an invalid code point.
     """
     if text[0] in "rR":
         return text[2:-1]
     quote = text[0]
     pieces = re.split(r"(\\.)", text[1:-1], flags=re.DOTALL)
-    # A doubled quote is one quote, unless a backslash already took the first of the two.
+    # A doubled quote is one quote, unless the first of the two is escaped by a backslash.
     doubled = "".join(piece if index % 2 else piece.replace(quote * 2, quote) for index, piece in enumerate(pieces))
     return _ESCAPE.sub(_escaped_character, doubled)
 
@@ -65,7 +65,7 @@ def _escaped_character(match: re.Match[str]) -> str:
 
 
 def read_number(text: str) -> Literal | None:
-    """The literal of a number with its sign and suffix; None if it does not fit the type that the suffix names."""
+    """The literal of a number with its sign and suffix; None if it does not fit the type of the suffix."""
     digits = text.upper()
     for suffix, make in _NUMBER_SUFFIXES.items():
         if digits.endswith(suffix):
@@ -85,7 +85,7 @@ def _double(digits: str) -> Literal | None:
 
 
 def _float(digits: str) -> Literal | None:
-    # Rounded once from the text, as Java does, not by way of a double.
+    # Rounded once from the text, as in Java, not through a double.
     value = pa.array([digits]).cast(pa.float32())[0].as_py()
     return None if value in (float("inf"), float("-inf")) else Literal(value, pa.float32())
 
@@ -117,7 +117,7 @@ _NUMBER_SUFFIXES: dict[str, Callable[[str], Literal | None]] = {
 
 
 def read_typed(word: str, text: str, time_zone: str) -> Literal | None:
-    """The literal `word 'text'`, word being one of `TYPED_LITERALS`; None if the text is no such value."""
+    """The literal `word 'text'`, where word is one of `TYPED_LITERALS`; None if the text is invalid."""
     try:
         return TYPED_LITERALS[word](text, time_zone)
     except InvalidInputError:
@@ -159,22 +159,22 @@ TYPED_LITERALS: dict[str, Callable[[str, str], Literal | None]] = {
     "TIME": _time,
     "X": _binary,
 }
-"""Words that make a literal of the string behind them."""
+"""Keywords of typed literals."""
 
 INTERVAL_UNITS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 """Units of INTERVAL literals in seconds."""
 
 _MOST_DIGITS = 30
-"""More digits than any duration has. Of a million digits Python makes an integer only slowly."""
+"""More digits than any duration has. Python is slow to parse an integer of a million digits."""
 
 
 def read_interval(text: str, unit: str) -> Literal | None:
-    """The duration of so many units; None if the text is no number or the duration is no whole nanoseconds."""
+    """The duration of `text` units; None if the text is not a number or the duration not in integer nanoseconds."""
     try:
         nanos = EXACT.multiply(EXACT.create_decimal(text.strip()), decimal.Decimal(INTERVAL_UNITS[unit] * 10**9))
         if nanos and nanos.adjusted() > _MOST_DIGITS:
             return None
         return duration_literal(int(nanos)) if nanos == int(nanos) else None
     except (decimal.DecimalException, OverflowError, ValueError):
-        # No number at all, one of too many digits, an infinity or NaN, or (an InvalidInputError) beyond 64 bits.
+        # Not a number, too many digits, an infinity or NaN, or (an InvalidInputError) beyond 64 bits.
         return None

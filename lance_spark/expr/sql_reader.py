@@ -1,14 +1,15 @@
-"""How `sql.parse` reads a filter: sqlglot parses it, and its tree is translated into ours by a whitelist.
+"""The parser behind `sql.parse`: sqlglot parses a filter, and its tree is translated into ours by an allowlist.
 
-sqlglot accepts more than a filter may say, and keeps some of it where it is easily lost: `x IS NAN` is a comparison
-with a column `nan`, SYMMETRIC a flag of BETWEEN, the length of VARCHAR gone, the AND of BETWEEN optional. Hence:
+sqlglot accepts more than the grammar of filters, and represents some of it in unexpected ways: `x IS NAN` is a
+comparison with a column `nan`, SYMMETRIC a flag of BETWEEN, the length of VARCHAR is lost, the AND of BETWEEN is
+optional. Hence:
 
-- words: sqlglot gets the keywords of this grammar only. Every name and constant goes through it as the number of its
-  token, so that none can be taken for a keyword, a function that sqlglot knows, or a value it would rewrite.
-- nodes: each class of node has a rule, which names the arguments it may carry; all others are refused.
-- tokens: a rule accounts for the tokens that its node is made of, and together they must be exactly the text's.
-- operators: an operand binds as tightly as Spark's grammar (SqlBaseParser.g4) asks. Where sqlglot would group
-  otherwise, as in `a = b IN (c)`, the text needs parentheses.
+- words: sqlglot sees only the keywords of this grammar. Every name and constant is replaced by the number of its
+  token, so that none can be mistaken for a keyword or function of sqlglot, or a value it would rewrite.
+- nodes: each node class has a rule that lists its allowed arguments; all others are rejected.
+- tokens: a rule accounts for the tokens of its node, and together they must be exactly those of the text.
+- operators: an operand must have the precedence of Spark's grammar (SqlBaseParser.g4). Where sqlglot would group
+  differently, as in `a = b IN (c)`, the text needs parentheses.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from lance_spark.expr.sql_literals import (
 _WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NULL", "TRUE", "FALSE")
 _SIGNS = ("==", "<>", "!=", "<=", ">=", "<=>", "::", "||")
 _KEYWORDS = {word: Spark.Tokenizer.KEYWORDS[word] for word in (*_WORDS, *_SIGNS)} | {
-    # `::` is told from CAST by another node that sqlglot's Spark has no use for.
+    # `::` gets another node than CAST, one that sqlglot's Spark dialect does not use otherwise.
     "::": TokenType.DOTCOLON
 }
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
@@ -78,10 +79,10 @@ class _Tokenizer(Spark.Tokenizer):
 
 @dataclass(slots=True)
 class _Token:
-    """A token, with what a string or quoted name means as its text.
+    """A token; its text is the value of a string or quoted name.
 
-    `kept` is a word of the grammar that sqlglot knows by its text; `type` and `unit` stand around the text of a literal
-    such as DATE '2024-01-01' or INTERVAL '5' DAY.
+    `kept` is a keyword of the grammar that is passed to sqlglot as text; `type` and `unit` are the keywords of a
+    literal such as DATE '2024-01-01' or INTERVAL '5' DAY.
     """
 
     kind: TokenType
@@ -98,7 +99,7 @@ class _Token:
 
 
 def _sent(number: int, token: _Token) -> str:
-    """What sqlglot sees of a token: its kind, or a text that stands for no word of SQL."""
+    """What sqlglot sees of a token: its kind, or a text that is not an SQL word."""
     if token.kind not in _TEXTS:
         return token.kind.name
     return token.kept or f"{'n' if token.kind in _NAMES else 0}{number}"
@@ -129,7 +130,7 @@ def _tokens(sql: str) -> list[_Token]:
         *((token.start, token.end + 1, token.token_type) for token in found),
         (len(sql), 0, None),
     ]:
-        # Spaces and comments stand between tokens, as Spark knows them, and nothing else that sqlglot skips.
+        # Between tokens only Spark's whitespace and comments are allowed, and nothing else that sqlglot skips.
         if not _BLANK.fullmatch(sql, end, start):
             raise InvalidInputError(f"unclosed comment, or one that Spark does not know, {_at(sql, end)}")
         if kind is not None:
@@ -153,11 +154,11 @@ def _kind_and_text(sql: str, start: int, end: int, kind: TokenType) -> tuple[Tok
 
 
 def _add(tokens: list[_Token], sql: str, token: _Token) -> None:
-    """Appends a token. Literals and strings in a row are one; a word is a keyword where it can be nothing else."""
+    """Appends a token. Adjacent literals and strings are merged; a word is a keyword where it can be nothing else."""
     last = tokens[-1] if tokens else _Token(TokenType.COMMA, "", -1, -1)
     before, kind, word, joined = last.kind, token.kind, token.word, last.end == token.start
     if (joined and before is TokenType.NUMBER and kind in _TEXTS) or (before, kind) == (TokenType.NOT, TokenType.IS):
-        # sqlglot reads 0x1F in two parts, and a NOT IS NULL.
+        # sqlglot reads 0x1F as two tokens, and accepts `a NOT IS NULL`.
         raise _unexpected(sql, last.start, token.end)
     if kind is TokenType.STRING and (last.word in TYPED_LITERALS or last.word == "INTERVAL"):
         last.kind, last.text, last.end, last.type = kind, token.text, token.end, last.word
@@ -188,7 +189,7 @@ def _add(tokens: list[_Token], sql: str, token: _Token) -> None:
 
 
 def _check_nesting(sql: str, tokens: list[_Token]) -> None:
-    """Parentheses match and do not nest too deep. FROM and FOR are the commas of substring."""
+    """Checks that parentheses match and do not nest too deep. FROM and FOR replace the commas of substring."""
     levels: list[tuple[int, list[str]]] = []
     prefixes = 0
     for before, token in zip([_Token(TokenType.COMMA, "", 0, 0), *tokens], tokens, strict=False):
@@ -207,7 +208,7 @@ def _check_nesting(sql: str, tokens: list[_Token]) -> None:
             raise InvalidInputError(f"more than {MAX_DEPTH} levels of nesting {_at(sql, token.start)}")
 
 
-# How tightly nodes bind in Spark's grammar, loosest first
+# Precedence of nodes in Spark's grammar, lowest first
 
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGNED, _TERM = range(9)
 
@@ -216,7 +217,7 @@ _LEAVES = (exp.Identifier, exp.Literal, exp.Var, exp.Anonymous)
 
 
 class Reader:
-    """A filter on its way from text to our tree; counts the tokens that the tree accounts for."""
+    """Translates a filter from text to our tree; counts the tokens that the tree accounts for."""
 
     def __init__(self, sql: str, time_zone: str) -> None:
         self.time_zone = time_zone
@@ -229,7 +230,7 @@ class Reader:
         """The filter.
 
         Raises:
-            InvalidInputError: the text is no filter.
+            InvalidInputError: the text is not a valid filter.
             RecursionError: it nests too deep.
         """
         # `line` is the token's number, by which errors find it.
@@ -249,7 +250,7 @@ class Reader:
             if self._taken[sent.text] < written[sent.text]:
                 raise _unexpected(self._sql, token.start, token.end)
         for missing in self._taken - written:
-            # sqlglot adds parentheses where its tree means others than the text would.
+            # sqlglot adds parentheses where its tree is grouped differently than the text would be.
             what = "a predicate beside a comparison needs parentheses, as in (a = b) IS NULL"
             raise InvalidInputError(what if "PAREN" in missing else f"{missing} is missing in the filter")
         return filter_
@@ -289,11 +290,11 @@ class Reader:
         self._taken.update(tokens.split())
 
     def take_list(self, values: int) -> None:
-        """Accounts for parentheses and the commas between so many values."""
+        """Accounts for parentheses and the commas between `values` values."""
         self._taken.update({"L_PAREN": 1, "R_PAREN": 1, "COMMA": max(values - 1, 0)})
 
     def expr(self, node: Any, least: int = _OR, **how: Any) -> Expr:
-        """Our tree for sqlglot's, which must bind at least so tightly."""
+        """Our tree for sqlglot's, whose precedence must be at least `least`."""
         rule = self.enter(node, least)
         self._depth += 1
         if self._depth > MAX_TREE_DEPTH + MAX_DEPTH:
@@ -309,7 +310,7 @@ class Reader:
         return nodes.Not(made)
 
     def enter(self, node: Any, least: int) -> _Rule:
-        """The node's rule, if such a node may stand here; accounts for the node's own tokens."""
+        """The node's rule, if the node is allowed here; accounts for the node's own tokens."""
         rule = _RULES.get(type(node))
         more = {name for name, value in node.args.items() if value} - set(rule.arguments.split() if rule else ())
         if rule is None or more:
@@ -353,7 +354,7 @@ def _is(reader: Reader, node: exp.Is) -> Expr:
 
 
 def _is_distinct(reader: Reader, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expr:
-    # IS NOT DISTINCT FROM is the token <=>, but binds less.
+    # IS NOT DISTINCT FROM is the token <=>, but with lower precedence.
     sides = (reader.expr(side, _SUM) for side in (node.this, node.expression))
     same = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, *sides)
     return same if isinstance(node, exp.NullSafeEQ) else nodes.Not(same)
@@ -394,7 +395,7 @@ def _calculate(op: ArithmeticOp, level: int, token: str) -> _Rule:
     def read(reader: Reader, node: Any) -> Expr:
         return nodes.Arithmetic(op, reader.expr(node.this, level), reader.expr(node.expression, level + 1))
 
-    # `safe` tells what a division by zero gave in Spark before its ANSI mode.
+    # `safe` is the division by zero of Spark before its ANSI mode.
     return _Rule(level, token, "this expression safe", read)
 
 
@@ -441,7 +442,7 @@ def _column(reader: Reader, node: exp.Column | exp.Dot) -> Expr:
     while isinstance(node, exp.Dot):
         names.append(node.expression)
         node = node.this
-    # sqlglot takes the first four names of a path for catalog, schema, table and column.
+    # sqlglot takes the first four names of a path as catalog, schema, table and column.
     names += [node.args[part] for part in ("this", "table", "db", "catalog") if node.args.get(part)]
     if type(node) is not exp.Column or not all(type(name) is exp.Identifier for name in names):
         raise reader.refused(node, "{} is not supported in a filter: a path has names only")
@@ -493,7 +494,7 @@ def _call(reader: Reader, node: exp.Anonymous) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How tightly a node binds, the tokens it is made of, the arguments it may carry, and how it is translated."""
+    """A node's precedence, tokens, allowed arguments, and translation."""
 
     level: int
     tokens: str
@@ -546,7 +547,7 @@ def _string_match(name: str, values: tuple[Expr, ...]) -> Expr:
 
 
 def _type_call(name: str, values: tuple[Expr, ...]) -> Expr:
-    """`double(x)`, another way to write CAST; of 'NaN' and the infinities it is how their literals are written."""
+    """`double(x)`, an alternative to CAST; with 'NaN' and the infinities it is their literal."""
     (value,), type_ = values, nodes.CAST_TYPES[name.upper()]
     if pa.types.is_floating(type_) and isinstance(value, Literal) and value.value in ("NaN", "Infinity", "-Infinity"):
         return Literal(float(str(value.value)), type_)
@@ -577,4 +578,4 @@ _CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = 
     **ARRAY_CALLS,
     "mod": (2, lambda _, values: nodes.Arithmetic(ArithmeticOp.REMAINDER, *values)),
 }
-"""The number of arguments, unless the node checks it, and what makes the node of name and arguments."""
+"""The number of arguments, unless the node checks it, and the constructor of the node from name and arguments."""

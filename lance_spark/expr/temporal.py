@@ -1,4 +1,4 @@
-"""Dates and timestamps as columns: between local clocks and instants, and from unit to unit."""
+"""Conversion of date and timestamp columns between local times and instants, and between units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_spark.expr.values import Operand
 _FIRST, _LAST = -(2**63), 2**63 - 1
 
 _WIDER_THAN_OFFSETS = 2 * 86_400 * 10**9
-"""Nanoseconds; no clock is so far from UTC."""
+"""Nanoseconds; more than any UTC offset."""
 
 
 def date_to_timestamp(dates: Operand) -> Operand:
@@ -20,10 +20,10 @@ def date_to_timestamp(dates: Operand) -> Operand:
 
 
 def to_instants(local: Operand, time_zone: str) -> Operand:
-    """The instants at which the zone's clock shows `local` timestamps, in the same unit, with zone UTC.
+    """The instants of `local` timestamps in the zone, in the same unit, with zone UTC.
 
-    As in `java.time`: of two such instants the earlier one, and a time that the clock skips moved on by the gap. An
-    instant that 64 bits do not hold is the last one that they do.
+    As in `java.time`: the earlier of two instants in an overlap, and a local time in a gap is shifted forward by the
+    gap. An instant beyond 64 bits is clamped.
     """
     type_ = pa.timestamp(local.type.unit, "UTC")
     if is_utc(time_zone):
@@ -39,7 +39,7 @@ def to_instants(local: Operand, time_zone: str) -> Operand:
         and not _FIRST + margin <= bounds["min"].as_py() <= bounds["max"].as_py() <= _LAST - margin
     ):
         inner = _clipped(ticks, pa.scalar(_FIRST + margin), pa.scalar(_LAST - margin)).cast(local.type)
-    # An instant near by, on the right side of a gap, tells the offset that java.time uses.
+    # A nearby instant, on the right side of a gap, has the offset that java.time uses.
     near = pc.assume_timezone(inner, time_zone, ambiguous="earliest", nonexistent="earliest")
     offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
     if inner is not local:
@@ -53,7 +53,7 @@ def _clipped(ticks: pa.Array, least: Operand, most: Operand) -> pa.Array:
 
 
 def to_local(instants: Operand, time_zone: str) -> Operand:
-    """What the zone's clock shows at each instant, as timestamps without a zone in the same unit."""
+    """The local time of each instant, as timestamps without a zone in the same unit."""
     if is_utc(time_zone):
         return instants.cast(pa.int64()).cast(pa.timestamp(instants.type.unit))
     return pc.local_timestamp(instants.cast(pa.timestamp(instants.type.unit, time_zone)))
@@ -62,8 +62,7 @@ def to_local(instants: Operand, time_zone: str) -> Operand:
 def to_unit(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """Timestamps, times or durations as `type_`, another unit of the same kind.
 
-    A coarser unit rounds towards the past (-1 ns is -1 us: the clock has not reached 0); null where 64 bits do not
-    hold a finer one.
+    A coarser unit rounds down (-1 ns is -1 us); null where a finer one overflows 64 bits.
     """
     source, target = NANOS_PER_UNIT[values.type.unit], NANOS_PER_UNIT[type_.unit]
     ticks = values.cast(pa.int64() if values.type.bit_width == 64 else pa.int32()).cast(pa.int64())

@@ -1,4 +1,4 @@
-"""LIKE and its simple forms on columns of text."""
+"""LIKE, startswith, endswith and contains on string columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def match_text(op: StringMatchOp, value: Operand, text: str) -> Operand:
 
 
 def like(value: Operand, pattern: str, escape: str) -> Operand:
-    """Whether each whole value matches the pattern. Raises as `match_text`."""
+    """Whether each complete value matches the pattern. Raises as `match_text`."""
     if _is_null(value, "LIKE"):
         return null_like(value, pa.bool_())
     tokens = like_tokens(pattern, escape)

@@ -1,7 +1,7 @@
-"""Values under evaluation: what families of types there are, and how columns come into a comparable form.
+"""Values under evaluation: families of types, and normalization of columns to a comparable form.
 
-An operand is an Arrow array, or an Arrow scalar that stands for as many equal rows. Types that differ only in layout
-(dictionary, views, run ends, narrow decimals, float16, fixed-size binary) are brought to one plain form first.
+An operand is an Arrow array, or an Arrow scalar that represents any number of equal rows. Types that differ only in
+layout (dictionary, views, run ends, narrow decimals, float16, fixed-size binary) are converted to one plain form first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.FLOAT)
 
 @functools.lru_cache(maxsize=256)
 def family_of(type_: pa.DataType) -> Family | None:
-    """The family of a plain type; None for nested types and calendar intervals, which nothing compares."""
+    """The family of a plain type; None for nested types and calendar intervals, which are not comparable."""
     if types.is_timestamp(type_):
         return Family.TIMESTAMP if type_.tz else Family.TIMESTAMP_NTZ
     return next((family for family, belongs in _MEMBERS if belongs(type_)), None)
@@ -76,7 +76,7 @@ def required_family(operand: Operand, what: str) -> Family:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """The same values, without the layouts that Arrow's kernels know only in part."""
+    """The same values, without layouts that Arrow's kernels support only in part."""
     type_ = values.type
     if isinstance(values, pa.ExtensionArray):
         return plain(values.storage)
@@ -138,7 +138,7 @@ def zero_of(type_: pa.DataType) -> pa.Scalar:
 
 
 def broadcast_shape(left: Operand, right: Operand) -> Operand:
-    """Whichever operand has rows."""
+    """An operand with rows, if there is one."""
     return right if isinstance(left, pa.Scalar) else left
 
 
