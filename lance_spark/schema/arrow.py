@@ -1,9 +1,9 @@
-"""The one map between Lance fields and Arrow types.
+"""The mapping between Lance fields and Arrow types.
 
-What Arrow has and Lance has not is refused with what to do, except where another type holds the same values:
-string views become strings, binary views become binary. That the keys of a map or the values of a dictionary are in
-order is not kept. Extension types are stored as their storage type, see `extension`; their name and parameters stay
-in the field's metadata when it is read.
+Arrow types without a Lance type are rejected with a remedy, except where another type represents the same values:
+string views become strings, binary views become binary. The "sorted keys" flag of maps and the "ordered" flag of
+dictionaries are lost. Extension types are stored as their storage type, see `extension`; their name and parameters
+are in the field's metadata when it is read.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 
 def to_arrow_type(field: Field) -> pa.DataType:
-    """The Arrow type of one Lance field; only the children it holds are part of it."""
+    """The Arrow type of one Lance field; contains only the children present in it."""
     logical = field.logical_type
     if logical in _SIMPLE:
         return _SIMPLE[logical]
@@ -182,8 +182,7 @@ def from_arrow_schema(schema: pa.Schema, *, first_id: int = 0) -> LanceSchema:
     """The Lance schema of an Arrow schema; fields are numbered depth-first from `first_id`.
 
     Raises:
-        InvalidInputError: a type that Lance has not, two fields of one name, an empty name, or a top-level name that
-            holds a dot.
+        InvalidInputError: a type without a Lance type, duplicate or empty names, or a top-level name with a dot.
     """
     _check_names([field.name for field in schema], "the schema")
     ids = count(first_id)
@@ -197,17 +196,17 @@ def from_arrow_field(field: pa.Field, *, first_id: int) -> Field:
 
 
 def logical_type_of(dtype: pa.DataType) -> str:
-    """The logical type of an Arrow type without regard to children.
+    """The logical type of an Arrow type, ignoring children.
 
     Raises:
-        InvalidInputError: Lance has no such type.
+        InvalidInputError: there is no such Lance type.
     """
     return _logical(dtype, str(dtype))
 
 
 def _top_level(field: pa.Field, ids: Iterator[int]) -> Field:
     if "." in field.name:
-        # Nested names may hold dots; top-level ones are refused by the reference too, which cannot read such a column.
+        # Nested names may contain dots; the reference rejects top-level ones too, as it cannot read such a column.
         raise InvalidInputError(f"{field.name!r} is no name for a column, dots separate nested fields; rename it")
     if field.name in RESERVED_NAMES:
         raise InvalidInputError(f"{field.name!r} is a column that every table has; rename yours")
@@ -239,7 +238,7 @@ def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int
 
 
 def with_metadata(field: Field, metadata: Mapping[str, bytes]) -> Field:
-    """`field` with other metadata, and with what follows from the entries that changed."""
+    """`field` with other metadata, and with the attributes derived from changed entries."""
     changed = {key for key in field.metadata.keys() | metadata.keys() if field.metadata.get(key) != metadata.get(key)}
     field = replace(field, metadata=metadata)
     if EXTENSION_NAME in changed:
@@ -324,7 +323,7 @@ def _parametric_logical(dtype: pa.DataType, path: str) -> str:
 def _dictionary_value(dtype: pa.DataType, path: str) -> str:
     value = _logical(dtype.value_type, path)
     if ":" in value or pt.is_nested(dtype.value_type):
-        # Readers split the type at its colons.
+        # Readers split the type at colons.
         raise InvalidInputError(
             f"{path} is a dictionary of {dtype.value_type}, which Lance cannot name; cast it to that"
         )

@@ -1,4 +1,4 @@
-"""Which fields own a column in a data file (Lance file format: 2.0 every node, from 2.1 on the leaves only)."""
+"""The fields that own a column in a data file (Lance file format: 2.0 every node, from 2.1 on only leaves)."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ BLOB_V2_EXTENSION = "lance.blob.v2"
 
 
 def is_packed(field: Field) -> bool:
-    """True for a struct whose children lie row by row in one column."""
+    """True for a struct whose children are stored row by row in one column."""
     return field.logical_type == "struct" and (is_set(field.metadata, _PACKED) or is_set(field.metadata, "packed"))
 
 
 def is_blob(field: Field) -> bool:
-    """True for a column of large values that lie outside of the pages (blob v1 and v2).
+    """True for a column of large values that are stored outside of the pages (blob v1 and v2).
 
-    The key alone says so, whatever its value.
+    The presence of the key decides, not its value.
     """
     extension = field.metadata.get("ARROW:extension:name", b"").decode("utf-8", "replace") or field.extension_name
     return _BLOB in field.metadata or extension == BLOB_V2_EXTENSION
 
 
 def is_leaf(field: Field) -> bool:
-    """True if the field owns one column in a file of version 2.1 or later, and none of its children does."""
+    """True if the field owns a column in a file of version 2.1 or later, and none of its children does."""
     return not field.children or is_packed(field) or is_blob(field)
 
 
 def paths(field: Field) -> list[tuple[Field, ...]]:
-    """For each leaf below `field` the fields from `field` down to it, in column order."""
+    """For each leaf below `field` the path of fields from `field` to it, in column order."""
     if is_leaf(field):
         return [(field,)]
     return [(field, *rest) for child in field.children for rest in paths(child)]
@@ -48,7 +48,7 @@ def column_fields(fields: Iterable[Field], version: FileVersion) -> tuple[Field,
 
 
 def _nodes(field: Field) -> list[Field]:
-    # Writers of 2.0 files took the mere presence of the newer key for a yes.
+    # For writers of 2.0 files the mere presence of the newer key meant true.
     packed = field.logical_type == "struct" and _PACKED in field.metadata
     if is_leaf(field) or packed or field.logical_type.startswith("fixed_size_list:"):
         return [field]

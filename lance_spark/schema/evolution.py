@@ -1,6 +1,6 @@
-"""A schema after a change of its columns. Fields keep their ids, so that data files written before still fit.
+"""Schema evolution. Fields keep their ids, so that existing data files remain valid.
 
-Paths are as in `projection`: names joined by dots, items of a list being the field ``item`` below it.
+Paths are as in `projection`: names joined by dots; the items of a list are the field ``item`` below it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FieldChange = Callable[[Field], Field]
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A schema that got fields.
+    """A schema with added fields.
 
     Attributes:
-        schema: all fields; new ones stand after those that were there, at every level.
-        added: the new fields alone, below the fields around them.
+        schema: all fields; new ones are after the existing ones at every level.
+        added: only the new fields, below their parents.
     """
 
     schema: LanceSchema
@@ -37,10 +37,10 @@ class Addition:
 def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
     """The schema with the fields of `new`, numbered from `first_id`.
 
-    A struct, or a list of structs, that the schema has gets those fields below it that it lacks.
+    An existing struct, or list of structs, gets its missing children.
 
     Raises:
-        InvalidInputError: a field that is there, no new field at all, or a type that Lance cannot hold.
+        InvalidInputError: a field that exists, no new field at all, or a type that Lance cannot store.
     """
     fields = list(schema.fields)
     start = first_id
@@ -60,7 +60,7 @@ def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
 
 
 def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
-    """`field` with what it lacks of `wanted`."""
+    """`field` with the missing children from `wanted`."""
     below = _children(wanted.type)
     if not below or is_leaf(field) or field.logical_type == "map" or _shape(field) != _shape_of(wanted.type):
         raise InvalidInputError(f"the table has a column {path!r}; drop or rename it, or choose another name")
@@ -78,7 +78,7 @@ def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
 
 
 def _numbered(child: pa.Field, first_id: int) -> Field:
-    """A nested field; its name may hold dots, other than one of a top-level field."""
+    """A nested field; unlike that of a top-level field, its name may contain dots."""
     return (
         from_arrow_schema(pa.schema([pa.field("s", pa.struct([child]))]), first_id=first_id - 1).fields[0].children[0]
     )
@@ -99,15 +99,15 @@ def _shape_of(dtype: pa.DataType) -> str:
 
 
 def as_nested(schema: LanceSchema, path: str, field: pa.Field) -> pa.Field:
-    """`field` as the part of a top-level field that `with_added` puts at the place `path`.
+    """`field` wrapped in its parents, as `with_added` takes it for the path `path`.
 
     >>> schema = from_arrow_schema(pa.schema([("s", pa.struct([("x", pa.int32())]))]))
     >>> str(as_nested(schema, "s.y", pa.field("y", pa.int8())))
     'pyarrow.Field<s: struct<y: int8>>'
 
     Raises:
-        NotFoundError: the fields around it are not there.
-        InvalidInputError: what is around it are no structs.
+        NotFoundError: a parent does not exist.
+        InvalidInputError: a parent is not a struct.
     """
     names = parse_path(path)
     if len(names) == 1:
@@ -132,7 +132,7 @@ def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
 
     Raises:
         NotFoundError: there is no such field.
-        InvalidInputError: nothing would be left of the table or of a struct, or the field is no part of its own.
+        InvalidInputError: the table or a struct would be empty, or the field cannot be removed separately.
     """
     gone: set[FieldId] = set()
     finder = FieldFinder(schema)
@@ -158,11 +158,11 @@ def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
 
 
 def renamed(schema: LanceSchema, names: Mapping[str, str]) -> LanceSchema:
-    """The schema with other names: from paths to the last part of the new path. Names may be exchanged.
+    """The schema with renamed fields; `names` maps paths to the last part of the new path. Names may be swapped.
 
     Raises:
         NotFoundError: there is no such field.
-        InvalidInputError: the new name is taken or cannot be one.
+        InvalidInputError: the new name is taken or invalid.
     """
     wanted: dict[FieldId, str] = {}
     finder = FieldFinder(schema)
@@ -180,7 +180,7 @@ def renamed(schema: LanceSchema, names: Mapping[str, str]) -> LanceSchema:
 
 
 def replaced(schema: LanceSchema, path: str, change: FieldChange) -> LanceSchema:
-    """The schema with what `change` makes of the field at `path`.
+    """The schema with `change` applied to the field at `path`.
 
     Raises:
         NotFoundError: there is no such field.
@@ -194,7 +194,7 @@ def reordered(schema: LanceSchema, order: Sequence[str]) -> LanceSchema:
 
     Raises:
         NotFoundError: there is no such column.
-        InvalidInputError: a column that is named twice.
+        InvalidInputError: a duplicate column.
     """
     set_of_order = set(order)
     if len(set_of_order) != len(order):
@@ -222,7 +222,7 @@ def _names(finder: FieldFinder, path: str) -> Sequence[str]:
 
 
 def mapped(schema: LanceSchema, change: FieldChange) -> LanceSchema:
-    """The schema with what `change` makes of each field, whose children come after it."""
+    """The schema with `change` applied to each field, parents before children."""
 
     def visit(field: Field) -> Field:
         changed = change(field)
@@ -233,7 +233,7 @@ def mapped(schema: LanceSchema, change: FieldChange) -> LanceSchema:
 
 
 def _check_part(along: Sequence[Field], path: str, verb: str) -> None:
-    """Passes if the last of these fields is a column or a member of a struct with a column of its own."""
+    """Checks that the last of these fields is a column or a member of a struct with its own column."""
     around = along[-2] if len(along) > 1 else None
     if around is None:
         return

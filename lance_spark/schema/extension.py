@@ -1,6 +1,6 @@
 """Arrow extension types: Lance stores their storage type, and their name and parameters in the field's metadata.
 
-The keys are those of Arrow's own IPC and C interfaces, so that whoever knows the type can bring it back.
+The keys are those of Arrow's IPC and C interfaces, so that readers which know the type can restore it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def storage(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
         metadata[EXTENSION_METADATA] = _parameters(dtype, field.name)
         dtype = dtype.storage_type
     if metadata.get(EXTENSION_NAME) == _JSON_TEXT:
-        # Lance has a binary JSON type; a text column of this name is one that the reference cannot read.
+        # Lance has a binary JSON type; the reference cannot read a text column with this extension name.
         raise InvalidInputError(
             f"{field.name!r} has extension type arrow.json, which is not written; cast it to string"
         )
@@ -42,7 +42,7 @@ def text_metadata(metadata: Mapping[bytes, bytes] | None, owner: str) -> dict[st
     """Arrow metadata with keys as text.
 
     Raises:
-        InvalidInputError: a key or a value is not UTF-8, which other readers refuse.
+        InvalidInputError: a key or a value is not UTF-8, which other readers reject.
     """
     texts = {}
     for key, value in (metadata or {}).items():
@@ -83,7 +83,7 @@ def _opaque(dtype: Any) -> bytes:
     return json.dumps(parameters, separators=(",", ":")).encode()
 
 
-# pyarrow does not show how the types built into it are serialized; Arrow's list of canonical extension types says it.
+# pyarrow does not expose the serialization of its built-in types; see Arrow's list of canonical extension types.
 _BUILT_IN: dict[str, Callable[[Any], bytes]] = {
     "arrow.uuid": _no_parameters,
     "arrow.json": _no_parameters,

@@ -1,7 +1,7 @@
 """A Lance schema: a tree of fields with stable ids (`lance.file.Field`).
 
-The wire lists fields depth-first with `id` and `parent_id`; here a field holds its children. `Field.type` of
-the wire is always 0 in real files, so the kind of a field follows from `logical_type` alone.
+The wire format lists fields depth-first with `id` and `parent_id`; here a field has its children. `Field.type` of
+the wire format is always 0 in real files, so the kind of a field follows from `logical_type` alone.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from lance_spark.errors import NotFoundError
 FieldId = NewType("FieldId", int)
 
 TOMBSTONE_FIELD_ID = FieldId(-2)
-"""In `DataFile.fields`: a column whose values another file has replaced."""
+"""In `DataFile.fields`: a column whose values are replaced by another file."""
 
 ROW_ID_FIELD = FieldId(-3)
 CREATED_AT_FIELD = FieldId(-4)
 LAST_UPDATED_AT_FIELD = FieldId(-5)
-"""In data files: row ids and row versions, where they are too many to list in the manifest. No columns of the table."""
+"""In data files: row ids and row versions that are too many for the manifest. Not columns of the table."""
 
 LINEAGE_FIELD_IDS = frozenset({ROW_ID_FIELD, CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD})
 
 RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-"""Top-level columns that readers of the format make themselves: a table with one of its own cannot be read by all."""
+"""Top-level columns that readers of the format generate: not all can read a table that has such a column."""
 
 MAX_DEPTH = 100
-"""How deep fields may nest, top-level fields being at depth 0."""
+"""Maximum nesting depth of fields; top-level fields have depth 0."""
 
 _YES = frozenset({b"true", b"1", b"on", b"yes", b"y"})
 
 
 def is_set(metadata: Mapping[str, bytes], key: str) -> bool:
-    """True if metadata holds `key` with one of the words for yes: true, 1, on, yes, y, in any case."""
+    """True if metadata has `key` with a true value: true, 1, on, yes, y, case-insensitive."""
     return metadata.get(key, b"").lower() in _YES
 
 
 @dataclass(frozen=True, slots=True)
 class DictionaryLocation:
-    """Where the values of a legacy dictionary column lie in the file that holds the schema."""
+    """Position of the values of a legacy dictionary column in the file of the schema."""
 
     offset: int
     length: int
@@ -53,8 +53,8 @@ class Field:
     """One node of a schema; immutable.
 
     `metadata` is Arrow field metadata (values are bytes, as on the wire). `encoding` is the wire's enum value
-    and matters for legacy files only. Positions of fields in the primary and the clustering key count from 1;
-    0 is a field without a place of its own.
+    and matters for legacy files only. Positions of fields in the primary and the clustering key count from 1; 0 means
+    no explicit position.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Field:
     unenforced_clustering_key_position: int = 0
 
     def walk(self) -> Iterator[Field]:
-        """This field and all below it, depth-first (the order of the wire)."""
+        """This field and all its descendants, depth-first (the order of the wire format)."""
         yield self
         for child in self.children:
             yield from child.walk()

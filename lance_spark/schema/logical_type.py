@@ -1,7 +1,6 @@
 """`Field.logical_type`: the string by which Lance names a type (`lance.file.Field`, member 5).
 
-Parameters are joined by colons and the outermost comes first, so the inner type of a list or dictionary may hold
-colons itself:
+Parameters are joined by colons, outermost first, so the inner type of a list or dictionary may contain colons:
 
 >>> split("fixed_size_list:fixed_size_list:float:2:3")
 ('fixed_size_list', ('fixed_size_list:float:2', '3'))
@@ -34,7 +33,7 @@ def split(logical_type: str) -> tuple[str, tuple[str, ...]]:
 
 
 def is_list(logical_type: str) -> bool:
-    """True for lists of varying length, large ones included."""
+    """True for lists of variable length, including large ones."""
     return logical_type in LIST_TYPES or logical_type in LARGE_LIST_TYPES
 
 

@@ -1,6 +1,6 @@
 """Parts of a schema: columns by dotted path, subtrees by field id.
 
-A path is the names from the top-level field down, joined by dots; a name that holds dots itself stands in backticks:
+A path is the names from the top-level field down, joined by dots; a name that contains dots is in backticks:
 
 >>> parse_path("point.x")
 ('point', 'x')
@@ -43,7 +43,7 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 
 class FieldFinder:
-    """Finds many fields of one schema; the names of siblings are listed once, however many of them are asked for."""
+    """Finds many fields of one schema; the names of siblings are indexed only once."""
 
     def __init__(self, schema: LanceSchema) -> None:
         self._tops = schema.fields
@@ -53,7 +53,7 @@ class FieldFinder:
         """The fields along `path`, the top-level field first.
 
         Raises:
-            NotFoundError: there is no such field; the message names near ones.
+            NotFoundError: there is no such field; the message suggests similar names.
         """
         found: list[Field] = []
         siblings = self._tops
@@ -69,33 +69,33 @@ class FieldFinder:
         return tuple(found)
 
     def names(self, column: str) -> Sequence[str]:
-        """The path that a text means. A top-level column whose name holds dots may be given as it is.
+        """Parses a path. A top-level column whose name contains dots may be unquoted.
 
         Raises:
-            InvalidInputError: it cannot be parsed.
+            InvalidInputError: the path cannot be parsed.
         """
         return (column,) if column in self._by_name(self._tops) else parse_path(column)
 
     def _by_name(self, siblings: tuple[Field, ...]) -> dict[str, Field]:
-        # Siblings are known by their tuple, which the schema keeps alive.
+        # The cache key is the identity of the tuple of siblings, which the schema keeps alive.
         names = self._names.get(id(siblings))
         if names is None:
-            # The first of two fields with one name counts.
+            # The first of two fields with the same name wins.
             names = self._names[id(siblings)] = {field.name: field for field in reversed(siblings)}
         return names
 
 
 def find(schema: LanceSchema, path: Sequence[str]) -> tuple[Field, ...]:
-    """The fields along one `path`, as `FieldFinder.find`, which is for many."""
+    """The fields along one `path`; use `FieldFinder.find` for many."""
     return FieldFinder(schema).find(path)
 
 
 def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> LanceSchema:
     """The schema with only `columns`, top-level fields in the order in which they are first named.
 
-    Several paths into one struct give one struct; its children keep the order of the schema. A column that is named
-    twice stands once. What cannot be had in part stays whole: a packed struct, a blob, the keys of a map, and the
-    values of a map if nothing in them is named.
+    Several paths into one struct give one struct; its children keep the order of the schema. Duplicate columns are
+    removed. Some fields are always complete: a packed struct, a blob, the keys of a map, and the values of a map
+    without a path into them.
 
     Raises:
         NotFoundError: there is no such column.
@@ -107,7 +107,7 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
         along = finder.find(finder.names(column) if isinstance(column, str) else column)
         ids = wanted.setdefault(along[0].name, set())
         end = next((field for field in along if is_leaf(field)), along[-1])
-        # The parts of a blob's description have no ids of their own.
+        # The children of a blob descriptor have no ids of their own.
         ids.update(node.id for node in end.walk() if node.id >= 0)
     tops = {field.name: field for field in schema.fields}
     for name, ids in wanted.items():
@@ -117,8 +117,8 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
 
 
 def _complete(field: Field, ids: set[int]) -> bool:
-    """Adds to `ids` what has to be read along with them below `field`; False if nothing there is wanted."""
-    # No short cut: every child has to be completed.
+    """Adds to `ids` the fields below `field` that must be read along with them; False if `field` is not selected."""
+    # No short-circuit: every child has to be completed.
     wanted_below = [_complete(child, ids) for child in field.children]
     wanted = field.id in ids or any(wanted_below)
     if wanted and is_leaf(field):
@@ -136,9 +136,9 @@ def _holds(field: Field, ids: Collection[int]) -> bool:
 
 
 def prune(fields: Iterable[Field], ids: Collection[int]) -> tuple[Field, ...]:
-    """The subtrees that lead to the fields with these ids; children of a kept inner field only if they are named too.
+    """The subtrees that contain the fields with these ids; children of an inner field only if they are in `ids` too.
 
-    An inner field without any named descendant stays only if it is itself a leaf in this sense (an empty struct).
+    An inner field without selected descendants is retained only if it is itself a leaf in this sense (an empty struct).
     """
     kept = []
     for field in fields:

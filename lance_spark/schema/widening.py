@@ -1,7 +1,7 @@
-"""Which types hold all values of another one.
+"""Widening of types: whether a type can represent all values of another one.
 
-A value that the type does not hold after all, such as a date beyond the years of a timestamp in nanoseconds, is found
-when values are converted.
+A value out of range after all, such as a date beyond the years of a timestamp in nanoseconds, is an error when values
+are converted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from lance_spark.errors import InvalidInputError
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _EXACT_BITS = {16: 11, 32: 24, 64: 53}
-"""Up to so many bits a floating-point number of a width holds every whole number."""
+"""Bit width of a floating-point type -> bits of integers that it represents exactly."""
 
 
 def check_widening(old: pa.DataType, new: pa.DataType, path: str) -> None:
-    """Passes if `new` holds the values of `old`.
+    """Checks that `new` can represent the values of `old`.
 
     Raises:
-        InvalidInputError: it does not, or not all of them.
+        InvalidInputError: it cannot, or not all of them.
     """
     if not is_wider(old, new):
         raise InvalidInputError(
@@ -33,7 +33,7 @@ def check_widening(old: pa.DataType, new: pa.DataType, path: str) -> None:
 
 
 def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """True if `new` holds the values of `old`.
+    """True if `new` can represent the values of `old`.
 
     >>> is_wider(pa.int32(), pa.int64()), is_wider(pa.int64(), pa.int32()), is_wider(pa.uint32(), pa.int64())
     (True, False, True)

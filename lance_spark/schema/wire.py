@@ -1,6 +1,6 @@
 """`lance.file.Field` lists and field trees.
 
-The wire lists fields depth-first, each with its id and its parent's (-1 for top-level fields).
+The wire format lists fields depth-first, each with its id and its parent's (-1 for top-level fields).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def schema_to_proto(schema: LanceSchema) -> file_pb2.Schema:
 
 
 def schema_from_bytes(data: bytes) -> LanceSchema:
-    """The schema of a serialized `lance.file.Schema` that `schema_to_bytes` has made."""
+    """The schema of a `lance.file.Schema` message serialized by `schema_to_bytes`."""
     return schema_from_proto(file_pb2.Schema.FromString(data))
 
 
@@ -45,8 +45,7 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     """The trees of top-level fields.
 
     Raises:
-        CorruptFileError: an id that is negative or there twice, a parent that does not stand before its child, or
-            nesting beyond reason.
+        CorruptFileError: a negative or duplicate id, a parent that does not precede its child, or excessive nesting.
     """
     children: dict[int, list[int]] = {}
     positions: dict[int, int] = {}
@@ -54,7 +53,7 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     owner_of_unnumbered: int | None = None
     for position, message in enumerate(messages):
         if message.id == _NO_ID and owner_of_unnumbered is not None:
-            # The descriptor children of a blob column carry no ids of their own.
+            # The descriptor children of a blob column have no ids of their own.
             children.setdefault(owner_of_unnumbered, []).append(position)
             continue
         if message.id < 0 and message.id not in LINEAGE_FIELD_IDS:
@@ -101,7 +100,7 @@ def fields_to_proto(fields: Iterable[Field]) -> list[file_pb2.Field]:
     """The messages of field trees, depth-first.
 
     Raises:
-        InvalidInputError: a name or metadata that is no UTF-8 text, or an id beyond 32 bits.
+        InvalidInputError: a name or metadata that is not UTF-8, or an id beyond 32 bits.
     """
     messages: list[file_pb2.Field] = []
     for field in fields:
