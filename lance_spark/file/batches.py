@@ -1,4 +1,4 @@
-"""What a writer takes: columns by name, in the schema's types, without nulls where the schema forbids them."""
+"""Validation of a writer's input: columns by name, with the schema's types, without nulls where it forbids them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lance_spark.schema.field import Field, LanceSchema
 
 
 class BatchChecker:
-    """Checks batches against one schema and hands out their columns in the order of its fields."""
+    """Checks batches against one schema and returns their columns in the order of its fields."""
 
     def __init__(self, schema: LanceSchema) -> None:
         self._fields = schema.fields
@@ -22,7 +22,7 @@ class BatchChecker:
         self._types = [to_arrow_type(top) for top in schema.fields]
 
     def columns(self, batch: pa.RecordBatch | pa.Table) -> list[list[pa.Array]]:
-        """For each top-level field the arrays of its column; extension arrays by their storage, views as plain arrays.
+        """For each top-level field the arrays of its column; extension arrays as their storage, views as plain arrays.
 
         Raises:
             InvalidInputError: a column is missing, unknown, of another type, or null where the schema forbids it.
@@ -61,7 +61,7 @@ def _in_type(array: pa.Array, dtype: pa.DataType, where: str) -> pa.Array:
 
 
 def _same_values(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """True if the two differ in nothing that is written: names of list items, nullability, extension types, views."""
+    """True if the types differ only in unwritten parts: names of list items, nullability, extension types, views."""
     while isinstance(given, pa.BaseExtensionType):
         given = given.storage_type
     if pa.types.is_string_view(given) or pa.types.is_binary_view(given):
@@ -89,7 +89,7 @@ def _has_view(dtype: pa.DataType) -> bool:
 
 
 def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:
-    """Raises if a field that is not nullable is null where nothing above it is."""
+    """Raises if a non-nullable field is null where its parents are not."""
     for path, steps in leaf_steps(top):
         _check_leaf(path, array, steps)
         if all(field.nullable for field in path) or not _may_be_null(path, array, steps):
@@ -105,7 +105,7 @@ def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:
 
 
 def _check_leaf(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]) -> None:
-    """Raises for nulls that the leaf's way of storage has no place for."""
+    """Raises for nulls that the storage layout of the leaf cannot represent."""
     if path[-1].logical_type != "struct":
         return
     rows = shred(array, steps)
@@ -126,7 +126,7 @@ def _row_of(reps: np.ndarray[tuple[int], np.dtype[np.uint16]] | None, item: int,
 
 
 def _may_be_null(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]) -> bool:
-    """True if an array of a field that is not nullable holds nulls, be they visible or not."""
+    """True if an array of a non-nullable field has nulls, even if masked by nulls of a parent."""
     for depth, field in enumerate(path):
         array = storage_of(array)
         hidden = pa.types.is_dictionary(array.type) and array.dictionary.null_count
@@ -138,7 +138,7 @@ def _may_be_null(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...
 
 
 def leaf_steps(field: Field) -> list[tuple[tuple[Field, ...], tuple[int, ...]]]:
-    """For each leaf below `field`: the fields down to it, and the child numbers that lead there."""
+    """For each leaf below `field`: the path of fields to it, and the child indices of that path."""
     if is_leaf(field):
         return [((field,), ())]
     return [

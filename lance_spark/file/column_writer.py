@@ -1,4 +1,4 @@
-"""The pages of one leaf column: rows are gathered until they make a page, then encoded."""
+"""The pages of one leaf column: rows are buffered until they fill a page, then encoded."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from lance_spark.schema.logical_type import is_fixed_size_list, split
 
 _MAX_PIECES = 256
 MAX_PAGE_ROWS = 1 << 24
-"""Rows of a page at most, however small they are: levels take memory too."""
+"""Maximum rows of a page, whatever their size: levels take memory too."""
 
 
 class ColumnWriter:
-    """Cuts one leaf column into pages of about `page_bytes` bytes, always between rows.
+    """Splits one leaf column into pages of about `page_bytes` bytes, at row boundaries.
 
     Args:
         path: the fields from the top-level field to the leaf.
-        steps: child numbers that lead there.
+        steps: the child indices of that path.
         version: file version, 2.1 or 2.2.
-        page_bytes: bytes of Arrow values in a page; a larger row is a page alone.
+        page_bytes: bytes of Arrow values in a page; a larger row is a page by itself.
     """
 
     def __init__(self, path: tuple[Field, ...], steps: tuple[int, ...], version: FileVersion, page_bytes: int) -> None:
@@ -41,7 +41,7 @@ class ColumnWriter:
         self._gathered_rows = 0
 
     def append(self, array: pa.Array) -> Iterator[PageBytes]:
-        """Takes the values of the top-level field for some rows; yields the pages that became full."""
+        """Appends values of the top-level field; yields the pages that became full."""
         sizes = RowSizes(array, self._steps)
         start = 0
         while start < len(array):
@@ -59,9 +59,9 @@ class ColumnWriter:
         self._detach()
 
     def _detach(self) -> None:
-        """Keeps what waits for its page apart from the batch it came with, and in few pieces.
+        """Copies the buffered values out of their batch, into few pieces.
 
-        The columns of a batch can share one allocation, which a single narrow column would keep alive for long.
+        The columns of a batch can share one allocation, which a single narrow column would keep alive.
         """
         if self._pieces:
             last = self._pieces[-1]
@@ -70,7 +70,7 @@ class ColumnWriter:
             self._pieces = _joined(self._pieces)
 
     def flush(self) -> Iterator[PageBytes]:
-        """The pages of the rows gathered so far."""
+        """The pages of the buffered rows."""
         if self._pieces:
             pieces = _joined(self._pieces)
             self._pieces = []
@@ -80,7 +80,7 @@ class ColumnWriter:
 
 
 def _joined(pieces: list[Shredded]) -> list[Shredded]:
-    """All pieces as one, or as few as possible where dictionaries have more items together than their indices count."""
+    """Concatenates the pieces; several remain where joined dictionaries would exceed the range of their indices."""
     try:
         return [Shredded.concat(pieces)]
     except pa.ArrowInvalid:
@@ -91,7 +91,7 @@ def _joined(pieces: list[Shredded]) -> list[Shredded]:
 
 
 def slots_per_row(path: tuple[Field, ...]) -> int:
-    """How many rows of a page make a row of the file: the pages of a fixed-size list of structs count its items."""
+    """Rows of a page per row of the file: the pages of a fixed-size list of structs count its items."""
     slots = 1
     for field in path[:-1]:
         if is_fixed_size_list(field.logical_type):

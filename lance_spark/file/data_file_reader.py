@@ -1,7 +1,7 @@
-"""What readers of all file versions have in common: where the file is, its end, and rounds of requests.
+"""The common base of readers of all file versions: location and tail of the file, and rounds of requests.
 
-A read sends its requests in rounds: the coroutines of all fields and pages run side by side, and what they ask for at
-the same time is one call of the store.
+A read sends its requests in rounds: the coroutines of all fields and pages run concurrently, and their simultaneous
+requests are one call of the store.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import has_free_stamps, kept_by_name
 
 TAIL_BYTES = 64 * 1024
-"""About how much of the end of a file is read at first."""
+"""About how many bytes at the end of a file are read first."""
 
 _ALIGNMENT = 64
 """Bytes that Arrow aligns buffers to, and writers the buffers of pages."""
 
 
 class DataFileReader(ABC):
-    """One open data file. Safe to use from several threads at the same time; holds no file descriptor.
+    """One open data file. Thread safe; holds no file descriptor.
 
     Attributes:
         path: of the file in its store.
         version: the file's version.
         num_rows: rows in the file.
-        schema: the file's own schema. The ids of its fields are those of the table it was written for.
+        schema: the file's own schema. Its field ids are those of the table it was written for.
     """
 
     num_rows: int
@@ -54,7 +54,7 @@ class DataFileReader(ABC):
         """The column of each field of the file's own schema that owns one.
 
         Raises:
-            CorruptFileError: the schema asks for another number of columns than there are.
+            CorruptFileError: the number of columns does not match the schema.
         """
 
     @abstractmethod
@@ -70,16 +70,16 @@ class DataFileReader(ABC):
     def read(
         self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges | None = None
     ) -> list[pa.ChunkedArray]:
-        """The values of top-level fields at some rows, one array a field, ``rows.num_rows`` long.
+        """The values of top-level fields at some rows, one array per field, of length ``rows.num_rows``.
 
         Args:
-            fields: trees of the table's fields, pruned to what is wanted. A field without a column is null.
-            column_indices: the columns of this file by the id of the field that owns them; -1 is no column.
-            rows: which rows, None for all.
+            fields: trees of the table's fields, pruned to the selected ones. A field without a column is null.
+            column_indices: the columns of this file by the id of the field that owns them; -1 means no column.
+            rows: the rows, None for all.
 
         Raises:
             CorruptFileError: the file contradicts the format or the arguments.
-            UnsupportedFeatureError: it uses something that is not read.
+            UnsupportedFeatureError: it uses an unsupported feature.
             InvalidInputError: rows that the file does not have.
         """
         wanted = merged_ranges(RowRanges.of(0, self.num_rows) if rows is None else rows)
@@ -107,7 +107,7 @@ class DataFileReader(ABC):
         return pa.table([pa.nulls(num_rows)], names=["0"]).select([])
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """From the end of the file that is already here, or from the store."""
+        """Reads from the cached end of the file, or from the store."""
         tail_start = self.size_bytes - self._tail.size
         if all(wanted.start >= tail_start for wanted in ranges):
             return [self._tail.slice(wanted.start - tail_start, wanted.length) for wanted in ranges]
@@ -121,7 +121,7 @@ class DataFileReader(ABC):
         ]
 
     def _run(self, reads: Sequence[FieldReads]) -> list[pa.ChunkedArray]:
-        """Runs the coroutines of fields to their end."""
+        """Runs the coroutines of fields to completion."""
         together = side_by_side(reads)
         size = self.size_bytes
         try:
@@ -137,7 +137,7 @@ class DataFileReader(ABC):
 
 
 def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffer, int]:
-    """(the end of a file, its size in bytes); `size` is that if it is known.
+    """(the end of a file, its size in bytes); `size` is its size if known.
 
     Raises:
         NotFoundError: no such object.
@@ -149,14 +149,14 @@ def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffe
     def read() -> tuple[pa.Buffer, int]:
         return store.read_range(path, ByteRange(file_size - length, length)), length
 
-    # Where the file system keeps pages in memory already, keeping them twice gains nothing.
+    # Local files are in the page cache already; caching them again gains nothing.
     tail = read()[0] if has_free_stamps(store) else kept_by_name(store, "end of file", path, file_size, read)
     return tail, file_size
 
 
 @contextmanager
 def located(store: ObjectStore, path: str) -> Iterator[None]:
-    """Errors about a file learn which file it is."""
+    """Adds the file's path to errors."""
     try:
         yield
     except CorruptFileError as error:

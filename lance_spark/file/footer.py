@@ -1,8 +1,8 @@
-"""The last bytes of a file, and the two tables before them (Lance file format specification, container).
+"""The footer of a file, and the two offset tables before it (Lance file format specification, container).
 
 ::
 
-    A  column metadata, one message a column
+    A  column metadata, one message per column
     B  column metadata offsets: u64 position, u64 size for each column
     C  global buffer offsets:   u64 position, u64 size for each global buffer
        footer: u64 A, u64 B, u64 C, u32 global buffers, u32 columns, u16 major, u16 minor, "LANC"
@@ -32,7 +32,7 @@ _ENTRY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The footer of a file of `file_size` bytes; positions are checked to lie inside of it."""
+    """The footer of a file of `file_size` bytes; positions are validated to be within the file."""
 
     column_metadata_position: int
     column_offsets_position: int
@@ -44,7 +44,7 @@ class Footer:
 
     @classmethod
     def parse(cls, tail: pa.Buffer, file_size: int) -> Footer:
-        """From the end of a file; `tail` ends where the file does.
+        """Parses the footer; `tail` is the end of the file.
 
         Raises:
             CorruptFileError: these are not the last bytes of a Lance file.
@@ -71,12 +71,12 @@ class Footer:
 
     @property
     def column_offsets(self) -> ByteRange:
-        """Where the table of the column metadata lies."""
+        """The byte range of the column metadata offset table."""
         return ByteRange(self.column_offsets_position, self.num_columns * _ENTRY_BYTES)
 
     @property
     def buffer_offsets(self) -> ByteRange:
-        """Where the table of the global buffers lies."""
+        """The byte range of the global buffer offset table."""
         return ByteRange(self.buffer_offsets_position, self.num_global_buffers * _ENTRY_BYTES)
 
 
@@ -84,7 +84,7 @@ def parse_offsets(table: pa.Buffer, file_size: int, what: str) -> tuple[EncodedB
     """The (position, size) pairs of one of the two tables.
 
     Raises:
-        CorruptFileError: a pair leaves the file.
+        CorruptFileError: a range is outside of the file.
     """
     if table.size <= _SMALL_TABLE:
         values = struct.unpack(f"<{table.size // 8}Q", table)

@@ -1,4 +1,4 @@
-"""Column metadata: which pages a column has and where their buffers lie (`lance.file.v2.ColumnMetadata`).
+"""Column metadata: the pages of a column and the positions of their buffers (`lance.file.v2.ColumnMetadata`).
 
 An encoding is either in the message (`direct`) or elsewhere in the file (`indirect`). Either way it is a
 `google.protobuf.Any`, whose type URL names the message.
@@ -22,10 +22,10 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_proto
 
 MAX_ROWS = 1 << 40
-"""More rows than any file holds; what claims more is corrupt."""
+"""Maximum plausible rows of a file; a larger number means corruption."""
 
 MIN_ALIGNMENT = 8
-"""What the positions of page buffers are multiples of, since version 2.1. All known writers align to 64 bytes."""
+"""Alignment of page buffers since version 2.1. All known writers align to 64 bytes."""
 
 _CACHED_BYTES = 1 << 16
 """Descriptors up to this size are parsed once for all files with the same bytes."""
@@ -37,7 +37,7 @@ def parse_message(kind: type[MessageT], data: pa.Buffer | bytes, what: str) -> M
     """A message of type `kind`.
 
     Raises:
-        CorruptFileError: the bytes are no such message.
+        CorruptFileError: the bytes cannot be parsed.
     """
     message = kind()
     try:
@@ -51,7 +51,7 @@ def parse_file_descriptor(data: pa.Buffer) -> tuple[LanceSchema, int]:
     """(schema, number of rows) of a file, from its global buffer 0 (`lance.file.FileDescriptor`).
 
     Raises:
-        CorruptFileError: it does not parse, or the schema contradicts itself.
+        CorruptFileError: it cannot be parsed, or the schema is inconsistent.
     """
     return _file_descriptor(data.to_pybytes()) if data.size <= _CACHED_BYTES else _parsed(data.to_pybytes())
 
@@ -80,14 +80,13 @@ def parse_column(
 
     Args:
         data: the `ColumnMetadata` message.
-        index: number of the column.
+        index: index of the column.
         file_buffers: the file's global buffers.
         read: fetches an indirect encoding.
         version: the file's version; from 2.1 on the buffers of pages are aligned.
 
     Raises:
-        CorruptFileError: the message does not parse, or a buffer is not inside of the file or
-            not aligned.
+        CorruptFileError: the message cannot be parsed, or a buffer is outside of the file or not aligned.
         UnsupportedFeatureError: an experimental file without encodings.
     """
     try:

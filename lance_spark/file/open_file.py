@@ -1,4 +1,4 @@
-"""Opens a data file of any version that is read."""
+"""Opens a data file of any supported version."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lance_spark.storage.base import ObjectStore
 
 
 def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) -> DataFileReader:
-    """The file at `path`, read as its own footer says.
+    """Opens the file at `path` with the reader for the version in its footer.
 
     Args:
-        store: where it lies.
+        store: the store of the file.
         path: relative to the store's root.
-        size: its size in bytes if that is known; saves a request.
+        size: its size in bytes if known; saves a request.
 
     Raises:
         NotFoundError: no such object.
-        CorruptFileError: it is no complete Lance file.
-        UnsupportedFeatureError: a version of the format that is not read.
+        CorruptFileError: not a complete Lance file.
+        UnsupportedFeatureError: a version of the format that is not supported.
     """
     with located(store, path):
         tail, file_size = read_tail(store, path, size)

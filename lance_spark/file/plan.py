@@ -1,4 +1,4 @@
-"""Row ranges and fields as a read needs them; nothing here does I/O."""
+"""Row ranges and fields prepared for a read; nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lance_spark.schema.field import Field, FieldId
 
 
 def merged_ranges(rows: RowRanges) -> RowRanges:
-    """The same rows, without empty ranges and with ranges that touch each other joined.
+    """The same rows, without empty ranges and with adjacent ranges merged.
 
     Raises:
         InvalidInputError: the ranges are not ascending, or overlap.
@@ -31,10 +31,10 @@ def merged_ranges(rows: RowRanges) -> RowRanges:
 
 
 def described_blobs(field: Field, held_fields: Mapping[FieldId, Field]) -> Field:
-    """`field` with blob fields as the file holds them.
+    """`field` with blob fields as they are stored in the file.
 
-    Since 2.2 the files of tables hold a struct that describes where a blob is (kind, position, size, id, URI), while
-    the table's schema has the type of the blob itself. Files of older versions hold the values.
+    Since 2.2 data files contain blob descriptors (a struct of kind, position, size, id, URI), while the table's
+    schema has the type of the blob itself. Files of older versions contain the values.
 
     Args:
         held_fields: the fields of the file's schema by their ids.

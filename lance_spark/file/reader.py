@@ -1,6 +1,6 @@
 """Reads one data file of version 2.0 to 2.2.
 
-Opening takes one read of the end of the file, which mostly holds all metadata.
+Opening takes one read of the end of the file, which usually contains all metadata.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileReader(DataFileReader):
 
     @cached_property
     def _fields_by_id(self) -> Mapping[FieldId, Field]:
-        """The fields of the file's own schema; of two with one id (parts of blobs have none) the first."""
+        """The fields of the file's own schema by id; the first wins among equal ids (parts of blobs have none)."""
         return {node.id: node for node in reversed(list(self.schema.walk()))}
 
     def read_global_buffer(self, number: int) -> pa.Buffer:
@@ -81,7 +81,7 @@ class FileReader(DataFileReader):
             return sum(size for column in columns.values() for page in column.pages for _, size in page.buffers)
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
-        """The columns of `fields` that the file has, their metadata fetched together."""
+        """The columns of `fields` that exist in the file; their metadata is fetched together."""
         wanted = {
             owner.id: column_indices[owner.id]
             for owner in column_fields(fields, self.version)

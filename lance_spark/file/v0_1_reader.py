@@ -1,11 +1,11 @@
-"""Reads one data file of version 0.1, of which footers say 0.0, 0.1 or 0.2 (Lance file format specification).
+"""Reads one data file of version 0.1, whose footer says 0.0, 0.1 or 0.2 (Lance file format specification).
 
 ::
 
     pages and dictionary values
     page table
-    u32 length, `lance.table.Manifest`: the file's own schema, with the places of its dictionaries
-    u32 length, `lance.file.Metadata`: where the manifest and the page table are, and the first row of each row group
+    u32 length, `lance.table.Manifest`: the file's own schema, with the positions of its dictionaries
+    u32 length, `lance.file.Metadata`: positions of manifest and page table, and the first row of each row group
     u64 position of the metadata, u16 major, u16 minor, "LANC"
 """
 
@@ -38,7 +38,7 @@ _LENGTH_BYTES = 4
 
 
 class RowGroupBounds(NamedTuple):
-    """Bounds of one field: `min[i]` and `max[i]` of the values in row group i; null where none were recorded."""
+    """Bounds of one field: `min[i]` and `max[i]` of the values in row group i; null where not recorded."""
 
     min: pa.Array
     max: pa.Array
@@ -61,7 +61,7 @@ class V01FileReader(DataFileReader):
             raise CorruptFileError("the row groups of the file do not follow each other from row 0")
         self.num_rows = offsets[-1]
         if self.num_rows > 8 * file_size:
-            # Every row takes a bit at least, of a boolean.
+            # Every row takes at least one bit, for a boolean.
             raise CorruptFileError(f"a file of {file_size} bytes claims {self.num_rows} rows")
         self._groups = self._row_groups(np.array(offsets, np.int64), self._known, metadata.page_table_position)
         self._statistics_schema = fields_from_proto(metadata.statistics.schema)
@@ -77,14 +77,14 @@ class V01FileReader(DataFileReader):
 
     @property
     def row_group_offsets(self) -> Int64Array:
-        """int64[num_groups + 1], the first row of each row group and the number of rows."""
+        """int64[num_groups + 1], the first row of each row group, followed by the number of rows."""
         return self._groups.offsets
 
     def bounds(self, field_ids: Sequence[FieldId]) -> dict[FieldId, RowGroupBounds]:
-        """The bounds of the values of some fields in each row group, as the writer has recorded them.
+        """The bounds of some fields in each row group, as recorded by the writer.
 
-        Fields without statistics are left out, and those with a null in the file: it was written as 0, which the bounds
-        do not include.
+        Fields without statistics are omitted, and those with a null in the file: nulls were written as 0, which the
+        bounds do not include.
 
         Raises:
             CorruptFileError: the statistics contradict the format.
@@ -108,7 +108,7 @@ class V01FileReader(DataFileReader):
         return [read_field(field, known, self._groups, rows) for field in fields]
 
     def _section(self, position: int) -> pa.Buffer:
-        """The message at `position`, before which its length stands."""
+        """The length-prefixed message at `position`."""
         (length,) = struct.unpack("<I", self._checked_range(position, _LENGTH_BYTES))
         return self._checked_range(position + _LENGTH_BYTES, length)
 

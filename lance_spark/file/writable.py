@@ -1,4 +1,4 @@
-"""Which schemas can be written in which file version."""
+"""Checks whether a schema can be written in a file version."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lance_spark.schema.field import Field, LanceSchema
 
 
 def require_writable(schema: LanceSchema, version: FileVersion) -> None:
-    """Passes if files of `version` can hold every field.
+    """Checks that files of `version` support every field.
 
     Raises:
-        UnsupportedFeatureError: one cannot, or this release does not write it.
+        UnsupportedFeatureError: a field is not supported by the version, or not written by this release.
     """
     if version not in (FileVersion.V2_1, FileVersion.V2_2):
         raise UnsupportedFeatureError(

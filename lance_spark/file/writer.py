@@ -2,9 +2,9 @@
 
 ::
 
-    page buffers                 each from a 64-byte boundary
+    page buffers                 each aligned to 64 bytes
     global buffer 0              lance.file.FileDescriptor: schema and number of rows
-                                 (other global buffers stand among the pages)
+                                 (other global buffers are between the pages)
     column metadata 0..C-1       lance.file.v2.ColumnMetadata, back to back
     C x (u64 position, u64 size) of the column metadata
     G x (u64 position, u64 size) of the global buffers
@@ -46,14 +46,14 @@ DEFAULT_PAGE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A data file that is complete: what a `lance.table.DataFile` says of it.
+    """A complete data file: the contents of its `lance.table.DataFile`.
 
     Attributes:
-        path: as given to the writer.
+        path: as passed to the writer.
         num_rows: rows in the file.
         size_bytes: size of the file.
         field_ids: ids of the fields that own a column, in the order of the columns.
-        column_indices: the columns' numbers.
+        column_indices: the indices of these columns.
         version: file version.
     """
 
@@ -82,14 +82,14 @@ class _Column:
 
 
 class FileWriter:
-    """Writes one file from front to back.
+    """Writes one file sequentially.
 
     Args:
-        store: where to.
+        store: the target store.
         path: path of the new file below the store's root.
-        schema: fields with their ids; batches are given in its Arrow types.
+        schema: fields with their ids; batches must have its Arrow types.
         version: 2.1 or 2.2.
-        page_bytes: bytes of Arrow values that make a page of a column.
+        page_bytes: bytes of Arrow values in a page of a column.
 
     Raises:
         UnsupportedFeatureError: the schema holds a type that this version of the format, or this release, cannot write.
@@ -125,7 +125,7 @@ class FileWriter:
         return self._num_rows
 
     def tell(self) -> int:
-        """Bytes written so far; rows that do not yet make a page are not among them."""
+        """Bytes written so far, without buffered rows."""
         return self._output.tell()
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -145,22 +145,22 @@ class FileWriter:
         self._state = _State.OPEN
 
     def add_global_buffer(self, data: pa.Buffer | bytes) -> int:
-        """Writes bytes that belong to no column; returns their number, by which readers find them (0 is the schema)."""
+        """Writes a global buffer; returns its index (0 is the schema)."""
         self._require_usable()
         buffer = pa.py_buffer(data) if isinstance(data, bytes) else data
         self._global_buffers.append((self._write_aligned(buffer), buffer.size))
         return len(self._global_buffers)
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Puts an entry into the metadata of the file's schema."""
+        """Adds an entry to the metadata of the file's schema."""
         self._require_usable()
         self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def close(self) -> WrittenFile:
-        """Writes what is left and publishes the file.
+        """Writes the buffered rows and publishes the file.
 
         Raises:
-            InvalidInputError: the writer is closed, or a write has failed before.
+            InvalidInputError: the writer is closed, or an earlier write failed.
         """
         self._require_usable()
         self._state = _State.BROKEN
@@ -181,7 +181,7 @@ class FileWriter:
         )
 
     def abort(self) -> None:
-        """Throws the file away; harmless after `close`."""
+        """Discards the file; a no-op after `close`."""
         if self._state is not _State.CLOSED:
             self._state = _State.CLOSED
             self._output.abort()
