@@ -1,6 +1,6 @@
-"""Page layouts: from the buffers of a page to Arrow arrays and back.
+"""Page layouts: conversion between the buffers of a page and Arrow arrays.
 
-Importing this package enters all of them into `registry`.
+Importing this package registers all of them in `registry`.
 """
 
 from lance_spark.layouts import blob, constant, full_zip, mini_block

@@ -1,4 +1,4 @@
-"""Taking values of an Arrow array by their numbers."""
+"""Take and filter on Arrow arrays."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lance_spark.encodings.blocks import Int64Array
 
 
 def take(array: pa.Array, places: Int64Array) -> pa.Array:
-    """The values at `places`, all of them inside of `array`; a copy.
+    """A copy of the values at the indices `places`, which must be in range.
 
     pyarrow's own `take` (seen in 26.0) returns uninitialised memory for fixed-size lists of fixed-size lists of numbers
-    that hold nulls. Slices of such arrays are joined instead.
+    with nulls. Slices of such arrays are concatenated instead.
     """
     if not _has_nested_fixed_size_list(array.type) or len(places) == 0:
         return pc.take(array, pa.array(places), boundscheck=False)
@@ -25,14 +25,14 @@ def take(array: pa.Array, places: Int64Array) -> pa.Array:
 
 
 def take_chunked(column: pa.ChunkedArray, places: Int64Array) -> pa.ChunkedArray:
-    """The values of a column at `places`, all of them inside of it; a copy."""
+    """A copy of the values of a column at the indices `places`, which must be in range."""
     if not _has_nested_fixed_size_list(column.type) or column.num_chunks == 0:
         return column.take(pa.array(places))
     return pa.chunked_array([take(pa.concat_arrays(column.chunks), places)], column.type)
 
 
 def filter_chunked(column: pa.ChunkedArray, keep: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column where `keep` (bool, as long, without nulls) is true; a copy."""
+    """A copy of the values of a column where `keep` (bool, same length, no nulls) is true."""
     if not _has_nested_fixed_size_list(column.type):
         return column.filter(keep)
     return take_chunked(column, np.flatnonzero(keep.to_numpy()))

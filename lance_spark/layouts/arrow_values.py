@@ -1,6 +1,6 @@
-"""Blocks of decoded values to Arrow arrays.
+"""Conversion of blocks of decoded values to Arrow arrays.
 
-What Arrow takes for granted is checked once: sizes and the type's width here, the values in `checked_values`.
+Arrow's invariants are checked once: sizes and the type's width here, the values in `checked_values`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lance_spark.layouts.checked_values import checked
 
 
 def block_to_array(block: Block, data_type: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
-    """An array of `data_type` with the values of `block`; a view wherever Arrow has the same bytes.
+    """An array of `data_type` with the values of `block`; a view where Arrow's layout is the same.
 
     Args:
-        block: the values, one for every slot of the array, nulls included.
-        data_type: any type but a dictionary.
+        block: the values, one for every slot of the array, including nulls.
+        data_type: any type except dictionaries.
         validity: bitmap of the array, None if all are valid.
 
     Raises:

@@ -1,18 +1,18 @@
 """Pages without I/O.
 
-A page knows its buffers only by size. Reading one is a coroutine (`Reads`): it yields the slices of the page's
+A page knows only the sizes of its buffers. Reading one is a coroutine (`Reads`): it yields the slices of the page's
 buffers that it needs next (for blobs also ranges of the file), is sent the bytes, and returns an Arrow array. The file
-layer runs the coroutines of all columns and pages of a request side by side, so each round of requests is one batch of
-coalesced, overlapped reads, and a full scan needs a single round.
+layer runs the coroutines of all columns and pages of a request concurrently, so each round of requests is one batch of
+coalesced, parallel reads, and a full scan needs a single round.
 
-A leaf column decodes to a *path array*: an Arrow array whose type holds the one path of the schema from the
-top-level field down to this leaf. For ``s: struct<a: int32, l: list<string>>`` column 0 gives ``struct<a: int32>``
-and column 1 gives ``struct<l: list<string>>``; `merge` zips them together once they cover the same rows.
+A leaf column decodes to a *path array*: an Arrow array whose type is the path of the schema from the top-level
+field down to this leaf. For ``s: struct<a: int32, l: list<string>>`` column 0 gives ``struct<a: int32>`` and
+column 1 gives ``struct<l: list<string>>``; `merge` combines them once they cover the same rows.
 
-Above the pages stands one coroutine a top-level field (`FieldReader`), because what a column is differs: since 2.1 a
-column is a leaf, in 2.0 every struct and list owns a column too and the items of a list are addressed by item ranges.
-A field's coroutine asks for absolute ranges of the file (`FileRange`): a page's buffers, a column's or the file's own
-buffers and blobs that lie anywhere are then one kind of request.
+Above the pages there is one coroutine per top-level field (`FieldReader`), because columns differ by version: since
+2.1 a column is a leaf, in 2.0 every struct and list owns a column too and the items of a list are addressed by item
+ranges. A field's coroutine requests absolute ranges of the file (`FileRange`): buffers of a page, a column or the
+file, and blobs anywhere, are then one kind of request.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ResultT = TypeVar("ResultT")
 
 
 class BufferSlice(NamedTuple):
-    """`length` bytes from byte `start` of the page's buffer `buffer`; `EncodedPage.locate` checks them.
+    """`length` bytes from byte `start` of the page's buffer `buffer`; validated by `EncodedPage.locate`.
 
-    `page` is the number of the page, where several are read together.
+    `page` is the index of the page if several are read together.
     """
 
     buffer: int
@@ -47,7 +47,7 @@ class BufferSlice(NamedTuple):
 
 
 class FileRange(NamedTuple):
-    """`length` bytes of the file from its byte `start`. The file layer checks it against the file's size."""
+    """`length` bytes of the file from byte `start`. The file layer validates it against the file's size."""
 
     start: int
     length: int
@@ -56,17 +56,17 @@ class FileRange(NamedTuple):
 PageRequest: TypeAlias = BufferSlice | FileRange
 
 Reads: TypeAlias = Generator[list[PageRequest], list[pa.Buffer], ResultT]
-"""Yields what it needs, is sent one buffer a request, returns its result."""
+"""Yields requests, is sent one buffer per request, returns its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a layout knows of the page it decodes.
+    """The metadata of a page that its layout decodes.
 
     Attributes:
         buffer_sizes: bytes of each of the page's buffers.
-        num_rows: `Page.length` of the wire.
-        path: the way from the top-level field to the leaf of this column.
+        num_rows: `Page.length` of the wire format.
+        path: the path from the top-level field to the leaf of this column.
     """
 
     buffer_sizes: tuple[int, ...]
@@ -74,7 +74,7 @@ class Page:
     path: LeafPath
 
     def whole(self, buffer: int, page: int = 0) -> BufferSlice:
-        """All of a buffer; `EncodedPage.locate` complains if there is no such buffer."""
+        """A complete buffer; `EncodedPage.locate` raises if there is no such buffer."""
         return BufferSlice(buffer, 0, self.buffer_sizes[buffer] if buffer < len(self.buffer_sizes) else 0, page)
 
 
@@ -90,38 +90,38 @@ class PageLayout(ABC):
         """From the member message (not the enclosing oneof).
 
         Raises:
-            CorruptFileError: the message contradicts itself.
-            UnsupportedFeatureError: it holds an encoding that this release does not know.
+            CorruptFileError: the message is inconsistent.
+            UnsupportedFeatureError: it contains an encoding that this release does not know.
         """
 
     @abstractmethod
     def to_proto(self) -> Any:
-        """The whole `PageLayout` message, oneof included."""
+        """The complete `PageLayout` message, including the oneof."""
 
     @abstractmethod
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-        """The path array of `rows` of the page: ``rows.num_rows`` long.
+        """The path array of `rows` of the page, of length ``rows.num_rows``.
 
         Raises:
-            CorruptFileError: the bytes contradict the layout.
+            CorruptFileError: the bytes are inconsistent with the layout.
         """
 
 
 class JoinablePageLayout(PageLayout):
-    """A layout of small pages, of which many can be decoded in one go."""
+    """A layout whose consecutive pages can be decoded together."""
 
     @abstractmethod
     def joins(self, before: PageLayout) -> bool:
-        """True if a page of this layout can be read together with the page before it."""
+        """True if a page of this layout can be read together with the preceding page."""
 
     @abstractmethod
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
-        """The path array of `rows` of pages one after the other, numbered from the first row of the first page.
+        """The path array of `rows` of consecutive pages; rows are numbered from the first row of the first page.
 
-        `layouts` begins with this one, and each joins the one before it. Requests say which page they mean.
+        `layouts` begins with this one, and each joins the preceding one. Requests have the page index.
 
         Raises:
-            CorruptFileError: the bytes of some page contradict its layout.
+            CorruptFileError: the bytes of a page are inconsistent with its layout.
         """
 
 
@@ -148,18 +148,18 @@ class RowRanges:
         return len(self.starts) == 1 and int(self.starts[0]) == 0 and int(self.stops[0]) == num_rows
 
     def within(self, start: int, stop: int) -> RowRanges:
-        """The part inside [start, stop), relative to `start`; empty ranges dropped."""
+        """The intersection with [start, stop), relative to `start`; without empty ranges."""
         starts = np.maximum(self.starts, start) - start
         stops = np.minimum(self.stops, stop) - start
         keep = starts < stops
         return RowRanges(starts[keep], stops[keep])
 
     def numbers(self, places: Int64Array) -> Int64Array:
-        """int64[n], the numbers of the rows at `places` among these rows, ascending."""
+        """int64[n], the row numbers at the indices `places` of these rows, ascending."""
         return places + self.starts[0] if len(self.starts) == 1 else self.indices()[places]
 
     def indices(self) -> Int64Array:
-        """int64[num_rows], every row by its number, ascending."""
+        """int64[num_rows], all row numbers, ascending."""
         if len(self.starts) == 1:
             return np.arange(self.starts[0], self.stops[0], dtype=np.int64)
         lengths = self.stops - self.starts
@@ -170,7 +170,7 @@ class RowRanges:
 
 
 class EncodedBuffer(NamedTuple):
-    """Where a buffer lies in the file: `size` bytes from `position`."""
+    """The range of a buffer in the file: `size` bytes from `position`."""
 
     position: int
     size: int
@@ -179,7 +179,7 @@ class EncodedBuffer(NamedTuple):
         """`length` bytes from byte `start` of this buffer.
 
         Raises:
-            CorruptFileError: the slice is not inside the buffer.
+            CorruptFileError: the slice is out of bounds.
         """
         if start < 0 or length < 0 or start + length > self.size:
             raise CorruptFileError(f"bytes {start}..{start + length} are outside of a buffer of {self.size} bytes")
@@ -188,14 +188,14 @@ class EncodedBuffer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EncodedPage:
-    """A page as the column metadata describes it.
+    """A page as described by the column metadata.
 
     Attributes:
         buffers: the page's buffers.
-        num_rows: `Page.length` of the wire (2.0: items of that column).
-        first_row: `Page.priority` of the wire.
-        type_url: what the page's encoding is, such as ``"/lance.encodings21.PageLayout"``.
-        message: that encoding, serialized.
+        num_rows: `Page.length` of the wire format (2.0: items of that column).
+        first_row: `Page.priority` of the wire format.
+        type_url: type of the page's encoding, such as ``"/lance.encodings21.PageLayout"``.
+        message: the encoding, serialized.
     """
 
     buffers: tuple[EncodedBuffer, ...]
@@ -205,10 +205,10 @@ class EncodedPage:
     message: bytes
 
     def locate(self, piece: BufferSlice) -> FileRange:
-        """Where a slice of this page's buffers lies in the file.
+        """The file range of a slice of this page's buffers.
 
         Raises:
-            CorruptFileError: no such buffer, or the slice is not inside it.
+            CorruptFileError: no such buffer, or the slice is out of bounds.
         """
         if not 0 <= piece.buffer < len(self.buffers):
             raise CorruptFileError(f"buffer {piece.buffer} is missing, the page has {len(self.buffers)}")
@@ -220,11 +220,11 @@ class EncodedColumn:
     """A column of a file: its pages in row order.
 
     Attributes:
-        index: number of the column in the file.
+        index: index of the column in the file.
         pages: the pages, consecutive in row order.
-        num_rows: rows of the file, which the pages have to make up.
-        type_url: what the column's encoding is, `"/lance.encodings.ColumnEncoding"`.
-        message: that encoding, serialized.
+        num_rows: rows of the file, the total of the pages.
+        type_url: type of the column's encoding, `"/lance.encodings.ColumnEncoding"`.
+        message: the encoding, serialized.
         buffers: the column's own buffers (`ColumnMetadata.buffer_offsets`).
         file_buffers: the file's global buffers.
     """
@@ -239,20 +239,20 @@ class EncodedColumn:
 
 
 FieldReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], pa.ChunkedArray]
-"""Yields what it needs, is sent one buffer a range, returns one top-level field for the rows asked for."""
+"""Yields ranges, is sent one buffer per range, returns one top-level field for the requested rows."""
 
 
 class FieldReader(Protocol):
-    """How the fields of one file version are read."""
+    """Reads the fields of one file version."""
 
     def __call__(self, field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
         """The values of a top-level `field` at `rows` of the file, in row order.
 
-        `columns` holds the columns of the file by the id of the field that owns them; a field without a column is
-        read as null. The rows of the result are exactly `rows.num_rows`.
+        `columns` are the columns of the file by the id of the field that owns them; a field without a column is null.
+        The length of the result is exactly `rows.num_rows`.
 
         Raises:
-            CorruptFileError: the file contradicts the format; `column` and `page` are filled in.
+            CorruptFileError: the file violates the format; `column` and `page` are set.
         """
         ...
 
@@ -260,7 +260,7 @@ class FieldReader(Protocol):
 def side_by_side(
     coroutines: Sequence[Generator[list[RequestT], list[pa.Buffer], ResultT]],
 ) -> Generator[list[RequestT], list[pa.Buffer], list[ResultT]]:
-    """Runs coroutines in step, so that the requests of one round are one batch; returns their results in order."""
+    """Runs coroutines in lockstep, so that the requests of one round are one batch; returns their results in order."""
     results: dict[int, ResultT] = {}
     waiting: list[tuple[int, Generator[list[RequestT], list[pa.Buffer], ResultT], list[RequestT]]] = []
     for number, coroutine in enumerate(coroutines):

@@ -1,8 +1,8 @@
-"""Blob pages: values that lie elsewhere in the file, by position and size (`lance.encodings21.BlobLayout`).
+"""Blob pages: values stored elsewhere in the file, by position and size (`lance.encodings21.BlobLayout`).
 
 The inner layout is a page of packed structs ``{position: uint64, size: uint64}`` without nulls; `position` is absolute
-in the file. A size of 0 at position 0 is an empty value. A size of 0 elsewhere is no value, and the position holds the
-levels instead: ``(definition << 16) | repetition``.
+in the file. Size 0 at position 0 is an empty value. Size 0 with another position means no value; the position then
+encodes the levels: ``(definition << 16) | repetition``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lance_spark.schema.field import Field, FieldId
 
 MAX_POSITION = 1 << 50
 MAX_VALUE_BYTES = 1 << 40
-"""No file is as large; what says so is corrupt."""
+"""Maximum plausible file size; a larger value means corruption."""
 
 _DESCRIPTION = Field(
     "description",
@@ -46,7 +46,7 @@ _DESCRIPTION_PATH = LeafPath.of((_DESCRIPTION,))
 @register
 @dataclass(frozen=True, slots=True)
 class BlobLayout(PageLayout):
-    """The fields of the wire message; `layers` are those of the blobs, the inner layout has one of its own."""
+    """The fields of the wire message; `layers` are those of the blobs, the inner layout has its own."""
 
     wire_name: ClassVar[str] = "blob_layout"
     inner_layout: PageLayout
@@ -61,7 +61,7 @@ class BlobLayout(PageLayout):
         return pb.PageLayout(blob_layout=message)
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
-        """See `PageLayout.read`. The array has the values, or the descriptions if the leaf is a struct."""
+        """See `PageLayout.read`. The array has the values, or the descriptors if the leaf is a struct."""
         scheme = LevelScheme.of(self.layers)
         if scheme.max_rep or page.path.slots_per_row > 1:
             raise UnsupportedFeatureError("blobs in lists are not supported", feature="list of blobs")
@@ -96,12 +96,12 @@ def _description_leaf(described: pa.StructArray, leaf_type: pa.DataType) -> Leaf
 
 
 def _read_values(position: npt.NDArray[np.uint64], size: npt.NDArray[np.uint64], leaf_type: pa.DataType) -> Reads[Leaf]:
-    """The bytes of the values, wherever they lie in the file."""
+    """Reads the bytes of the values."""
     filled = np.flatnonzero(size)
     if int(size.max(initial=0)) > MAX_VALUE_BYTES or int(position[filled].max(initial=0)) > MAX_POSITION:
         raise CorruptFileError("blob: a value lies beyond the end of any file")
     if len(filled):
-        # The file layer sees to it that each value lies in the file, but not that they are not all the same bytes.
+        # The file layer checks that each value is within the file, but not that the ranges do not overlap.
         span = int((position + size)[filled].max() - position[filled].min())
         total = sum(size.tolist())
         if total > max(span, MAX_UNBACKED_BYTES):

@@ -1,7 +1,7 @@
-"""What Arrow takes for granted of values, checked once where they come from a file.
+"""Validates values read from files against Arrow's invariants.
 
-Strings have to be UTF-8, and decimals, times and `date64` lie in a range. Offsets are checked where they are made.
-A quick test comes first; Arrow's own, which is exact, only where that one has doubts.
+Strings must be UTF-8, and decimals, times and `date64` within a range. Offsets are checked where they are computed.
+A fast conservative test comes first; Arrow's own, exact validation runs only if it fails.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def checked(array: pa.Array) -> pa.Array:
-    """`array` itself, which has offset 0.
+    """Validates `array`, which has offset 0, and returns it.
 
     Raises:
-        CorruptFileError: it holds values that its type does not allow.
+        CorruptFileError: it has values that its type does not allow.
     """
     if _is_doubtful(array):
         try:

@@ -1,11 +1,11 @@
-"""Which layout a page gets (`lance.encodings21.PageLayout`), and the page in it.
+"""Chooses the layout of a page (`lance.encodings21.PageLayout`), and encodes it.
 
-The first rule that fits: nothing but nulls, or (from 2.2 on) nothing but one value, is a constant page; a dictionary
-column, or values that repeat enough, mini-blocks of indices with a dictionary; values of 256 bytes and more are zipped
-with their levels, so that one of them can be read alone; all others are mini-blocks.
+The first matching rule wins: only nulls, or (from 2.2 on) a single distinct value, give a constant page; a dictionary
+column, or values that repeat enough, mini-blocks of indices with a dictionary; values of 256 bytes and more a full-zip
+page, so that single values can be read; all others mini-blocks.
 
-A chunk of a mini-block page counts its levels in 16 bits. A page with such long runs of null and empty lists that
-they would not fit before one value is cut where the runs begin and end, and zipped if they lie inside one row.
+A chunk of a mini-block page counts its levels in 16 bits. A page with runs of null and empty lists too long for that
+is split at the boundaries of the runs, or becomes a full-zip page if they are within one row.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from lance_spark.layouts.sparse_rows import cut_at_long_runs
 
 _FULL_ZIP_BITS = 8 * 256
 _MAX_BOOLEANS = 32_768
-"""Values of a chunk of booleans, 4 KiB: the most that the format allows."""
+"""Maximum values of a chunk of booleans, 4 KiB: the limit of the format."""
 _MAX_RAW_LEVELS = 4096
-"""Constant pages keep their levels as they are, so for many slots mini-blocks are smaller."""
+"""Constant pages store raw levels, so for many slots mini-blocks are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageSettings:
-    """What all pages of a column have in common.
+    """Settings shared by all pages of a column.
 
     Attributes:
         version: file version, 2.1 or 2.2.
-        metadata: of the leaf's field; its ``lance-encoding:`` keys steer the encoding.
+        metadata: of the leaf's field; its ``lance-encoding:`` keys control the encoding.
         lasting_codes: codes that get a level in every page (`shred.lasting_codes`).
     """
 
@@ -60,10 +60,10 @@ class PageSettings:
 
 
 def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
-    """The rows as one page, or as several if one cannot hold them.
+    """Encodes the rows as one page, or as several if one is not possible.
 
     Raises:
-        UnsupportedFeatureError: a row that no layout holds: booleans behind 32,000 empty lists within one list.
+        UnsupportedFeatureError: a row that no layout supports: booleans after 32,000 empty lists within one list.
     """
     levels = rows.levels(settings.lasting_codes)
     values = rows.values
@@ -114,7 +114,7 @@ def _constant_page(levels: Levels, values: pa.Array, settings: PageSettings) -> 
 def _narrow_page(
     levels: Levels, values: pa.Array, block: Block, limits: ChunkLimits, settings: PageSettings
 ) -> PageBytes | None:
-    """A page of mini-blocks, or None if the values are wide."""
+    """A mini-block page, or None if the values are wide."""
     if isinstance(block, VariableWidthBlock):
         repeating = repeating_values(values, settings.version, block.offsets.size + block.data.size)
         if repeating is not None:

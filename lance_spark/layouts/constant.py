@@ -1,6 +1,6 @@
-"""Constant pages: every value that is there is the same, or none is (`lance.encodings21.ConstantLayout`).
+"""Constant pages: all values are equal, or null (`lance.encodings21.ConstantLayout`).
 
-Until 2.2 the message was called `AllNullLayout` and stood for nulls only. What the page holds follows from its buffers:
+Until 2.2 the message was called `AllNullLayout` and supported only nulls. The buffers determine the contents:
 
 ==============  ========  ====================================================
 `inline_value`  buffers   meaning
@@ -13,8 +13,8 @@ absent          1         the value of buffer 0 in every slot
 absent          3         the value of buffer 0, then levels
 ==============  ========  ====================================================
 
-Levels are bare u16 values, or a block if the message names a compression. A level kind that the page does not have is
-an empty buffer. The value in a buffer is ``u32`` number of parts, ``u32`` size of each, and the parts of the Arrow
+Levels are raw u16 values, or a block if the message has a compression. A kind of levels that the page does not have
+is an empty buffer. The value in a buffer is ``u32`` number of parts, ``u32`` size of each, and the parts of the Arrow
 array of this one value (offsets and bytes); "same" is::
 
     02000000 08000000 04000000 | 00000000 04000000 | 73616d65
@@ -114,7 +114,7 @@ class ConstantLayout(PageLayout):
 
 
 def _without_levels(page: Page, scheme: LevelScheme, rows: RowRanges, leaf: Leaf, *, is_null: bool) -> pa.Array:
-    """All slots alike: valid, or null at the innermost layer that can be null."""
+    """All slots equal: valid, or null at the innermost nullable layer."""
     num_slots = rows.num_rows * page.path.slots_per_row
     definition = None
     if is_null and scheme.max_def > 0:
@@ -123,14 +123,14 @@ def _without_levels(page: Page, scheme: LevelScheme, rows: RowRanges, leaf: Leaf
 
 
 def _empty_structs(page: Page, rows: RowRanges, leaf: Leaf) -> pa.Array:
-    """Valid structs without members. The reference writer gives them a single layer, however deep they are."""
+    """Valid structs without fields. The reference writer gives them a single layer at any depth."""
     scheme = LevelScheme.of((RepDefLayer.ALL_VALID_ITEM,) * len(page.path.nodes))
     num_slots = rows.num_rows * page.path.slots_per_row
     return unravel(page.path, scheme, SlotLevels(None, None, num_slots), leaf)
 
 
 def _levels(buffer: pa.Buffer, encoding: BlockEncoding | None, num_values: int) -> LevelArray | None:
-    """The levels in a buffer, None if it is empty: bare, or as a block of `num_values` values."""
+    """The levels in a buffer, None if it is empty: raw, or as a block of `num_values` values."""
     if buffer.size == 0:
         return None
     if encoding is not None:

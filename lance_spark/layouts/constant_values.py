@@ -1,4 +1,4 @@
-"""Values of constant pages: one value, or none, in every slot."""
+"""Values of constant pages: one value, or null, in every slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def inline_scalar(value: bytes, data_type: pa.DataType) -> pa.Array:
     """One value of fixed width from its bytes; a boolean is one byte.
 
     Raises:
-        CorruptFileError: the bytes are no value of this type.
+        CorruptFileError: the bytes are not a valid value of this type.
     """
     if pa.types.is_boolean(data_type):
         if value not in (b"\x00", b"\x01"):
@@ -31,10 +31,10 @@ def inline_scalar(value: bytes, data_type: pa.DataType) -> pa.Array:
 
 
 def buffer_scalar(buffer: pa.Buffer, data_type: pa.DataType) -> pa.Array:
-    """One value from the parts of its Arrow array: offsets and bytes, or bytes alone.
+    """One value from the parts of its Arrow array: offsets and bytes, or only bytes.
 
     Raises:
-        CorruptFileError: the parts leave the buffer, or are no value of this type.
+        CorruptFileError: the parts are out of bounds, or not a valid value of this type.
     """
     data = memoryview(buffer)
     num_parts = struct.unpack_from("<I", data)[0] if len(data) >= 4 else 0
@@ -63,7 +63,7 @@ def _block(parts: list[pa.Buffer], data_type: pa.DataType) -> Block:
 
 
 def repeated_leaf(value: pa.Array) -> Leaf:
-    """`value` (an array of one) in every valid slot."""
+    """`value` (an array of length 1) in every valid slot."""
 
     def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
         if value.type in _NARROW and value.buffers()[2].size * num_values > _MAX_NARROW_BYTES:
@@ -77,12 +77,12 @@ def repeated_leaf(value: pa.Array) -> Leaf:
 
 
 def is_empty_struct(data_type: pa.DataType) -> bool:
-    """True for structs without members: the only values that are there without a byte of their own."""
+    """True for structs without fields: the only non-null values without bytes."""
     return bool(pa.types.is_struct(data_type) and data_type.num_fields == 0)
 
 
 def null_leaf(data_type: pa.DataType) -> Leaf:
-    """No value anywhere.
+    """A leaf with only nulls.
 
     Raises:
         CorruptFileError: (when called) a slot is valid.

@@ -18,13 +18,13 @@ from lance_spark.layouts.repdef import RepDefLayer
 from lance_spark.layouts.shred import Levels, Uint16Array
 
 MAX_INLINE_BYTES = 32
-"""A value in the message takes at most so many bytes."""
+"""Maximum bytes of a value in the message."""
 
 _EMPTY = pa.py_buffer(b"")
 
 
 def encode_nulls(levels: Levels, version: FileVersion) -> PageBytes:
-    """A page without a single value: nulls, and null and empty lists."""
+    """A page without values: nulls, and null and empty lists."""
     if len(levels.scheme.layers) == 1:
         return PageBytes(levels.num_rows, ConstantLayout(levels.scheme.layers), ())
     if version is FileVersion.V2_1:
@@ -41,12 +41,12 @@ def encode_nulls(levels: Levels, version: FileVersion) -> PageBytes:
 
 
 def encode_empty_structs(levels: Levels) -> PageBytes:
-    """A page of structs without fields; one layer that can be null stands for all, though none is."""
+    """A page of structs without fields; a single nullable layer represents all layers, though there are no nulls."""
     return PageBytes(levels.num_rows, ConstantLayout((RepDefLayer.NULLABLE_ITEM,)), ())
 
 
 def encode_constant(levels: Levels, value: Block) -> PageBytes:
-    """A page whose slots are `value` (a block of one) or null, or no slots at all (file version 2.2)."""
+    """A page whose slots are `value` (a block of one value) or null, or a page without slots (file version 2.2)."""
     has_levels = levels.reps is not None or levels.defs is not None
     level_buffers = _raw_levels(levels) if has_levels else ()
     if isinstance(value, FixedWidthBlock) and value.data.size <= MAX_INLINE_BYTES:

@@ -1,7 +1,7 @@
-"""Values of a page that repeat, as indices into a dictionary of their own.
+"""Dictionary encoding of repeated values of a page.
 
-A sample of the page decides whether counting all values is worth the time; the sizes then decide whether the
-dictionary is. Values are compared by their bits, so -0.0 stays -0.0 and every NaN keeps its payload.
+A sample of the page decides whether to count all values; the sizes then decide whether to use the dictionary.
+Values are compared bitwise, so -0.0 stays -0.0 and every NaN keeps its payload.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SAMPLE_RUN_VALUES = 128
 
 @dataclass(frozen=True, slots=True)
 class DictionaryValues:
-    """Indices, one a value (nulls have index 0), and the items that they number."""
+    """Indices, one per value (0 for nulls), and the items that they refer to."""
 
     indices: Block
     items: Block
 
 
 def given_dictionary(values: pa.DictionaryArray) -> DictionaryValues:
-    """The indices and items of an Arrow dictionary array; items that no index needs are left out if they are many."""
+    """The indices and items of an Arrow dictionary array; unused items are removed if there are many."""
     if len(values.dictionary) > max(2 * len(values), 1000):
         values = _compacted(values)
     return DictionaryValues(leaf_block(values.indices), leaf_block(values.dictionary))
@@ -45,9 +45,9 @@ def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def repeating_values(values: pa.Array, version: FileVersion, plain_bytes: int) -> DictionaryValues | None:
-    """A dictionary of the distinct values, if that is clearly smaller than `plain_bytes`.
+    """A dictionary of the distinct values, if significantly smaller than `plain_bytes`.
 
-    Byte strings and values of 128 bits get one, from version 2.2 on also values of 64 bits.
+    Only for byte strings and values of 128 bits, from version 2.2 on also of 64 bits.
     """
     dtype = values.type
     if len(values) < _MIN_VALUES or not _can_have_dictionary(dtype, version):
@@ -81,7 +81,7 @@ def _index_bits(num_items: int) -> int:
 
 
 def _distinct_in_sample(values: pa.Array) -> int | None:
-    """Distinct values in short runs all over the page, or None if more than half of the sample is distinct."""
+    """Distinct values in a sample of short runs of the page, or None if more than half of them are distinct."""
     step = max(len(values) // _SAMPLE_RUNS, _SAMPLE_RUN_VALUES)
     runs = [values.slice(start, _SAMPLE_RUN_VALUES) for start in range(0, len(values), step)]
     sample = pa.concat_arrays(runs).drop_null()

@@ -1,6 +1,6 @@
-"""Which code reads the top-level fields of which file version.
+"""Readers of top-level fields by file version.
 
-To a 2.1 or 2.2 file a column is a leaf; in a 2.0 file structs and lists own columns too.
+In a 2.1 or 2.2 file a column is a leaf; in a 2.0 file structs and lists own columns too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def field_reader(version: FileVersion) -> FieldReader:
     """The reader of top-level fields of files of `version`.
 
     Raises:
-        UnsupportedFeatureError: files of this version are not read.
+        UnsupportedFeatureError: files of this version are not supported.
     """
     reader = _FIELD_READERS.get(version)
     if reader is None:

@@ -1,11 +1,11 @@
-"""Full-zip pages: large values, each with its levels in front of it (`lance.encodings21.FullZipLayout`).
+"""Full-zip pages: large values, each preceded by its levels (`lance.encodings21.FullZipLayout`).
 
-Buffer 0 holds for each slot a *control word* of 1, 2 or 4 bytes, ``(rep << bits_def) | def`` (none if the page has no
-levels), and then the value. The placeholder of a null or empty list is a control word alone. A value of fixed width is
-there for nulls too; one of variable width has its length in front, and a null has neither length nor bytes.
+Buffer 0 has for each slot a *control word* of 1, 2 or 4 bytes, ``(rep << bits_def) | def`` (none if the page has no
+levels), and then the value. The placeholder of a null or empty list is only a control word. Values of fixed width are
+stored for nulls too; one of variable width is preceded by its length, and a null has neither length nor bytes.
 
-Buffer 1, the row index, is there if rows differ in size: ``num_rows + 1`` offsets into buffer 0, each in the fewest of
-1, 2, 4 or 8 bytes. `num_items` counts all slots here, `num_visible_items` those with a value.
+Buffer 1, the row index, exists if rows differ in size: ``num_rows + 1`` offsets into buffer 0, each in 1, 2, 4 or 8
+bytes, the fewest possible. `num_items` counts all slots here, `num_visible_items` those with a value.
 
 The slots of the binary values ``b"ab", null`` with 32-bit lengths::
 

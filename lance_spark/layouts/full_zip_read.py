@@ -1,4 +1,4 @@
-"""Reads full-zip pages, whole or just the slots of some rows."""
+"""Reads full-zip pages completely, or only the slots of some rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MAX_NARROW_OFFSET = 2**31 - 1
 def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[pa.Array]:
     """See `PageLayout.read`.
 
-    The whole page is read in one round. Rows that all have the same size are found by counting, others through the row
-    index, which takes a round of its own.
+    A complete page is read in one round. Rows of equal size are located by arithmetic, others through the row index,
+    which takes an extra round.
     """
     scheme = LevelScheme.of(layout.layers)
     if rows.is_all(page.num_rows):
@@ -55,19 +55,19 @@ def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[p
 def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int64Array]]:
     """(start, stop) of each range of rows in the zipped data.
 
-    The first and the last entry are read along and must be 0 and the size of the data, so that an index whose place in
-    the file is wrong by some entries gives an error instead of other rows.
+    The first and the last entry are read too and must be 0 and the size of the data, so that an index whose position
+    is wrong by some entries gives an error instead of wrong rows.
     """
     num_rows = page.num_rows * page.path.slots_per_row
     size = page.whole(1).length
     width = size // (num_rows + 1)
     if width not in (1, 2, 4, 8) or width * (num_rows + 1) != size:
         raise CorruptFileError(f"full-zip: a row index of {size} bytes for {num_rows} rows")
-    # No rows before the first, and none after the last: their ranges have one entry each.
+    # Two extra ranges without rows read the first and the last entry.
     before, after = int(rows.starts[0] > 0), int(rows.stops[-1] < num_rows)
     first_rows = np.concatenate([[0] * before, rows.starts, [num_rows] * after]).astype(np.int64)
     last_rows = np.concatenate([[0] * before, rows.stops, [num_rows] * after]).astype(np.int64)
-    # The stop of a range is the entry after its last row.
+    # The end of a range is the entry after its last row.
     spans = ReadSpans.plan(first_rows * width, (last_rows + 1) * width)
     data, places = spans.located((yield spans.slices(1)))
     ends = places + (last_rows - first_rows) * width
@@ -82,7 +82,7 @@ def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int6
 
 
 def _flat(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer, num_slots: int) -> pa.Array:
-    """Values of fixed width without levels are in the page as they are in Arrow."""
+    """Values of fixed width without levels: the page has Arrow's layout."""
     assert layout.bits_per_value is not None
     if data.size != num_slots * layout.bits_per_value // 8:
         raise CorruptFileError(f"full-zip: {data.size} bytes for {num_slots} values of {layout.bits_per_value} bits")
@@ -94,7 +94,7 @@ def _flat(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffe
 def _unzip(
     layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffer, counts: tuple[int, int, int]
 ) -> pa.Array:
-    """Takes control words, lengths and values apart."""
+    """Separates control words, lengths and values."""
     num_slots, num_values, num_bytes = counts
     repetition = np.empty(num_slots, np.uint16) if scheme.max_rep else None
     definition = np.empty(num_slots, np.uint16) if scheme.max_def else None

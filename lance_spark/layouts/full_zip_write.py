@@ -17,7 +17,7 @@ from lance_spark.layouts.shred import Levels
 
 
 def encode_full_zip(levels: Levels, values: EncodedValues[Any]) -> PageBytes:
-    """A page of encoded values, one a visible slot (a null has one too, which variable widths leave out)."""
+    """A page of encoded values, one per visible slot (including nulls, which variable widths omit in the page)."""
     bits_rep = levels.scheme.max_rep.bit_length() if levels.reps is not None else 0
     bits_def = levels.scheme.max_def.bit_length() if levels.defs is not None else 0
     block = values.block
@@ -76,7 +76,7 @@ def _zipped(
 
 
 def _row_index(row_starts: Int64Array) -> pa.Buffer:
-    """The starts of all rows, and the end, in the fewest bytes that hold the end."""
+    """The starts of all rows, and the end, in the smallest sufficient width."""
     end = int(row_starts[-1])
     width = next(width for width in (1, 2, 4, 8) if end < 1 << (8 * width))
     return pa.py_buffer(row_starts.astype(f"<u{width}"))

@@ -1,4 +1,4 @@
-"""Decoded leaf values that wait for their validity."""
+"""Decoded leaf values whose validity is not known yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow_values import block_to_array
 
 Leaf: TypeAlias = Callable[[pa.Buffer | None, int], pa.Array]
-"""From the validity (None: all valid) and the number of values that the levels ask for to the leaf's array."""
+"""Creates the leaf's array from the validity (None: all valid) and the number of values according to the levels."""
 
 _INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
@@ -27,7 +27,7 @@ def _positions(places: npt.NDArray[np.unsignedinteger[npt.NBitBase]], validity: 
 
 
 def block_leaf(block: Block, data_type: pa.DataType) -> Leaf:
-    """Values as they were decoded."""
+    """A leaf of decoded values."""
 
     def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
         check_count(block.num_values, num_values)
@@ -37,7 +37,7 @@ def block_leaf(block: Block, data_type: pa.DataType) -> Leaf:
 
 
 def check_count(held: int, wanted: int) -> None:
-    """Compares the values of a page with what its levels say.
+    """Compares the number of values of a page with that of its levels.
 
     Raises:
         CorruptFileError: they differ.
@@ -51,8 +51,8 @@ class PageDictionary:
     """The dictionary of a page.
 
     Attributes:
-        values: the values, decoded once a page.
-        data_type: type of the leaf: the values' own, or an Arrow dictionary of it.
+        values: the values, decoded once per page.
+        data_type: type of the leaf: that of the values, or an Arrow dictionary of it.
     """
 
     values: pa.Array
@@ -62,10 +62,10 @@ class PageDictionary:
     def decode(
         cls, encoding: BlockEncoding, num_values: int, data: pa.Buffer, data_type: pa.DataType
     ) -> PageDictionary:
-        """From the dictionary buffer of a page.
+        """Decodes the dictionary buffer of a page.
 
         Raises:
-            CorruptFileError: the bytes contradict the encoding or the type.
+            CorruptFileError: the bytes are inconsistent with the encoding or the type.
         """
         value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
         block = encoding.decode_blocks(Chunks.single(data, num_values))
@@ -73,7 +73,7 @@ class PageDictionary:
         return cls(block_to_array(block, value_type), data_type)
 
     def leaf(self, indices: Block) -> Leaf:
-        """Values given by their places in the dictionary. What is under a null has to be a place too.
+        """The values of dictionary indices. Those of nulls must be valid indices too.
 
         Raises:
             CorruptFileError: (when called) an index outside of the dictionary.

@@ -1,7 +1,7 @@
 """Top-level fields of files whose columns are leaves (versions 2.1 and 2.2).
 
-Structs, lists and maps own no column; they live in the levels of each leaf below them. The leaves of a field are read
-side by side, each page to a path array, and merged once all are there.
+Structs, lists and maps own no column; they are encoded in the levels of each leaf below them. The leaves of a field
+are read concurrently, each page to a path array, and then merged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from lance_spark.schema.field import Field, FieldId
 
 MAX_RUN_ROWS = 1 << 24
 MAX_RUN_BYTES = 4 << 20
-"""What is decoded at once at most, unless a single page is larger."""
+"""Maximum bytes decoded together, unless a single page is larger."""
 
 CHUNK_BYTES = 8 << 10
-"""About what one row out of the middle of a page costs."""
+"""Approximate cost of a single row in the middle of a page."""
 
 
 def read_field(field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
@@ -51,7 +51,7 @@ def read_field(field: Field, columns: Mapping[FieldId, EncodedColumn], rows: Row
 
 
 def _read_leaf(path: LeafPath, column: EncodedColumn, rows: RowRanges) -> FieldReads:
-    """The path arrays of one column, a chunk a page."""
+    """The path arrays of one column, one chunk per page."""
     slots = path.slots_per_row
     lengths = np.array([page.num_rows for page in column.pages], np.int64)
     if slots > 1 and bool((lengths % slots).any()):
@@ -78,7 +78,7 @@ def _page(page: EncodedPage, num_rows: int, path: LeafPath) -> Page:
 def _runs(
     column: EncodedColumn, touched: Sequence[int], touched_bytes: Sequence[int], path: LeafPath
 ) -> list[list[int]]:
-    """Numbers of pages that follow each other and can be decoded together."""
+    """Runs of consecutive pages that can be decoded together, by their indices."""
     runs: list[list[int]] = []
     before: PageLayout | None = None
     num_rows = num_bytes = 0
@@ -100,7 +100,7 @@ def _runs(
 def _touched(
     column: EncodedColumn, lengths: Int64Array, ends: Int64Array, rows: RowRanges
 ) -> tuple[list[int], list[int]]:
-    """(numbers of the pages that hold any of `rows`, about how many bytes of each have to be decoded)."""
+    """(indices of the pages with any of `rows`, approximate bytes of each to decode)."""
     sizes = np.array([sum(size for _, size in page.buffers) for page in column.pages], np.int64)
     if rows.is_all(column.num_rows):
         touched = np.flatnonzero(lengths)
@@ -116,7 +116,7 @@ def _touched(
 
 
 def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:
-    """How many of `rows` are before each place."""
+    """The number of `rows` before each of `places`."""
     lengths = rows.stops - rows.starts
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     done = np.searchsorted(rows.stops, places, "right")
@@ -138,7 +138,7 @@ def _layout(column: EncodedColumn, number: int) -> PageLayout:
 def _read_run(
     column: EncodedColumn, numbers: list[int], pages: list[Page], rows: RowRanges
 ) -> Generator[list[FileRange], list[pa.Buffer], list[pa.Array]]:
-    """The path arrays of pages that are read together; errors learn where they happened."""
+    """The path arrays of pages that are read together; errors get their location."""
     layouts = [_layout(column, number) for number in numbers]
     first = layouts[0]
     try:
@@ -155,7 +155,7 @@ def _read_run(
             raise
     else:
         return [array]
-    # One by one, so that the error names its page; or the pages are sound and only too large to be read together.
+    # One by one, so that the error names its page; or the pages are valid and only too large to be read together.
     return (yield from _read_one_by_one(column, numbers, pages, rows))
 
 
@@ -175,7 +175,7 @@ def _read_one_by_one(
 def _located(
     reads: Reads[pa.Array], pages: Sequence[EncodedPage]
 ) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
-    """Runs a page's coroutine, its requests turned into ranges of the file."""
+    """Runs a page's coroutine and translates its requests into file ranges."""
     try:
         requests = next(reads)
         while True:

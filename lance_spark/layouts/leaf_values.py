@@ -1,7 +1,7 @@
-"""The visible values of a leaf as a block: no Arrow offset, no validity of its own, nothing hidden under nulls.
+"""The visible values of a leaf as a block: without Arrow offset and validity, null slots cleared.
 
-Nulls keep their slot in most layouts, so they need a filler: zeros, or an empty string. Zeros cost least in every
-encoding, and what an array happens to hold under its nulls stays private.
+Nulls have a slot in most layouts, so they need a filler: zeros, or an empty string. Zeros are cheapest in every
+encoding, and the arbitrary values in null slots are not leaked.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ EMPTY = pa.py_buffer(b"")
 
 
 def leaf_block(values: pa.Array) -> Block:
-    """The values of a leaf array that is no dictionary; views of its buffers where nothing has to be cleared.
+    """The values of a non-dictionary leaf array; views of its buffers where nothing needs clearing.
 
     Raises:
-        InvalidInputError: the offsets of the array fall or leave its data.
+        InvalidInputError: the offsets of the array decrease or are out of bounds.
     """
     dtype = values.type
     if pa.types.is_fixed_size_list(dtype):
@@ -42,7 +42,7 @@ def leaf_block(values: pa.Array) -> Block:
 
 
 def is_variable(dtype: pa.DataType) -> bool:
-    """True for strings and binaries of any length."""
+    """True for strings and binaries of variable length."""
     return bool(
         pa.types.is_string(dtype)
         or pa.types.is_binary(dtype)
@@ -52,7 +52,7 @@ def is_variable(dtype: pa.DataType) -> bool:
 
 
 def validity_bits(array: pa.Array) -> pa.Buffer | None:
-    """The validity of `array` from its first value on, or None if nothing is null."""
+    """The validity of `array` starting at its first value, or None without nulls."""
     if array.null_count == 0:
         return None
     return _shifted(array.buffers()[0], array.offset, len(array))
@@ -125,16 +125,16 @@ def _fixed_size_list(values: pa.FixedSizeListArray) -> FixedSizeListBlock:
 
 
 def _packed_struct(values: pa.StructArray) -> PackedStructBlock:
-    """A struct that is packed is a leaf."""
+    """The block of a packed struct, which is a leaf."""
     children = tuple(leaf_block(pc.struct_field(values, [number])) for number in range(values.type.num_fields))
     return PackedStructBlock(children, len(values))
 
 
 def require_whole_structs(values: pa.StructArray, name: str) -> None:
-    """Passes if no field of a packed struct is null where the struct is not.
+    """Checks that no field of a packed struct is null where the struct is not.
 
     Raises:
-        InvalidInputError: one is; the format has no place for that.
+        InvalidInputError: one is; the format cannot represent that.
     """
     for number, field in enumerate(values.type):
         if pc.struct_field(values, [number]).null_count != values.null_count:

@@ -1,8 +1,8 @@
-"""Levels of a mini-block page, cut at the chunks of its values (`lance.encodings21.MiniBlockLayout`).
+"""Assignment of the levels of a mini-block page to its chunks (`lance.encodings21.MiniBlockLayout`).
 
-A chunk of n values takes the levels up to its last value, so the placeholders of null and empty lists go with the
-value after them, and those at the end of the page with the last chunk. A chunk counts its levels, and their encoded
-bytes, in 16 bits. Long runs of empty lists would not fit: `max_values` says how small chunks have to be.
+A chunk of n values has the levels up to its last value, so the placeholders of null and empty lists belong to the
+next value, and those at the end of the page to the last chunk. A chunk counts its levels, and their encoded bytes, in
+16 bits. Long runs of empty lists would not fit: `max_values` limits the chunks accordingly.
 
 Example: the levels ``1 0 0 | 1 1 0`` of the lists ``[a, b, c], [], [d, e]`` in chunks of two values are ``1 0``,
 ``0 1 1`` and ``0``, where the second has the placeholder of the empty list.
@@ -21,17 +21,17 @@ from lance_spark.kernels.addresses import address_of
 from lance_spark.layouts.shred import Levels
 
 MAX_CHUNK_VALUES = 4096
-"""Values in a chunk at most: what the reference library writes."""
+"""Maximum values in a chunk, as in the reference library."""
 
 _MAX_LEVELS = 32_000
-"""Levels of a chunk that fit into 16 bits however they are encoded."""
+"""Maximum levels of a chunk that fit into 16 bits in any encoding."""
 
 _MAX_SMALL_CHUNK_BYTES = 20_000
-"""Bytes of packed levels that leave enough of a chunk of 32 KiB for its values."""
+"""Bytes of packed levels that leave enough room for values in a chunk of 32 KiB."""
 
 
 def max_values(levels: Levels, *, large_chunks: bool, most: int = MAX_CHUNK_VALUES) -> int:
-    """How many values (a power of two, up to `most`) a chunk may hold without getting too many levels; 0 if none."""
+    """Maximum values of a chunk (a power of two, up to `most`) without too many levels; 0 if not possible."""
     max_levels = _max_levels(levels, large_chunks=large_chunks)
     if levels.reps is None and levels.defs is None:
         return most
@@ -41,14 +41,14 @@ def max_values(levels: Levels, *, large_chunks: bool, most: int = MAX_CHUNK_VALU
     if levels.defs is None or placeholders + most <= max_levels:
         return most
     if 4 * most <= max_levels and 2 * _fewest_values(levels, most) >= most:
-        # Two whole blocks of `most` levels hold the values of a chunk, which may reach into two more.
+        # Two complete blocks of `most` levels contain the values of a chunk, which may extend into two more.
         return most
     window = most
     while window > 1:
         longest = kernels.longest_window(
             address_of(levels.defs), levels.num_items, levels.scheme.max_visible_def, window
         )
-        # A chunk need not be aligned, so it touches two windows, and the last one also the rest after its last value.
+        # A chunk need not be aligned, so it overlaps two windows, and the last one also the rest after its last value.
         if 3 * longest <= max_levels:
             return window
         window //= 2
@@ -69,13 +69,13 @@ def _max_levels(levels: Levels, *, large_chunks: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LevelChunks:
-    """Which levels belong to which chunk: `num_levels` is int64[num_chunks]."""
+    """The levels of each chunk: `num_levels` is int64[num_chunks]."""
 
     num_levels: Int64Array
 
     @classmethod
     def of(cls, levels: Levels, num_values: Int64Array) -> LevelChunks:
-        """The levels that go with chunks of `num_values` values."""
+        """The levels of chunks of `num_values` values."""
         if levels.num_items == levels.num_visible_items or levels.defs is None:
             return cls(num_values)
         num_levels = np.empty(len(num_values), np.int64)
@@ -90,7 +90,7 @@ class LevelChunks:
         return cls(num_levels)
 
     def repetition_index(self, levels: Levels) -> pa.Buffer | None:
-        """For every chunk two u64: rows that end in it, levels of the row that it leaves open. None without lists."""
+        """For every chunk two u64: rows that end in it, levels of its unfinished last row. None without lists."""
         if levels.reps is None:
             return None
         index = pa.allocate_buffer(16 * len(self.num_levels))

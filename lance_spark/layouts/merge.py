@@ -1,11 +1,11 @@
-"""Zips the arrays of the leaves of one field together.
+"""Merges the arrays of the leaves of one field.
 
-Each array covers the same rows and holds one part of the field's tree: a path to one leaf, or a subtree out of another
-file. What several arrays hold twice, the validity of a struct and the offsets of a list, is the same in all of them; a
-child that none of them holds is null.
+Each array covers the same rows and has one part of the field's tree: a path to one leaf, or a subtree from another
+file. Parts common to several arrays, the validity of a struct and the offsets of a list, are equal in all of them; a
+child that none of them has is null.
 
 For ``s: struct<a, l: list<b>>`` the arrays may be ``struct<a>`` and ``struct<l: list<b>>``; for maps the parts of their
-entries come as lists, ``list<struct<key>>`` and ``list<struct<value>>``.
+entries are lists, ``list<struct<key>>`` and ``list<struct<value>>``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from lance_spark.schema.field import Field
 
 
 def merge_columns(field: Field, columns: Sequence[pa.ChunkedArray], num_rows: int) -> pa.ChunkedArray:
-    """The column of `field` out of columns of `num_rows` rows that each hold a part of it.
+    """The column of `field` merged from columns of `num_rows` rows that each have a part of it.
 
-    A chunk ends wherever a chunk of any part does, so nothing but offsets is copied.
+    The result has the chunk boundaries of all parts, so only offsets are copied.
 
     Raises:
         CorruptFileError: as `merge_paths`, or a column of another length.
@@ -50,10 +50,10 @@ def merge_columns(field: Field, columns: Sequence[pa.ChunkedArray], num_rows: in
 
 
 def merge_paths(field: Field, arrays: Sequence[pa.Array], num_rows: int) -> pa.Array:
-    """The array of `field` (of its Arrow type) out of arrays of `num_rows` rows that each hold a part of its tree.
+    """The array of `field` (of its Arrow type) merged from arrays of `num_rows` rows with parts of its tree.
 
     Raises:
-        CorruptFileError: the arrays differ in length, in the lengths of their lists, or hold a leaf twice.
+        CorruptFileError: the arrays differ in length or in list lengths, or have the same leaf twice.
     """
     data_type = to_arrow_type(field)
     if any(len(array) != num_rows for array in arrays):
@@ -74,7 +74,7 @@ def _chunk_ends(column: pa.ChunkedArray) -> list[int]:
 
 
 class _Cursor:
-    """Hands out a chunked array from front to back, without ever crossing a chunk."""
+    """Returns consecutive slices of a chunked array, never across a chunk boundary."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         self._chunks = [chunk for chunk in column.chunks if len(chunk)]
@@ -97,7 +97,7 @@ class _Cursor:
 def _leaf(field: Field, arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
     if len(arrays) > 1:
         raise CorruptFileError(f"field {field.name!r} is stored twice")
-    # Equal but for the metadata of children (packed structs).
+    # Equal except for the metadata of children (packed structs).
     return arrays[0].cast(data_type)
 
 
@@ -151,14 +151,14 @@ def _fixed_size_list(field: Field, arrays: Sequence[pa.Array], data_type: pa.Dat
 
 
 def _bitmap(array: pa.Array) -> pa.Buffer | None:
-    """The validity of `array` from its first value on."""
+    """The validity of `array` starting at its first value."""
     if array.null_count == 0:
         return None
     return pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
 
 
 def _aligned(field: Field, arrays: Sequence[pa.Array]) -> tuple[np.ndarray[Any, Any], list[pa.Array]]:
-    """(offsets from 0, the items of each array without what lies before and behind them)."""
+    """(offsets from 0, the items of each array restricted to the range of the offsets)."""
     first: np.ndarray[Any, Any] | None = None
     items = []
     for array in arrays:

@@ -1,9 +1,9 @@
-"""Mini-block pages: values in chunks of a few KiB that are decoded as a whole (`lance.encodings21.MiniBlockLayout`).
+"""Mini-block pages: values in chunks of a few KiB that are decoded at once (`lance.encodings21.MiniBlockLayout`).
 
 Buffer 0 has a *chunk word* for each chunk, ``((bytes / 8 - 1) << 4) | log2(num_values)``, in 16 bits or, with large
-chunks, in 32. Buffer 1 is the chunks back to back. Then come the dictionary, if the values are indices into one, and
-the repetition index, if there are lists. The last chunk has what the others leave of `num_items` values, whatever its
-word says. `num_items` counts the values, not the placeholders of null and empty lists.
+chunks, in 32. Buffer 1 is the chunks back to back. The dictionary follows, if the values are indices into one, and the
+repetition index, if there are lists. The last chunk has the rest of the `num_items` values, regardless of its word.
+`num_items` counts the values, not the placeholders of null and empty lists.
 
 The chunk of three int64 values 5, 6, 7 without levels is 32 bytes, so its word is ``((32 / 8 - 1) << 4) | 0`` = 0x30::
 
@@ -87,7 +87,7 @@ class MiniBlockLayout(JoinablePageLayout):
         return read_mini_blocks([self], [page], rows)
 
     def joins(self, before: PageLayout) -> bool:
-        """Dictionaries are a page's own; else the layouts have to be alike but for their number of items."""
+        """Only without dictionaries, and if the layouts are equal except for their number of items."""
         if self.dictionary is not None or not isinstance(before, MiniBlockLayout):
             return False
         return before is self or self == replace(before, num_items=self.num_items)

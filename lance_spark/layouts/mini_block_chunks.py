@@ -1,7 +1,7 @@
-"""Which chunks of mini-block pages hold which values and rows.
+"""Maps values and rows of mini-block pages to chunks.
 
-Everything here covers a run of pages that follow each other, with their chunks numbered through. Nothing here decodes
-values; `lance_spark.layouts.mini_block_read` does, for the chunks chosen here.
+Everything here covers a run of consecutive pages, whose chunks are numbered consecutively. Nothing here decodes
+values; `lance_spark.layouts.mini_block_read` does, for the chunks selected here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ChunkTable:
     """The chunks of a run of pages (int64[n] each).
 
     Attributes:
-        pages: number of the chunk's page in the run.
+        pages: index of the chunk's page in the run.
         starts: offset of the chunk in the chunk data of its page.
         sizes: bytes of the chunk.
         num_values: values in the chunk.
@@ -39,10 +39,10 @@ class ChunkTable:
     def parse(
         cls, words: Sequence[pa.Buffer], data_sizes: Sequence[int], num_items: Sequence[int], *, large_chunks: bool
     ) -> ChunkTable:
-        """From the chunk words of pages whose chunks take `data_sizes` bytes and hold `num_items` values.
+        """Parses the chunk words of pages whose chunks have `data_sizes` bytes and `num_items` values.
 
         Raises:
-            CorruptFileError: the chunks of a page do not fit into its data, or their values not into its items.
+            CorruptFileError: the sizes or values of a page's chunks do not match its data or items.
         """
         width = 4 if large_chunks else 2
         if any(buffer.size % width for buffer in words):
@@ -78,12 +78,12 @@ class ChunkTable:
 
 @dataclass(frozen=True, slots=True)
 class RowIndex:
-    """Rows of each chunk of pages with lists, from their repetition indices.
+    """The rows of each chunk of pages with lists, from their repetition indices.
 
     Attributes:
-        first_begun: int64[n], the number of the first row that begins in the chunk or after it.
-        begun: int64[n], rows that begin up to the end of the chunk.
-        finished: int64[n], rows that end up to the end of the chunk.
+        first_begun: int64[n], the first row that begins in the chunk or after it.
+        begun: int64[n], the number of rows that begin up to the end of the chunk.
+        finished: int64[n], the number of rows that end up to the end of the chunk.
     """
 
     first_begun: Int64Array
@@ -92,10 +92,10 @@ class RowIndex:
 
     @classmethod
     def parse(cls, indices: Sequence[pa.Buffer], table: ChunkTable, num_rows: Sequence[int]) -> RowIndex:
-        """From pairs of u64 for each chunk: rows that end in it, and slots of the row that it leaves open.
+        """Parses pairs of u64 for each chunk: rows that end in it, and slots of its unfinished last row.
 
         Raises:
-            CorruptFileError: the pairs do not belong to these chunks or these numbers of rows.
+            CorruptFileError: the pairs do not match these chunks or numbers of rows.
         """
         counts = np.bincount(table.pages, minlength=len(indices))
         if any(index.size != count * 16 for index, count in zip(indices, counts.tolist(), strict=True)):
@@ -113,14 +113,14 @@ class RowIndex:
         return cls(np.concatenate([np.zeros(1, np.int64), begun[:-1]]), begun, finished)
 
     def touched(self, rows: RowRanges) -> Int64Array:
-        """Numbers of the chunks that hold any slot of `rows`, ascending."""
+        """Indices of the chunks with any slot of `rows`, ascending."""
         first = np.searchsorted(self.begun, rows.starts, "right")
         last = np.searchsorted(self.finished, rows.stops - 1, "right")
         return _union(first, last, len(self.begun))
 
 
 def touched_by_values(num_values: Int64Array, rows: RowRanges) -> Int64Array:
-    """Numbers of the chunks that hold the values `rows` of pages without lists, ascending."""
+    """Indices of the chunks with the values `rows` of pages without lists, ascending."""
     ends = np.cumsum(num_values)
     first = np.searchsorted(ends, rows.starts, "right")
     last = np.searchsorted(ends, rows.stops - 1, "right")
@@ -135,11 +135,11 @@ def _union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:
 
 @dataclass(frozen=True, slots=True)
 class ChunkParts:
-    """The parts of some chunks.
+    """The parts of selected chunks.
 
     Attributes:
-        num_levels: int64[n], slots that have levels in each chunk.
-        levels: the parts that hold levels, as chunks of `num_levels` values.
+        num_levels: int64[n], slots with levels in each chunk.
+        levels: the parts with levels, as chunks of `num_levels` values.
         values: the value buffers, as chunks of values.
     """
 
@@ -159,7 +159,7 @@ class ChunkParts:
         num_value_parts: int,
         large_chunks: bool,
     ) -> ChunkParts:
-        """From the headers of chunks that begin at `starts` in `data`.
+        """Parses the headers of chunks that begin at `starts` in `data`.
 
         Raises:
             CorruptFileError: a chunk is shorter than its parts.

@@ -1,8 +1,8 @@
-"""Reads runs of mini-block pages, whole or the chunks that hold some rows.
+"""Reads runs of mini-block pages completely, or only the chunks of some rows.
 
-Pages of a column that differ in nothing but their numbers of values are decoded as one: their chunks, levels and
-repetition indices simply follow each other. List columns need that, because the reference writer ends their pages
-after 64 Ki items, and a page costs more than its items do.
+Pages of a column that differ only in their number of values are decoded as one: their chunks, levels and repetition
+indices are simply concatenated. List columns need that, because the reference writer ends their pages after 64 Ki
+items, and the overhead of a page exceeds the cost of its items.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lance_spark.layouts.mini_block import MiniBlockLayout
 
 SMALL_BYTES = 64 * 1024
-"""Pages up to this size are read at once: choosing their chunks would cost a round of requests."""
+"""Pages up to this size are read completely: selecting chunks would cost a round of requests."""
 
 _WORDS, _DATA = 0, 1
 
@@ -37,16 +37,16 @@ _WORDS, _DATA = 0, 1
 def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
     """The path array of `rows` of the run.
 
-    Whole pages are read in one round. Some rows of them take two: the chunk words and the repetition indices, then the
-    chunks that hold the rows.
+    Complete pages are read in one round. A selection of rows takes two: the chunk words and the repetition indices,
+    then the chunks with the rows.
 
     Args:
-        layouts: alike but for their numbers of items; a layout with a dictionary stands alone.
-        pages: the pages, one after the other.
+        layouts: equal except for their number of items; a layout with a dictionary must be the only one.
+        pages: the pages, consecutive.
         rows: numbered from the first row of the first page.
 
     Raises:
-        CorruptFileError: the bytes contradict the layout.
+        CorruptFileError: the bytes are inconsistent with the layout.
     """
     layout, path = layouts[0], pages[0].path
     num_rows = sum(page.num_rows for page in pages)
@@ -90,7 +90,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
 
 @dataclass(frozen=True, slots=True)
 class _Decoder:
-    """What the chunks of a run share."""
+    """Decodes the chunks of a run."""
 
     layout: MiniBlockLayout
     path: LeafPath
@@ -99,7 +99,7 @@ class _Decoder:
     dictionary: PageDictionary | None
 
     def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
-        """Decodes the chunks number `chosen` (None: all), which begin at `starts` in `data`."""
+        """Decodes the chunks with the indices `chosen` (None: all), which begin at `starts` in `data`."""
         layout, table = self.layout, self.table
         sizes, num_values = table.sizes, table.num_values
         if chosen is not None:
@@ -126,9 +126,9 @@ class _Decoder:
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """Some chunks, decoded: their levels and values, and how many of each a chunk has (int64[n]).
+    """Decoded chunks: their levels and values, and the number of each per chunk (int64[n]).
 
-    `values` are places in the dictionary, if there is one.
+    `values` are indices into the dictionary, if there is one.
     """
 
     decoder: _Decoder
@@ -150,11 +150,11 @@ class _Decoded:
         return LevelScheme.of(self.decoder.layout.layers)
 
     def whole(self) -> pa.Array:
-        """All rows of the chunks, which begin and end with a row."""
+        """All rows of the chunks, which begin and end at row boundaries."""
         return unravel(self.decoder.path, self.scheme, self.levels, self.leaf)
 
     def pick(self, rows: RowRanges, index: RowIndex | None) -> pa.Array:
-        """Some rows, found by their levels if there are lists; `index` is None if the chunks are all of the run."""
+        """Selected rows, located by their levels if there are lists; `index` is None for all chunks of the run."""
         if self.scheme.max_rep == 0:
             return self._taken(rows.indices())
         runs = RowRuns.page()
@@ -166,19 +166,19 @@ class _Decoded:
         return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, runs, rows)
 
     def pick_values(self, rows: RowRanges) -> pa.Array:
-        """Some rows of pages without lists."""
+        """Selected rows of pages without lists."""
         ends = np.cumsum(self.decoder.table.num_values)
         first_values = (ends - self.decoder.table.num_values)[self.chosen]
         moved = np.cumsum(self.num_values) - self.num_values - first_values
         if len(rows.starts) == 1:
-            # The chunks of one range follow each other, too.
+            # The chunks of one range are consecutive, too.
             return self._taken(np.arange(rows.starts[0], rows.stops[0]) + moved[0])
         wanted = rows.indices()
         chunk = np.searchsorted(first_values, wanted, "right") - 1
         return self._taken(wanted + moved[chunk])
 
     def _taken(self, places: Int64Array) -> pa.Array:
-        """Some values; of a dictionary's no others are made."""
+        """Selected values; only these are looked up in a dictionary."""
         dictionary, path = self.decoder.dictionary, self.decoder.path
         if dictionary is None or len(path.nodes) > 1 or pa.types.is_dictionary(dictionary.data_type):
             return take_values(self.whole(), places)

@@ -29,9 +29,9 @@ def encode_mini_blocks(
     version: FileVersion,
     dictionary: EncodedBlock[Any] | None = None,
 ) -> PageBytes | None:
-    """A page of encoded values, one a visible slot; indices if there is a `dictionary`.
+    """A page of encoded values, one per visible slot; indices if there is a `dictionary`.
 
-    None if a chunk would get larger than its file version allows: 32 KiB in 2.1.
+    None if a chunk would exceed the limit of the file version: 32 KiB in 2.1.
     """
     large = version is not FileVersion.V2_1
     level_chunks = LevelChunks.of(levels, values.num_values)
@@ -85,7 +85,7 @@ def _chunk_sizes(level_buffers: list[Chunks], value_buffers: list[Chunks], *, la
 
 
 def _chunk_words(sizes: Int64Array, num_values: Int64Array, *, large_chunks: bool) -> pa.Buffer:
-    """`((bytes / 8 - 1) << 4) | log2(values)` for every chunk; the values of the last one follow from the page's."""
+    """`((bytes / 8 - 1) << 4) | log2(values)` for every chunk; the values of the last one are implied by the page's."""
     logs = np.zeros(len(num_values), np.int64)
     logs[:-1] = np.log2(num_values[:-1]).astype(np.int64)
     words = ((sizes // 8 - 1) << 4) | logs

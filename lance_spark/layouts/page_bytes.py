@@ -1,4 +1,4 @@
-"""An encoded page on its way to the file."""
+"""An encoded page before it is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PageBytes:
     """A page to be written.
 
     Attributes:
-        num_rows: `Page.length` of the wire.
+        num_rows: `Page.length` of the wire format.
         layout: describes the buffers.
         buffers: the page's buffers in the order of the layout.
     """

@@ -1,4 +1,4 @@
-"""The way from a top-level field to one of its leaves, and the Arrow types along it."""
+"""The path from a top-level field to one of its leaves, and the Arrow types along it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lance_spark.schema.field import Field
 
 
 class NodeKind(Enum):
-    """What a field on a path is to the levels of a page."""
+    """The role of a field on a path in the levels of a page."""
 
     LEAF = "leaf"
     STRUCT = "struct"
@@ -29,7 +29,7 @@ class PathNode:
 
     Attributes:
         field: the field.
-        kind: what it is to the levels.
+        kind: its role in the levels.
         data_type: type of the path array from here down to the leaf; a map is a list of its entries.
         dimension: items of a fixed-size list of structs.
     """
@@ -62,7 +62,7 @@ class LeafPath:
 
     @property
     def slots_per_row(self) -> int:
-        """Pages count the items of fixed-size lists of structs as rows: so many make a row."""
+        """Slots per row: pages count the items of fixed-size lists of structs as rows."""
         slots = 1
         for node in self.nodes:
             slots *= node.dimension

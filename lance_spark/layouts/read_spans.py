@@ -1,4 +1,4 @@
-"""Ranges of a buffer that are read together because they are near each other."""
+"""Coalescing of close ranges of a buffer."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lance_spark.kernels.slices import concatenate
 from lance_spark.layouts.base import BufferSlice, PageRequest
 
 MAX_GAP_BYTES = 128 * 1024
-"""Bytes that are rather read along than skipped: they take an object store less time than one more request."""
+"""The largest gap that is read rather than skipped: it takes an object store less time than another request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpans:
-    """Stretches of the same buffer of some pages, which hold the ranges that are wanted.
+    """Stretches of the same buffer of some pages that contain the wanted ranges.
 
     Attributes:
-        pages: int64[m], number of the page of each stretch.
+        pages: int64[m], index of the page of each stretch.
         starts: int64[m], first byte of the stretch in its page's buffer.
         lengths: int64[m], bytes of the stretch.
         span_of: int64[n], the stretch of each wanted range.
-        offsets: int64[n], where in it the range begins.
+        offsets: int64[n], start of the range within its stretch.
     """
 
     pages: Int64Array
@@ -38,7 +38,7 @@ class ReadSpans:
     def plan(cls, starts: Int64Array, stops: Int64Array, pages: Int64Array | None = None) -> ReadSpans:
         """The stretches for the ranges [starts[i], stops[i]) of page `pages[i]`.
 
-        There is at least one range; they ascend by page and place, and none lies inside of another.
+        There is at least one range; they ascend by page and position, and none contains another.
         """
         pages = np.zeros(len(starts), np.int64) if pages is None else pages
         opens = np.ones(len(starts), np.bool_)
@@ -55,16 +55,15 @@ class ReadSpans:
         return [BufferSlice(buffer, start, length, page) for start, length, page in places]
 
     def located(self, pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
-        """(a buffer around all `pieces`, which were read for `slices`; where in it each wanted range begins)."""
+        """(a buffer around all `pieces`, which were read for `slices`; the start of each wanted range in it)."""
         data, bases = spanned(pieces)
         return data, bases[self.span_of] + self.offsets
 
 
 def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
-    """(a buffer from the first to the last byte of the pieces, where each piece begins in it). Nothing is copied.
+    """(a buffer from the first to the last byte of the pieces, the start of each piece in it). Nothing is copied.
 
-    What lies between the pieces is not theirs and must not be touched; a `Chunks` whose slices lie inside of the pieces
-    sees to that.
+    Memory between the pieces must not be accessed; a `Chunks` whose slices are within the pieces ensures that.
     """
     addresses = [piece.address for piece in pieces]
     if len(pieces) == 1:
@@ -78,7 +77,7 @@ def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
 
 
 def gathered(data: pa.Buffer, starts: Int64Array, lengths: Int64Array) -> pa.Buffer:
-    """The ranges of `data` back to back: a view of a single one, else a copy. The caller knows that they lie inside."""
+    """The ranges of `data` back to back: a view for a single one, else a copy. The caller guarantees the bounds."""
     if len(starts) == 1:
         return data.slice(int(starts[0]), int(lengths[0]))
     target = pa.allocate_buffer(int(lengths.sum()))

@@ -1,6 +1,6 @@
-"""From a `lance.encodings21.PageLayout` message to the layout that it describes.
+"""Parses `lance.encodings21.PageLayout` messages.
 
-Layouts enter themselves with `register`; `lance_spark.layouts` imports them all.
+Layouts are registered with `register`; `lance_spark.layouts` imports them all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAYOUTS: dict[str, type[PageLayout]] = {}
 
 
 def register(layout: LayoutT) -> LayoutT:
-    """Class decorator: `parse` knows the layout by its `wire_name` from now on."""
+    """Class decorator: registers the layout for `parse` by its `wire_name`."""
     _LAYOUTS[layout.wire_name] = layout
     return layout
 
@@ -36,7 +36,7 @@ def parse(message: Any) -> PageLayout:
     """The layout of a `PageLayout` message.
 
     Raises:
-        CorruptFileError: the message is empty or contradicts itself.
+        CorruptFileError: the message is empty or inconsistent.
         UnsupportedFeatureError: a layout that this release does not know.
     """
     name = message.WhichOneof("layout")
@@ -50,11 +50,11 @@ def parse(message: Any) -> PageLayout:
 
 @lru_cache(maxsize=256)
 def parse_page(type_url: str, message: bytes) -> PageLayout:
-    """The layout of a page; the small pages of a list column often say the same, so the last ones are kept.
+    """The layout of a page; cached, because the small pages of a list column often have equal messages.
 
     Raises:
-        CorruptFileError: the message does not parse or contradicts itself.
-        UnsupportedFeatureError: a page of another version, among them the pre-releases of 2.1.
+        CorruptFileError: the message cannot be parsed or is inconsistent.
+        UnsupportedFeatureError: a page of another version, including the pre-releases of 2.1.
     """
     if type_url != PAGE_LAYOUT_URL:
         raise UnsupportedFeatureError(
@@ -71,10 +71,10 @@ def parse_page(type_url: str, message: bytes) -> PageLayout:
 
 
 def bounded_count(count: int) -> int:
-    """A number of values or items out of a layout message.
+    """Validates a number of values or items of a layout message.
 
     Raises:
-        CorruptFileError: more than any page holds.
+        CorruptFileError: more than any page has.
     """
     if count > MAX_COUNT:
         raise CorruptFileError(f"a page layout claims {count} items")
@@ -89,6 +89,6 @@ def optional_block(message: Any, name: str) -> BlockEncoding | None:
 
 
 def set_optional_block(message: Any, name: str, encoding: BlockEncoding | None) -> None:
-    """The opposite of `optional_block`."""
+    """The inverse of `optional_block`."""
     if encoding is not None:
         getattr(message, name).CopyFrom(encoding.to_proto())

@@ -1,10 +1,10 @@
-"""Repetition and definition levels: how lists and nulls of a column are written down (`lance.encodings21.RepDefLayer`).
+"""Repetition and definition levels: the encoding of lists and nulls of a column (`lance.encodings21.RepDefLayer`).
 
 A page lists its `layers` from the innermost outward: one *item* layer for the leaf and for every struct above it, one
-*list* layer for every list or map. Definition levels are numbered in the same order, so level 0 is a valid value and
-the innermost null comes first: **the reverse of Parquet**. A repetition level says at how many list layers, counted
-from the innermost, a new list begins; a row begins where it equals the number of list layers. Null and empty lists
-have a *placeholder* slot that has levels but no value.
+*list* layer for every list or map. Definition levels are numbered in the same order, so level 0 is a valid value,
+followed by the innermost null: **the reverse of Parquet**. A repetition level is the number of list layers, counted
+from the innermost, at which a new list begins; a row begins where it equals the number of list layers. Null and empty
+lists have a *placeholder* slot with levels but no value.
 
 A worked example, ``list<int32>`` with null items, null lists and empty lists:
 
@@ -60,19 +60,19 @@ class RepDefLayer(IntEnum):
 
     @property
     def num_levels(self) -> int:
-        """How many definition levels this layer takes."""
+        """The number of definition levels of this layer."""
         return int(self.has_null) + int(self.has_empty)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelScheme:
-    """What the levels of a page mean.
+    """The meaning of a page's levels.
 
     Attributes:
         layers: from the innermost outward.
         max_rep: number of list layers.
         max_def: the largest definition level.
-        max_visible_def: the largest definition level of a slot that has a value; above it are placeholders.
+        max_visible_def: the largest definition level of a slot with a value; larger ones are placeholders.
     """
 
     layers: tuple[RepDefLayer, ...]
@@ -97,7 +97,7 @@ def layers_from_wire(numbers: Iterable[int]) -> tuple[RepDefLayer, ...]:
     """The layers of a layout message.
 
     Raises:
-        CorruptFileError: a number that is no layer, or no layer at all.
+        CorruptFileError: an unknown layer number, or no layers.
     """
     try:
         layers = tuple(RepDefLayer(number) for number in numbers)
@@ -109,5 +109,5 @@ def layers_from_wire(numbers: Iterable[int]) -> tuple[RepDefLayer, ...]:
 
 
 def layers_to_wire(layers: tuple[RepDefLayer, ...]) -> list[Any]:
-    """The numbers of `layers`, as a layout message takes them."""
+    """The numbers of `layers`, for a layout message."""
     return [int(layer) for layer in layers]

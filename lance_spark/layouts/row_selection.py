@@ -1,4 +1,4 @@
-"""Picks rows out of decoded slots, for pages that are read in part."""
+"""Selects rows of decoded slots, for pages that are read partially."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel, visible
 
 @dataclass(frozen=True, slots=True)
 class RowRuns:
-    """Runs of slots that were read: run k begins with slot `slot_starts[k]` of those that were decoded, and the first
-    row that begins in it is row `first_rows[k]` of the page (int64). A run may begin inside of the row before."""
+    """Runs of slots that were read: run k begins with slot `slot_starts[k]` of the decoded ones, and the first row that
+    begins in it is row `first_rows[k]` of the page (int64). A run may begin within the preceding row."""
 
     slot_starts: Int64Array
     first_rows: Int64Array
@@ -36,10 +36,10 @@ class RowRuns:
 
 
 def take_values(array: pa.Array, places: Int64Array) -> pa.Array:
-    """The values of `array` at `places` (ascending): a view if they follow each other, else a copy.
+    """The values of `array` at the indices `places` (ascending): a view if they are consecutive, else a copy.
 
     Raises:
-        CorruptFileError: a place outside of the array.
+        CorruptFileError: an index out of bounds.
     """
     if len(places) == 0:
         return array.slice(0, 0)
@@ -60,10 +60,10 @@ def pick_rows(
     runs: RowRuns,
     rows: RowRanges,
 ) -> pa.Array:
-    """The path array of `rows`, out of slots with lists, of `num_rows` rows in all.
+    """The path array of `rows`, selected from slots with lists; `num_rows` is the total number of rows.
 
     Raises:
-        CorruptFileError: the slots do not hold all of these rows, or contradict the scheme.
+        CorruptFileError: the slots do not contain all of these rows, or violate the scheme.
     """
     if levels.repetition is None:
         raise CorruptFileError("a page of lists has no repetition levels")
@@ -88,7 +88,7 @@ def pick_rows(
 
 @dataclass(frozen=True, slots=True)
 class _RowPlaces:
-    """Where rows begin: an entry a row, and one after each run that says where it ends (see `kernels.row_places`)."""
+    """The starts of rows: one entry per row, and one after each run for its end (see `kernels.row_places`)."""
 
     slots: Int64Array
     values: Int64Array
@@ -120,7 +120,7 @@ class _RowPlaces:
         """The entry of each of `rows`.
 
         Raises:
-            CorruptFileError: one of them does not begin where it should.
+            CorruptFileError: one of them does not begin at the expected position.
         """
         wanted = rows.indices()
         run = np.searchsorted(runs.first_rows, wanted, "right") - 1
@@ -133,7 +133,7 @@ class _RowPlaces:
 
 
 def _pick_levels(levels: LevelArray | None, slots: RowRanges) -> LevelArray | None:
-    """The levels of ranges of slots: a view if the ranges touch each other, else a copy."""
+    """The levels of ranges of slots: a view if the ranges are adjacent, else a copy."""
     if levels is None or len(slots.starts) == 0:
         return levels if levels is None else levels[:0]
     first, last = int(slots.starts[0]), int(slots.stops[-1])

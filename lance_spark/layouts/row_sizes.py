@@ -1,4 +1,4 @@
-"""How many bytes the rows of a leaf column take in memory, so that pages can be cut before anything is encoded."""
+"""In-memory sizes of the rows of a leaf column, to choose page boundaries before encoding."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lance_spark.layouts.leaf_values import is_variable
 from lance_spark.layouts.shred import storage_of
 
 _ITEM_BYTES = 4
-"""What a list adds for itself: its levels, as Arrow has an offset."""
+"""Overhead of a list: its levels, as Arrow has an offset."""
 
 
 class RowSizes:
-    """Bytes of the first n rows of one leaf, for any n, without a pass over the rows.
+    """The bytes of the first n rows of one leaf, for any n, without a pass over the rows.
 
     Args:
         array: values of a top-level field.
-        steps: child numbers from there to the leaf, as in `shred`.
+        steps: child indices from there to the leaf, as in `shred`.
     """
 
     def __init__(self, array: pa.Array, steps: Sequence[int]) -> None:

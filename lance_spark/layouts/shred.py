@@ -1,9 +1,9 @@
-"""Arrow arrays to what one leaf column stores: repetition levels, null codes and the visible values.
+"""Shreds Arrow arrays into the parts of one leaf column: repetition levels, null codes and visible values.
 
-A page has two levels a slot (see `layouts.repdef`), and which of its layers can be null or empty is a property of the
-page, which is cut from many arrays. So shredding an array writes *codes* that mean the same in all of them: with the
+A page has two levels per slot (see `layouts.repdef`), and which of its layers can be null or empty is a property of
+the page, which consists of many arrays. So shredding an array writes *codes* independent of the page: with the
 top-level field at depth 0 a null at depth d is ``2 * d + 1`` and an empty list there ``2 * d + 2``. `Shredded.levels`
-turns the codes of a page into its definition levels.
+converts the codes of a page to its definition levels.
 
 >>> shredded = shred(pa.array([[7, None], None, [], [8]]), (0,))
 >>> shredded.reps.tolist(), shredded.codes.tolist(), shredded.values.to_pylist()
@@ -12,8 +12,8 @@ turns the codes of a page into its definition levels.
 >>> [layer.name for layer in levels.scheme.layers], levels.defs.tolist()
 (['NULLABLE_ITEM', 'NULL_AND_EMPTY_LIST'], [0, 1, 2, 3, 0])
 
-What Arrow hides does not reach the file: values under a null list or below a null struct's list are left out, and
-values under a null item are cleared when the leaf becomes a block.
+Values masked by nulls are not written: those under a null list or below a null struct's list are omitted, and those
+under a null item are cleared when the leaf becomes a block.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Levels:
     """The levels of a page.
 
     Attributes:
-        scheme: the page's layers and what the levels mean.
-        num_rows: `Page.length` of the wire.
-        num_items: level slots, placeholders included.
-        num_visible_items: slots that have a value.
+        scheme: the page's layers and the meaning of the levels.
+        num_rows: `Page.length` of the wire format.
+        num_items: level slots, including placeholders.
+        num_visible_items: slots with a value.
         reps: uint16[num_items], or None if there is no list.
         defs: uint16[num_items], or None if every slot is a valid value.
     """
@@ -65,12 +65,12 @@ class Shredded:
 
     Attributes:
         lists: for every depth of the path, the top-level field first, whether it is a list.
-        present: bit c is set if an item has code c.
+        present: bit c is set if some item has code c.
         num_rows: rows (times the dimension of a fixed-size list of structs).
         num_items: level slots.
         reps: uint16[num_items], or None if there is no list.
         codes: uint16[num_items], or None if all are 0.
-        values: the visible slots of the leaf, one a slot that is not a placeholder; null wherever the code is not 0.
+        values: the visible slots of the leaf, one per slot that is not a placeholder; null wherever the code is not 0.
     """
 
     lists: tuple[bool, ...]
@@ -82,7 +82,7 @@ class Shredded:
     values: pa.Array
 
     def levels(self, always_present: int = 0) -> Levels:
-        """The levels of a page that consists of these rows; the codes in `always_present` get a level in any case."""
+        """The levels of a page of these rows; the codes in `always_present` always get a level."""
         if always_present & ~self.present:
             present, codes = self.present | always_present, self.codes_or_zeros()
             return replace(self, present=present, codes=codes).levels()
@@ -105,9 +105,9 @@ class Shredded:
         return Levels(scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
 
     def _has_nulls(self, depth: int) -> bool:
-        """What is below a null struct counts as null, though it is the struct that its level names.
+        """Whether the layer has nulls. Values below a null struct count, though their level is that of the struct.
 
-        For a field that is not nullable the reference library's reader wants that: it makes nulls of such values too.
+        The reference library's reader needs that for non-nullable fields: it makes such values null too.
         """
         null = bool(self.present >> (2 * depth + 1) & 1)
         above = depth - 1
@@ -118,7 +118,7 @@ class Shredded:
 
     @staticmethod
     def concat(pieces: Sequence[Shredded]) -> Shredded:
-        """All rows of `pieces`, which belong to one column, in order.
+        """Concatenates the rows of `pieces`, which belong to one column.
 
         Raises:
             pa.ArrowInvalid: the values do not fit into one array (string offsets, dictionary indices).
@@ -145,7 +145,7 @@ class Shredded:
 
 
 def _same(table: Uint16Array) -> int:
-    """The codes that are their own level, as bits."""
+    """The codes equal to their level, as bits."""
     return sum(1 << code for code in np.flatnonzero(table == np.arange(len(table))).tolist())
 
 
@@ -160,14 +160,14 @@ _LAYERS = {
 
 
 def shred(array: pa.Array, steps: Sequence[int]) -> Shredded:
-    """The leaf that is reached from a top-level field by taking child number `steps[i]` at depth i.
+    """Shreds the leaf that is reached from a top-level field through child `steps[i]` at depth i.
 
     The item of a list and the entries of a map are child 0.
 
-    Arrow's offsets of slices are honoured. The values are a view of the array wherever Arrow hides nothing.
+    Offsets of Arrow slices are respected. The values are a view of the array if nulls mask no values.
 
     Raises:
-        InvalidInputError: the offsets of a list fall or leave its values.
+        InvalidInputError: the offsets of a list decrease or are out of bounds.
     """
     walk = _Walk(_num_lists(array.type, steps), len(array))
     for step in steps:
@@ -176,7 +176,7 @@ def shred(array: pa.Array, steps: Sequence[int]) -> Shredded:
 
 
 def storage_of(array: pa.Array) -> pa.Array:
-    """What an extension array is stored as; any other array itself."""
+    """The storage of an extension array; any other array itself."""
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     return array
@@ -208,7 +208,7 @@ def _item_type(dtype: pa.DataType) -> pa.DataType:
 
 
 class _Walk:
-    """The items of a path, layer by layer from the row inward."""
+    """Processes the items of a path, layer by layer from the row inward."""
 
     def __init__(self, num_lists: int, num_rows: int) -> None:
         self.num_lists = num_lists
@@ -226,11 +226,11 @@ class _Walk:
         return 2 * len(self.lists) + 1
 
     def step(self, array: pa.Array, step: int) -> pa.Array:
-        """Passes the layer of `array` and returns its child number `step`, one value an open item."""
+        """Processes the layer of `array` and returns its child `step`, one value per open item."""
         array = storage_of(array)
         if pa.types.is_struct(array.type):
             self.mark_nulls(array)
-            # `struct_field` carries the struct's nulls into the child, so that its hidden values count as null.
+            # `struct_field` propagates the struct's nulls to the child, so that masked values count as null.
             return pc.struct_field(array, [step]) if array.null_count else array.field(step)
         if pa.types.is_fixed_size_list(array.type):
             return self.repeat(array)
@@ -242,7 +242,7 @@ class _Walk:
         return Shredded(tuple(self.lists), self.present, self.num_rows, self.num_items, self.reps, self.codes, leaf)
 
     def mark_nulls(self, array: pa.Array) -> None:
-        """Passes an item layer."""
+        """Processes an item layer."""
         nulls = 0
         validity, bit_offset = _validity(array)
         all_null = pa.types.is_null(array.type)
@@ -261,7 +261,7 @@ class _Walk:
         self.lists.append(False)
 
     def repeat(self, array: pa.FixedSizeListArray) -> pa.Array:
-        """Passes a fixed-size list of structs: an item layer whose levels stand once for each child slot."""
+        """Processes a fixed-size list of structs: an item layer whose levels are repeated for each child slot."""
         self.mark_nulls(array)
         dimension = array.type.list_size
         self.num_items *= dimension
@@ -275,7 +275,7 @@ class _Walk:
         return pc.if_else(rows, child, pa.scalar(None, child.type))
 
     def open_lists(self, array: pa.Array) -> pa.Array:
-        """Passes a list layer."""
+        """Processes a list layer."""
         validity, bit_offset = _validity(array)
         wide = pa.types.is_large_list(array.type)
         offsets = array.buffers()[1].address + array.offset * (8 if wide else 4) if len(array) else 0
@@ -316,7 +316,7 @@ class _Walk:
 
 
 def _value_range(array: pa.Array, wide: bool) -> tuple[int, int]:
-    """The values from the first to the last list of `array`, checked."""
+    """The range of values from the first to the last list of `array`, validated."""
     if len(array) == 0:
         return 0, 0
     entry = 8 if wide else 4
@@ -330,24 +330,24 @@ def _value_range(array: pa.Array, wide: bool) -> tuple[int, int]:
 
 
 def _validity(array: pa.Array) -> tuple[int, int]:
-    """Address of the validity bitmap and the first bit's number; address 0 if nothing is null."""
+    """Address of the validity bitmap and index of the first bit; address 0 without nulls."""
     if pa.types.is_null(array.type) or array.null_count == 0:
         return 0, 0
     return array.buffers()[0].address, array.offset
 
 
 def _without_null_entries(array: pa.Array) -> pa.Array:
-    """A dictionary may hold a null; its indices become null instead."""
+    """Replaces a null in the dictionary by null indices."""
     if not pa.types.is_dictionary(array.type) or array.dictionary.null_count == 0:
         return array
     return pc.dictionary_encode(array.dictionary_decode()).cast(array.type)
 
 
 def lasting_codes(path: Sequence[Field]) -> int:
-    """The codes that must have a level in every page of a column, whether they occur in it or not.
+    """The codes that must have a level in every page of a column, even if they do not occur.
 
-    The reference library (14.0.2) fails to read columns whose pages differ in their layers if a struct that can be null
-    lies directly around a list, also those that it wrote itself. So there the layers follow the schema, not the page.
+    The reference library (14.0.2) fails to read columns whose pages differ in their layers if a nullable struct is the
+    direct parent of a list, even if it wrote them itself. So there the layers follow the schema, not the page.
     """
     lists = [_is_list_field(field) for field in path]
     below_null = False

@@ -1,4 +1,4 @@
-"""Finds out whether all values of a page are the same, by their bits."""
+"""Detects pages whose values are bitwise equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST_LOOK = 16
 
 
 def single_value(values: pa.Array) -> Block | None:
-    """The one value of `values` as a block of one, if all that are not null equal it; no nested or dictionary types."""
+    """The single value of `values` as a block, if all non-null values are equal; no nested or dictionary types."""
     if not _all_equal(leaf_block(values.slice(0, _FIRST_LOOK).drop_null())):
         return None
     valid = values.drop_null() if values.null_count else values
@@ -39,5 +39,5 @@ def _all_equal(block: Block) -> bool:
 
 
 def _rows_equal(data: np.ndarray[Any, np.dtype[np.uint8]], width: int) -> bool:
-    """True if every row of `width` bytes is like the one before it."""
+    """True if all rows of `width` bytes are equal."""
     return width == 0 or bool((data[width:] == data[:-width]).all())

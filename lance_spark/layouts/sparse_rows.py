@@ -1,4 +1,4 @@
-"""Cuts rows where long runs of null and empty lists begin and end, so that the runs become pages without values."""
+"""Splits rows at the boundaries of long runs of null and empty lists, so that the runs become pages without values."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from lance_spark.layouts.shred import Levels, Shredded
 
 _LONG_RUN = 4096
-"""Slots without a value that are worth a page of their own."""
+"""Minimum slots without a value for a separate page."""
 
 
 def cut_at_long_runs(rows: Shredded, levels: Levels) -> list[Shredded]:
-    """`rows` in order, cut around every long run of rows that hold no value; as it is if there is none."""
+    """`rows` split around every long run of rows without values; unchanged if there is none."""
     if levels.reps is None or levels.defs is None:
         return [rows]
     row_starts = np.flatnonzero(levels.reps == levels.scheme.max_rep)
     visible = levels.defs <= levels.scheme.max_visible_def
     values_before = np.concatenate([[0], np.cumsum(visible)])
     values_of_rows = np.diff(values_before[np.append(row_starts, levels.num_items)])
-    # Rows with values bound the runs; a run goes from the row after one of them to the next one.
+    # Rows with values bound the runs; a run extends from the row after one of them to the next one.
     holding = np.concatenate([[-1], np.flatnonzero(values_of_rows), [len(row_starts)]])
     item_of_row = np.append(row_starts, levels.num_items)
     cuts = {0, len(row_starts)}

@@ -1,7 +1,7 @@
-"""Levels and the values of a leaf to an Arrow array: the opposite of shredding (see `lance_spark.layouts.repdef`).
+"""Converts levels and leaf values to an Arrow array: the inverse of shredding (see `lance_spark.layouts.repdef`).
 
-The layers of a page are walked from the innermost outward. An *item* layer reads off which slots are valid; a *list*
-layer turns the slots where a list begins into offsets, and only those slots go on to the next layer.
+The layers of a page are processed from the innermost outward. An *item* layer determines which slots are valid; a
+*list* layer converts the slots where a list begins to offsets, and only those slots continue to the next layer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
 LevelArray: TypeAlias = npt.NDArray[np.uint16]
 
 MAX_ITEMS = 2**31 - 1
-"""Most slots of a page: list offsets have 32 bits."""
+"""Maximum slots of a page: list offsets have 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class SlotLevels:
 
 
 def decode_levels(encoding: BlockEncoding, chunks: Chunks) -> LevelArray:
-    """The levels of chunks, one after the other.
+    """The levels of consecutive chunks.
 
     Raises:
-        CorruptFileError: the bytes contradict the encoding, or are no levels.
+        CorruptFileError: the bytes are inconsistent with the encoding, or not levels.
     """
     block = encoding.decode_blocks(chunks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != 16 or block.num_values != chunks.total_values:
@@ -52,7 +52,7 @@ def decode_levels(encoding: BlockEncoding, chunks: Chunks) -> LevelArray:
 
 
 def slot_levels(repetition: LevelArray | None, definition: LevelArray | None, num_slots: int) -> SlotLevels:
-    """Levels that belong together; `num_slots` is the number of slots if there are none of either kind.
+    """Combines both kinds of levels; `num_slots` is the number of slots if there are none of either kind.
 
     Raises:
         CorruptFileError: the two kinds differ in number.
@@ -70,12 +70,12 @@ def unravel(
 
     Args:
         path: the fields of the column.
-        scheme: what the levels mean; its layers match the path.
-        levels: the levels, in whole rows.
-        leaf: makes the leaf array from its validity (None: all valid) and its number of visible slots.
+        scheme: the meaning of the levels; its layers match the path.
+        levels: the levels of complete rows.
+        leaf: creates the leaf array from its validity (None: all valid) and its number of visible slots.
 
     Raises:
-        CorruptFileError: the levels contradict the scheme, or the scheme the path.
+        CorruptFileError: the levels violate the scheme, or the scheme does not match the path.
     """
     check_layers(path, scheme)
     state = _State(scheme, levels)
@@ -91,7 +91,7 @@ def check_layers(path: LeafPath, scheme: LevelScheme) -> None:
     """Compares the layers of a page with the schema.
 
     Raises:
-        CorruptFileError: a list in one is no list in the other.
+        CorruptFileError: lists in one do not match lists in the other.
         UnsupportedFeatureError: fixed-size lists of structs together with lists.
     """
     layers = scheme.layers
@@ -116,7 +116,7 @@ def visible_validity(scheme: LevelScheme, levels: SlotLevels) -> tuple[pa.Buffer
 
 
 class _State:
-    """The slots of the layer that comes next."""
+    """The slots of the next layer."""
 
     def __init__(self, scheme: LevelScheme, levels: SlotLevels) -> None:
         if levels.num_slots > MAX_ITEMS:
@@ -136,7 +136,7 @@ class _State:
             self.num_visible = kernels.count_visible(address_of(self.definition), self.num_slots, self.visible_max)
 
     def _enter(self, depth: int) -> None:
-        """Begins with the item layers from `depth` to the next list layer."""
+        """Starts with the item layers from `depth` to the next list layer."""
         self.visible_max = self.consumed + sum(layer.num_levels for layer in _items_from(self.layers, depth))
         self.visible: LevelArray | None = None
 
@@ -158,7 +158,7 @@ class _State:
         layer = self.layers[depth]
         limit = self.consumed
         self.consumed += layer.num_levels
-        # A slot that an outer null hides is null here too, unless the schema has no place for that.
+        # A slot masked by an outer null is null here too, unless the field is not nullable.
         if self.definition is None or limit == self.visible_max or not (layer.has_null or nullable):
             return None
         levels = self._visible_levels()
@@ -204,7 +204,7 @@ class _State:
         return offsets.slice(0, (num_lists + 1) * 4), validity, num_lists
 
     def _next_layer(self, num_starts: int, definition: int) -> None:
-        """Goes on with the slots that begin a list; `definition` is the address of levels that still matter, or 0."""
+        """Continues with the slots that begin a list; `definition` is the address of levels still needed, or 0."""
         assert self.repetition is not None
         rep = address_of(self.repetition)
         self.definition = self._levels_of_starts(rep, definition, num_starts) if definition else None
@@ -225,7 +225,7 @@ class _State:
         return bitmap
 
     def fold(self, dimension: int) -> None:
-        """Keeps one slot a fixed-size list: all slots of a list say the same from here on."""
+        """Keeps one slot per fixed-size list: all slots of a list are equal from here on."""
         if self.num_slots % dimension:
             raise CorruptFileError("a page ends inside of a fixed-size list")
         self.num_slots //= dimension
@@ -235,7 +235,7 @@ class _State:
             self.visible = None
 
     def finish(self) -> None:
-        """Checks that no slot is left over."""
+        """Checks that all slots are consumed."""
         if self.num_slots != self.num_visible:
             raise CorruptFileError("the levels of a page contradict its layers")
 

@@ -1,1 +1,1 @@
-"""Columns of file version 0.1: row groups, each with one page a field (`row_groups`), and their values (`values`)."""
+"""Columns of file version 0.1: row groups with one page per field (`row_groups`), and their values (`values`)."""

@@ -1,6 +1,6 @@
 """Row groups of a 0.1 file and the page table (Lance file format specification, version 0.1).
 
-A file is a sequence of row groups ("batches"). Each field has one page in each of them. The page table holds for every
+A file is a sequence of row groups ("batches"). Each field has one page in each of them. The page table has for every
 field id from the smallest to the largest of the file, and for every row group, two int64: the position of the page and
 its length in items. Structs and ids without a field have (0, 0).
 
@@ -25,7 +25,7 @@ from lance_spark.schema.field import FieldId
 
 
 class Page(NamedTuple):
-    """The values of one field in one row group: `num_items` of them from `position` of the file."""
+    """The values of one field in one row group: `num_items` values from `position` of the file."""
 
     position: int
     num_items: int
@@ -39,7 +39,7 @@ class RowGroups:
         offsets: int64[num_groups + 1], the first row of each group and the number of rows of the file.
         first_field_id: the field of the first row of `table`.
         table: int64[num_field_ids, num_groups, 2], (position, number of items) of each page.
-        max_items: a bound of the values that a field can have in the file: each takes a bit at least.
+        max_items: upper bound of the values of a field in the file: each takes at least one bit.
     """
 
     offsets: Int64Array
@@ -56,7 +56,7 @@ class RowGroups:
         return Page(position, num_items)
 
     def touched(self, rows: RowRanges) -> list[tuple[int, RowRanges]]:
-        """The groups that hold any of `rows`, and which rows of each, counted from its first one."""
+        """The groups with any of `rows`, and the rows within each group."""
         if len(rows.starts) == 0:
             return []
         first = int(np.searchsorted(self.offsets, rows.starts[0], "right")) - 1

@@ -2,10 +2,10 @@
 
 ========================  =======================================================================================
 fixed width               the values back to back, booleans as bits; decimals, fixed-size lists and binaries too
-string, binary            n + 1 int64 positions in the file; value i lies from position i to position i + 1
+string, binary            n + 1 int64 positions in the file; value i is from position i to position i + 1
 list                      rows + 1 int32 (large lists: int64) offsets into the item page of the same row group
-dictionary                indices as a fixed-width page; the values stand once in the file (`Field.dictionary`)
-struct                    nothing of its own
+dictionary                indices as a fixed-width page; the values are once in the file (`Field.dictionary`)
+struct                    nothing
 ========================  =======================================================================================
 
 The format has no validity: a null of fixed width was written as 0, a null list as an empty one. A string or binary
@@ -32,7 +32,7 @@ from lance_spark.schema.field import Field, FieldId
 ArrayReads = Generator[list[FileRange], list[pa.Buffer], pa.Array]
 
 _MAX_SPAN_RATIO = 16
-"""Rows of a group that lie at most this far apart on average are read with all rows between them."""
+"""Rows of a group with at most this average distance are read with all rows between them."""
 
 _OFFSET_TYPES = {
     pa.string().id: np.int32,
@@ -43,15 +43,14 @@ _OFFSET_TYPES = {
 
 
 def read_field(field: Field, known: Mapping[FieldId, Field], groups: RowGroups, rows: RowRanges) -> FieldReads:
-    """The values of a top-level `field` at `rows` of the file, a chunk for each span of rows that is read.
+    """The values of a top-level `field` at `rows` of the file, one chunk per span of rows.
 
     Args:
-        known: the fields of the file's own schema, whose dictionaries have their place in the file. Any other field
-            reads as null.
+        known: the fields of the file's own schema, with the positions of dictionaries. Any other field is null.
 
     Raises:
-        CorruptFileError: the file contradicts the format.
-        UnsupportedFeatureError: a type that the format cannot hold.
+        CorruptFileError: the file violates the format.
+        UnsupportedFeatureError: a type that the format does not support.
     """
     dictionaries = yield from _read_dictionaries(field, known)
     reads = []
@@ -63,7 +62,7 @@ def read_field(field: Field, known: Mapping[FieldId, Field], groups: RowGroups, 
 
 
 def _spans(rows: RowRanges) -> list[RowRanges]:
-    """`rows` in parts, each of which is read from its first row to its last one."""
+    """`rows` split into spans, each read from its first row to its last one."""
     first, last = int(rows.starts[0]), int(rows.stops[-1])
     if len(rows.starts) == 1 or last - first <= rows.num_rows * _MAX_SPAN_RATIO:
         return [rows]
@@ -97,7 +96,7 @@ def _read_dictionary(field: Field, described: Field) -> ArrayReads:
 
 
 class _GroupValues:
-    """Reads the values of one row group; rows and items are counted from the first ones of the group."""
+    """Reads the values of one row group; rows and items are relative to the group."""
 
     def __init__(
         self, group: int, groups: RowGroups, known: Mapping[FieldId, Field], dictionaries: Mapping[FieldId, pa.Array]

@@ -1,6 +1,6 @@
-"""Columns of file version 2.0: array encodings (`lance.encodings.ArrayEncoding`), one file a wire message.
+"""Columns of file version 2.0: array encodings (`lance.encodings.ArrayEncoding`), one file per wire message.
 
-Importing this package enters all of them into `registry`.
+Importing this package registers all of them in `registry`.
 """
 
 from lance_spark.layouts.v2_0 import (

@@ -1,11 +1,11 @@
 """Array encodings of file version 2.0, without I/O.
 
 A page of a column is one tree of `lance.encodings.ArrayEncoding` messages; its leaves point to buffers of the page.
-Every message is a dataclass whose `read` is a coroutine: it asks for the bytes that a selection of values needs (in two
-rounds where the first tells what the second has to ask for) and returns an Arrow array of the type it is given. The
-type comes from the schema, because the encodings do not name one: a `Flat` of 32 bits may be ``int32`` or ``float``.
+Every message is a dataclass whose `read` is a coroutine: it requests the bytes of a selection of values (in two rounds
+where the second depends on the first) and returns an Arrow array of the requested type. The type comes from the
+schema, because the encodings have none: a `Flat` of 32 bits may be ``int32`` or ``float``.
 
-Arrays returned by `read` have offset 0 and no bit offset, so that a validity bitmap can be laid over their buffers.
+Arrays returned by `read` have offset 0 and no bit offset, so that a validity bitmap can be added to their buffers.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from lance_spark.layouts.base import EncodedBuffer, FileRange, RowRanges
 ResultT = TypeVar("ResultT")
 
 FileReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], ResultT]
-"""Yields the ranges of the file that it needs, is sent one buffer a range, returns its result."""
+"""Yields ranges of the file, is sent one buffer per range, returns its result."""
 
 MAX_COUNT = 2**48
-"""More values or bytes than any page or file holds, and far from where sums of 64 bits overflow."""
+"""More values or bytes than any page or file has, small enough that sums do not overflow 64 bits."""
 
 MAX_GAP_BYTES = 4096
-"""Bytes between two wanted ranges that are read with them: no device or page cache reads less, no store skips them."""
+"""The largest gap between ranges that is read too: no device or page cache reads less, no store skips it."""
 
 EMPTY = pa.py_buffer(b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The values of an array that are wanted.
+    """Selected values of an array.
 
     Attributes:
-        ranges: the values, by their place in the array.
-        num_values: how many they are.
-        is_all: they are all values of the array, so that its buffers can be read whole without looking first.
+        ranges: the indices of the values.
+        num_values: the number of values.
+        is_all: whether these are all values of the array, so that its buffers can be read completely in one round.
     """
 
     ranges: RowRanges
@@ -62,7 +62,7 @@ class Selection:
         """Every value of an array.
 
         Raises:
-            CorruptFileError: no array can be that long.
+            CorruptFileError: implausible length.
         """
         if not 0 <= array_length < MAX_COUNT:
             raise CorruptFileError(f"an array of {array_length} values is impossible")
@@ -70,10 +70,10 @@ class Selection:
         return cls(RowRanges(np.array(starts, np.int64), np.array(stops, np.int64)), array_length, True)
 
     def scaled(self, factor: int) -> Selection:
-        """The items of the selected values where each value holds `factor` of them.
+        """The items of the selected values, if each value has `factor` items.
 
         Raises:
-            CorruptFileError: no array can be that long.
+            CorruptFileError: implausible length.
         """
         if self.num_values and int(self.ranges.stops[-1]) * factor >= MAX_COUNT:
             raise CorruptFileError(f"lists of {factor} items each are impossible in a page")
@@ -85,7 +85,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PageBuffers:
-    """The buffers that the encodings of one page can point to."""
+    """The buffers that the encodings of one page can refer to."""
 
     page: tuple[EncodedBuffer, ...]
     column: tuple[EncodedBuffer, ...]
@@ -94,7 +94,7 @@ class PageBuffers:
 
 @dataclass(frozen=True, slots=True)
 class BufferReference:
-    """`lance.encodings.Buffer`: number `index` of the page's (0), the column's (1) or the file's (2) buffers."""
+    """`lance.encodings.Buffer`: buffer `index` of the page (0), the column (1) or the file (2)."""
 
     index: int
     collection: int
@@ -104,7 +104,7 @@ class BufferReference:
         return cls(message.buffer_index, message.buffer_type)
 
     def locate(self, buffers: PageBuffers) -> EncodedBuffer:
-        """Where the buffer lies.
+        """The file range of the buffer.
 
         Raises:
             CorruptFileError: there is no such buffer.
@@ -129,7 +129,7 @@ class ArrayEncoding(ABC):
         """From the member message (not the enclosing oneof).
 
         Raises:
-            CorruptFileError: the message contradicts itself.
+            CorruptFileError: the message is inconsistent.
         """
 
     @abstractmethod
@@ -137,22 +137,22 @@ class ArrayEncoding(ABC):
         """The selected values as an array of `arrow_type`, offset 0.
 
         Raises:
-            CorruptFileError: the bytes contradict the encoding, or the encoding the type.
+            CorruptFileError: the bytes are inconsistent with the encoding, or the encoding with the type.
         """
 
     @property
     def bits_per_value(self) -> int | None:
-        """Bits of one stored value; None where values differ in size or the encoding does not say."""
+        """Bits of one stored value; None if values differ in size or the width is unknown."""
         return None
 
 
 def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[pa.Buffer]:
-    """Bytes [starts[i], stops[i]) of `buffer` for every i, back to back; without a copy if it is one range.
+    """Bytes [starts[i], stops[i]) of `buffer` for every i, back to back; zero-copy for one range.
 
-    `starts` rise. Ranges that are less than `MAX_GAP_BYTES` apart are asked for as one.
+    `starts` ascend. Ranges with gaps smaller than `MAX_GAP_BYTES` are coalesced.
 
     Raises:
-        CorruptFileError: a range is not inside the buffer.
+        CorruptFileError: a range is out of bounds.
     """
     wanted = starts < stops
     if not wanted.all():
@@ -176,29 +176,29 @@ def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> 
 
 
 def read_pieces(starts: Int64Array, stops: Int64Array) -> FileReads[tuple[Int64Array, list[pa.Buffer]]]:
-    """Where bytes [starts[i], stops[i]) of the file are in memory, for every i, as long as the buffers live.
+    """Memory addresses of bytes [starts[i], stops[i]) of the file, for every i, and the buffers that keep them alive.
 
-    `starts` must rise and be less than `stops`.
+    `starts` must ascend and be less than `stops`.
     """
     ends = np.maximum.accumulate(stops)
     opens = np.append(True, starts[1:] > ends[:-1] + MAX_GAP_BYTES)
     first_bytes = starts[opens]
     lengths = ends[np.append(opens[1:], True)] - first_bytes
     pieces = yield [FileRange(*piece) for piece in zip(first_bytes.tolist(), lengths.tolist(), strict=True)]
-    # What to add to a place in the file to get its address.
+    # Differences between memory address and file position.
     shifts = np.array([piece.address for piece in pieces], np.int64) - first_bytes
     return starts + shifts[np.cumsum(opens) - 1], pieces
 
 
 def gathered(addresses: Int64Array, lengths: Int64Array) -> pa.Buffer:
-    """`lengths[i]` bytes from `addresses[i]` for every i, back to back; the caller keeps what is there alive."""
+    """`lengths[i]` bytes from `addresses[i]` for every i, back to back; the caller keeps the memory alive."""
     target = pa.allocate_buffer(int(lengths.sum()))
     concatenate(0, address_of(addresses), address_of(lengths), len(lengths), target.address)
     return target
 
 
 def aligned(data: pa.Buffer, alignment: int) -> pa.Buffer:
-    """`data` at an address that Arrow's kernels may load words of `alignment` bytes from; copied only if it must be."""
+    """`data` at an address with the `alignment` that Arrow's kernels need; copied only if necessary."""
     if data.size == 0 or data.address % alignment == 0:
         return data
     copy = pa.allocate_buffer(data.size)
@@ -207,12 +207,12 @@ def aligned(data: pa.Buffer, alignment: int) -> pa.Buffer:
 
 
 def immediate(result: ResultT) -> FileReads[ResultT]:
-    """A coroutine that asks for nothing and returns `result`."""
+    """A coroutine without requests that returns `result`."""
     return result
     yield
 
 
 def require_type(matches: bool, encoding: str, arrow_type: pa.DataType) -> None:
-    """Raises `CorruptFileError` unless the schema's type is one that the encoding can hold."""
+    """Raises `CorruptFileError` unless the encoding supports the schema's type."""
     if not matches:
         raise CorruptFileError(f"the page encoding {encoding} cannot hold values of type {arrow_type}")

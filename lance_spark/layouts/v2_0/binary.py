@@ -1,10 +1,10 @@
 """Binary: strings or byte strings as end offsets and bytes (`lance.encodings.Binary`).
 
-`indices` holds the u64 end of every value; a null's end has `null_adjustment` added, which is the length of the bytes
-plus one. ``["ab", null, "", "cde"]`` is the ends 2, 8, 2, 5 (adjustment 6) and the bytes "abcde".
+`indices` has the u64 end of every value; for nulls `null_adjustment` is added, which is the length of the bytes plus
+one. ``["ab", null, "", "cde"]`` is the ends 2, 8, 2, 5 (adjustment 6) and the bytes "abcde".
 
-Whole pages are read in one round. For a part the ends come first, each range's with the entry before it, and then
-just the bytes between them.
+Complete pages are read in one round. For selections the ends are read first, each range with the preceding entry,
+and then only the bytes between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lance_spark.layouts.v2_0.end_offsets import Rebased, preceded, rebase
 from lance_spark.layouts.v2_0.registry import parse, register
 
 WIDE_OFFSETS = {pa.string(): False, pa.binary(): False, pa.large_string(): True, pa.large_binary(): True}
-"""The types of variable width, and whether their offsets have 64 bits."""
+"""The types of variable width -> whether their offsets have 64 bits."""
 
 
 @register
@@ -53,7 +53,7 @@ class Binary(ArrayEncoding):
         return pa.Array.from_buffers(arrow_type, rows.num_values, [rows.validity, rows.offsets, data], rows.num_nulls)
 
     def read_rows(self, buffers: PageBuffers, selection: Selection, wide: bool) -> FileReads[tuple[Rebased, pa.Buffer]]:
-        """The places of the selected values and the bytes they point into."""
+        """The offsets of the selected values and the bytes they refer to."""
         num_bytes = self.null_adjustment - 1
         indices = self.indices.read(buffers, preceded(selection), pa.uint64())
         if selection.is_all:

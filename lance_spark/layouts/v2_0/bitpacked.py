@@ -1,4 +1,4 @@
-"""Bitpacked: integers cut to their low bits, back to back, LSB first (`lance.encodings.Bitpacked`).
+"""Bitpacked: integers truncated to their low bits, back to back, LSB first (`lance.encodings.Bitpacked`).
 
 Value i is bits ``[i * W, (i + 1) * W)`` of the buffer. With `signed` the highest of the W bits is the sign. The values
 1, 2, 3 with W = 3 are the bits 001 010 011 from the right: the bytes ``0xd1 0x00``.

@@ -1,6 +1,6 @@
-"""BitpackedForNonNeg: integers in FastLanes blocks of 1024, all of one width (`lance.encodings.BitpackedForNonNeg`).
+"""BitpackedForNonNeg: integers in FastLanes blocks of 1024 with the same width (`lance.encodings.BitpackedForNonNeg`).
 
-Block k is the bytes ``[k * 128 * W, (k + 1) * 128 * W)`` of the buffer, ordered as `kernels.bitpack` says; the last
+Block k is the bytes ``[k * 128 * W, (k + 1) * 128 * W)`` of the buffer, in the order of `kernels.bitpack`; the last
 block is as long as the others.
 """
 
@@ -72,9 +72,9 @@ class BitpackedForNonNeg(ArrayEncoding):
 
 
 def blocks_of(ranges: RowRanges) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """The blocks that ascending ranges lie in: first and end of each run, and where in the runs each range is."""
+    """The blocks of ascending ranges: first and end of each run of blocks, and each range's position in the runs."""
     firsts, ends = ranges.starts // BLOCK_VALUES, (ranges.stops + BLOCK_VALUES - 1) // BLOCK_VALUES
-    # A range that begins in the block where the one before it ended does not read that block again.
+    # A range that begins in the last block of the preceding range does not read that block again.
     opens_run = np.ones(len(firsts), np.bool_)
     opens_run[1:] = firsts[1:] >= ends[:-1]
     run = np.cumsum(opens_run) - 1

@@ -1,7 +1,7 @@
-"""Blob columns of 2.0 (`lance.encodings.Blob`): a page describes where in the file each value lies.
+"""Blob columns of 2.0 (`lance.encodings.Blob`): a page has the position of each value in the file.
 
-A description is a packed struct of two u64, position and size. Position 1 with size 0 is null; any other position with
-size 0 is an empty value; otherwise `size` bytes lie at byte `position` of the file, wherever that is.
+A descriptor is a packed struct of two u64, position and size. Position 1 with size 0 is null; any other position with
+size 0 is an empty value; otherwise the value is `size` bytes from byte `position` of the file.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from lance_spark.layouts.v2_0.nodes import Node
 DESCRIPTION = pa.struct(
     [pa.field("position", pa.uint64(), nullable=False), pa.field("size", pa.uint64(), nullable=False)]
 )
-"""What a page of a blob column holds."""
+"""The type of blob descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlobNode(Node):
-    """A field whose values lie outside of the pages of its column."""
+    """A field whose values are stored outside of the pages of its column."""
 
     data_type: pa.DataType
     column: Column
@@ -64,14 +64,14 @@ class BlobNode(Node):
 
 
 def _read_blobs(positions: Int64Array, sizes: Int64Array) -> FileReads[pa.Buffer]:
-    """The bytes of blobs that are not empty, back to back in the order given."""
+    """The bytes of non-empty blobs, back to back in the same order."""
     if len(positions) == 0:
         return EMPTY
     order = np.argsort(positions, kind="stable")
     addresses = np.empty_like(positions)
     starts = positions[order]
     addresses[order], _held = yield from read_pieces(starts, starts + sizes[order])
-    # The file layer has seen that the blobs lie in the file, but not that they are not all the same bytes.
+    # The file layer has checked that the blobs are within the file, but not that they do not overlap.
     span = int((positions + sizes).max() - positions.min())
     if int(sizes.sum()) > max(span, MAX_UNBACKED_BYTES):
         raise CorruptFileError(f"blobs of {int(sizes.sum())} bytes lie in {span} bytes of the file")

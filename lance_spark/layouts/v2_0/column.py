@@ -1,6 +1,6 @@
-"""A column of a 2.0 file: its pages one after the other.
+"""A column of a 2.0 file: consecutive pages.
 
-What a page's length counts is the column's own: rows for a top-level column, items for a column below a list.
+A page's length is in values of its column: rows for a top-level column, items for a column below a list.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lance_spark.layouts.v2_0.registry import parse_page
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """What is wanted of one page.
+    """A selection of values of one page.
 
     Attributes:
-        number: the page's number in the column.
-        selection: the values wanted, counted in the page.
+        number: the page's index in the column.
+        selection: the values, relative to the page.
     """
 
     number: int
@@ -33,11 +33,11 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Pages with their places.
+    """The pages of a column and their positions.
 
     Attributes:
-        encoded: the column as its metadata describes it.
-        borders: int64[pages + 1], number of the first value of each page, and how many there are.
+        encoded: the column as described by its metadata.
+        borders: int64[pages + 1], index of the first value of each page, followed by the total.
     """
 
     encoded: EncodedColumn
@@ -45,7 +45,7 @@ class Column:
 
     @classmethod
     def of(cls, encoded: EncodedColumn) -> Column:
-        """Raises `CorruptFileError` for pages longer than a page can be."""
+        """Raises `CorruptFileError` for pages of implausible length."""
         lengths = [page.num_rows for page in encoded.pages]
         if sum(lengths) >= MAX_COUNT:
             raise CorruptFileError(f"a column of {sum(lengths)} values is impossible", column=encoded.index)
@@ -58,7 +58,7 @@ class Column:
         return int(self.borders[-1])
 
     def parts(self, ranges: RowRanges) -> list[PagePart]:
-        """What `ranges` of the column mean for each page that they touch, in order.
+        """`ranges` of the column split by page, in order.
 
         Raises:
             CorruptFileError: the column is shorter than that.
@@ -81,14 +81,14 @@ class Column:
         return parts
 
     def page(self, number: int) -> EncodedPage:
-        """A page by its number."""
+        """A page by its index."""
         return self.encoded.pages[number]
 
     def encoding(self, number: int) -> ArrayEncoding:
-        """How a page is encoded.
+        """The encoding of a page.
 
         Raises:
-            CorruptFileError: the description of the page is damaged.
+            CorruptFileError: the page's encoding message is corrupt.
         """
         page = self.page(number)
         try:
@@ -97,14 +97,14 @@ class Column:
             raise CorruptFileError(error.args[0], column=self.encoded.index, page=number) from error
 
     def buffers(self, number: int) -> PageBuffers:
-        """What the encodings of a page can point to."""
+        """The buffers that the encodings of a page can refer to."""
         return PageBuffers(self.page(number).buffers, self.encoded.buffers, self.encoded.file_buffers)
 
     def read(self, ranges: RowRanges, arrow_type: pa.DataType) -> FileReads[list[pa.Array]]:
-        """The values of `ranges`, one array for each page that they touch.
+        """The values of `ranges`, one array for each page that overlaps them.
 
         Raises:
-            CorruptFileError: the column is shorter, or its bytes contradict the format.
+            CorruptFileError: the column is shorter, or its bytes violate the format.
         """
         arrays = yield from side_by_side([self._read_part(part, arrow_type) for part in self.parts(ranges)])
         return arrays
@@ -117,7 +117,7 @@ class Column:
         return self.located(decoded(), part.number)
 
     def located(self, reads: FileReads[ResultT], page: int) -> FileReads[ResultT]:
-        """`reads`, whose errors say that they are about `page` of this column."""
+        """`reads`, with `page` of this column added to errors."""
         try:
             return (yield from reads)
         except CorruptFileError as error:

@@ -1,8 +1,8 @@
-"""Compression of a whole buffer, by the names that `lance.encodings.Compression` uses.
+"""Compression of complete buffers, by the scheme names of `lance.encodings.Compression`.
 
-Framed as in later versions (`lance_spark.encodings.buffer_compression`), but for the bare zstd frames of old
-releases, whose header may not tell the size. A zstd frame is decompressed as far as its bytes are needed, whatever it
-claims to hold.
+Framed as in later versions (`lance_spark.encodings.buffer_compression`), except for the bare zstd frames of old
+releases, whose header may lack the size. A zstd frame is decompressed only as far as its bytes are needed, regardless
+of the size it claims.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_RESERVED_BIT = 0x08
 _SIZE_BYTES = 8
 _MARGIN_BYTES = 64
-"""Bytes beyond those needed that are decompressed too: most frames end there, and their end is checked."""
+"""Extra bytes to decompress beyond those needed: most frames end there, so their end is checked."""
 
 
 def _none(data: pa.Buffer, _needed: int) -> pa.Buffer:
@@ -50,7 +50,7 @@ def _zstd(data: pa.Buffer, needed: int) -> pa.Buffer:
 
 
 def _zstd_frame(data: pa.Buffer, needed: int) -> pa.Buffer:
-    """The first bytes of a frame, `_MARGIN_BYTES` more than needed if it has so many."""
+    """The first bytes of a frame, up to `_MARGIN_BYTES` more than needed."""
     check_growth(data.size, needed)
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
@@ -65,7 +65,7 @@ DECOMPRESSORS: dict[str, Callable[[pa.Buffer, int], pa.Buffer]] = {
     "lz4": _lz4,
     "zstd": _zstd,
 }
-"""From a compressed buffer and how many of its first bytes are needed to the bytes meant, by scheme.
+"""Decompressors by scheme: from a compressed buffer and the number of leading bytes needed to these bytes.
 
-Raises `CorruptFileError` for a damaged buffer, or one that would grow beyond the limit.
+They raise `CorruptFileError` for a corrupt buffer, or one that would exceed the limit.
 """

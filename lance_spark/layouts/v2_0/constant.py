@@ -1,7 +1,7 @@
-"""Constant: one value for all rows (`lance.encodings.Constant`); its bytes stand in the message.
+"""Constant: one value for all rows (`lance.encodings.Constant`); its bytes are in the message.
 
-The message is in the format but nothing known writes it, so its bytes are read in the one way that Arrow suggests:
-little-endian for fixed width, one byte of 0 or 1 for booleans, the string itself for strings.
+The format has the message but no known writer uses it, so its bytes are interpreted as Arrow suggests: little-endian
+for fixed width, one byte of 0 or 1 for booleans, the string itself for strings.
 """
 
 from __future__ import annotations

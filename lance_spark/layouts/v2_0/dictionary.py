@@ -1,9 +1,9 @@
-"""Dictionary: codes and the values they stand for (`lance.encodings.Dictionary`).
+"""Dictionary: codes and values (`lance.encodings.Dictionary`).
 
-Two things share the message, and the schema's type tells which it is:
+The message has two uses, distinguished by the schema's type:
 
 * The page of an Arrow dictionary column: codes of the index type, nulls around the codes or among the values.
-* A page of strings with few distinct ones: codes of 8 bits, **0 is null** and code k the value k - 1.
+* A page of strings with few distinct values: codes of 8 bits, **0 is null** and code k the value k - 1.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _dictionary_array(codes: pa.Array, values: pa.Array, arrow_type: pa.DataType
 
 
 def _without_null_values(codes: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The same with the nulls among the codes: Arrow cannot put dictionaries together that hold a null."""
+    """Moves nulls from the values to the codes: Arrow cannot unify dictionaries with nulls."""
     valid = values.is_valid()
     kept = valid.to_numpy(zero_copy_only=False)
     renumbered = pa.array(np.cumsum(kept) - 1, mask=~kept).cast(codes.type)

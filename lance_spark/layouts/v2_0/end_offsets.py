@@ -1,7 +1,7 @@
-"""From the ends of strings or lists, as a 2.0 page stores them, to Arrow offsets.
+"""Converts the ends of strings or lists of a 2.0 page to Arrow offsets.
 
-An entry is where the value ends; a null's has an adjustment added. A range of values [a, b) needs the entries
-[a - 1, b), or [0, b) if a is 0. `kernels.v2_0` has a worked example.
+An entry is the end of the value, plus an adjustment for nulls. A range of values [a, b) needs the entries [a - 1, b),
+or [0, b) if a is 0. `kernels.v2_0` has a worked example.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lance_spark.layouts.v2_0.base import Selection
 
 @dataclass(frozen=True, slots=True)
 class Rebased:
-    """The places of selected values, as Arrow wants them.
+    """Arrow offsets and validity of selected values.
 
     Attributes:
-        num_values: how many values.
-        num_nulls: how many of them are null.
-        offsets: num_values + 1 offsets from 0 into the items of the ranges, back to back.
+        num_values: number of values.
+        num_nulls: number of nulls.
+        offsets: num_values + 1 offsets from 0 into the concatenated items of the ranges.
         validity: bitmap, None without nulls.
         starts: int64, for each selected range its first item in the page.
-        stops: int64, and the item after its last.
+        stops: int64, for each selected range the item after its last.
     """
 
     num_values: int
@@ -53,13 +53,13 @@ def rebase(ends: pa.UInt64Array, selection: Selection, adjustment: int, num_item
 
     Args:
         ends: the entries of `preceded(selection)`.
-        adjustment: what a null adds to its end.
+        adjustment: added to the end of nulls.
         num_items: the largest end; less than `adjustment`.
-        wide: whether the offsets are to have 64 bits instead of 32.
+        wide: whether to use 64-bit instead of 32-bit offsets.
 
     Raises:
-        CorruptFileError: an end lies before the one before it or behind the last item.
-        InvalidInputError: the items need offsets of 64 bits and `wide` is false.
+        CorruptFileError: an end is less than the preceding one or beyond the last item.
+        InvalidInputError: the items need 64-bit offsets and `wide` is false.
     """
     if ends.null_count:
         raise CorruptFileError("the ends of strings or lists cannot be null")

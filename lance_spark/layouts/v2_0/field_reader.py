@@ -1,7 +1,7 @@
 """Reads top-level fields of 2.0 files.
 
-Which columns a field has follows from its logical type and, where that leaves a choice, from the columns themselves: a
-packed struct is a struct whose column holds packed rows, a blob field one whose column says so.
+The columns of a field follow from its logical type and, where that is ambiguous, from the columns themselves: a packed
+struct is a struct whose column has packed rows, a blob field one with the column encoding of blobs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _node(field: Field, columns: _Columns) -> Node:
     """The field with its columns.
 
     Raises:
-        CorruptFileError: the columns of the field contradict each other.
+        CorruptFileError: the columns of the field are inconsistent.
     """
     encoded = columns.get(field.id)
     if encoded is None:

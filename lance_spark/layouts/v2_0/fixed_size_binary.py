@@ -1,6 +1,6 @@
 """FixedSizeBinary: strings of `byte_width` bytes each, without offsets (`lance.encodings.FixedSizeBinary`).
 
-This is a way to store the types of any length; Arrow's type of the same name is a `Flat`. Nulls have their bytes too.
+This stores types of variable length; Arrow's type of the same name is a `Flat`. Nulls have bytes too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lance_spark.layouts.v2_0.registry import parse, register
 @register
 @dataclass(frozen=True, slots=True)
 class FixedSizeBinary(ArrayEncoding):
-    """`data` is the wire's `bytes`: `byte_width` values of 8 bits a string, or one value of `byte_width` bytes."""
+    """`data` is the wire's `bytes`: per string `byte_width` values of 8 bits, or one value of `byte_width` bytes."""
 
     wire_name: ClassVar[str] = "fixed_size_binary"
     data: ArrayEncoding

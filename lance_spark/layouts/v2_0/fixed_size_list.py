@@ -1,6 +1,6 @@
 """FixedSizeList: each value is `dimension` items of an inner array (`lance.encodings.FixedSizeList`).
 
-Nulls among the lists stand around it, nulls among the items inside it (both `Nullable`); a null list has items too.
+Null lists are encoded outside of it, null items inside (both `Nullable`); a null list has items too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FixedSizeList(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: Any) -> FixedSizeList:
-        # `has_validity` is false in every file known; the Nullable around the lists says the same.
+        # `has_validity` is false in all known files; the Nullable around the lists has the same information.
         return cls(message.dimension, parse(message.items))
 
     @property

@@ -1,8 +1,8 @@
 """Flat: values of equal width, back to back (`lance.encodings.Flat`); booleans and validity are one bit, LSB first.
 
-A buffer can be compressed as a whole. It is then read whole for any selection, and the bits are those of the
-decompressed buffer. Scheme ``zstd`` is a u64 decompressed size and a zstd frame (old releases: the bare frame), ``lz4``
-a u32 decompressed size and a raw LZ4 block, ``none`` nothing at all.
+A buffer can be compressed. It is then read completely for any selection, and the bits are those of the decompressed
+buffer. Scheme ``zstd`` is a u64 decompressed size and a zstd frame (old releases: the bare frame), ``lz4`` a u32
+decompressed size and a raw LZ4 block, ``none`` no compression.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_BITS_PER_VALUE = 2**20
 @register
 @dataclass(frozen=True, slots=True)
 class Flat(ArrayEncoding):
-    """Values of `width` bits in `buffer`; `scheme` names the compression of the buffer, if there is one."""
+    """Values of `width` bits in `buffer`; `scheme` is the compression of the buffer, if any."""
 
     wire_name: ClassVar[str] = "flat"
     width: int
@@ -73,7 +73,7 @@ class Flat(ArrayEncoding):
         else:
             starts, stops = self._byte_ranges(selection.ranges)
             data = yield from read_bytes(self.buffer.locate(buffers), starts, stops)
-        # Of a width such as 96 bits the largest power of two is the widest word anybody loads.
+        # For a width such as 96 bits the widest load is its largest power-of-two divisor.
         data = aligned(data, min(8, max(1, (self.width & -self.width) // 8)))
         return pa.Array.from_buffers(arrow_type, selection.num_values, [None, data])
 
@@ -101,7 +101,7 @@ class Flat(ArrayEncoding):
 
 
 def _bit_width(arrow_type: pa.DataType) -> int | None:
-    """Bits of a value of `arrow_type`, None if its values have no width of their own."""
+    """Bits of a value of `arrow_type`, None without a fixed width."""
     if pa.types.is_nested(arrow_type) or pa.types.is_dictionary(arrow_type):
         return None
     try:
@@ -111,7 +111,7 @@ def _bit_width(arrow_type: pa.DataType) -> int | None:
 
 
 def pick_bits(data: pa.Buffer, ranges: RowRanges) -> pa.Buffer:
-    """The bits of `ranges` back to back, where `data` holds for each range the bytes that its bits lie in."""
+    """The bits of `ranges` back to back; `data` has for each range the bytes that contain its bits."""
     lengths = ranges.stops - ranges.starts
     if len(lengths) == 0 or (len(lengths) == 1 and ranges.starts[0] & 7 == 0):
         return data

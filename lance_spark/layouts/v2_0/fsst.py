@@ -1,7 +1,7 @@
 """Fsst: strings whose bytes are codes of a symbol table (`lance.encodings.Fsst`).
 
-The ends of the inner `Binary` point into the codes. Every string is compressed on its own, so any of them can be
-read alone.
+The ends of the inner `Binary` refer to the codes. Every string is compressed separately, so that single strings can
+be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lance_spark.layouts.v2_0.registry import parse, register
 @register
 @dataclass(frozen=True, slots=True)
 class Fsst(ArrayEncoding):
-    """`binary` holds the codes of the strings, `symbol_table` is as on the wire."""
+    """`binary` has the codes of the strings, `symbol_table` is as in the wire format."""
 
     wire_name: ClassVar[str] = "fsst"
     binary: Binary

@@ -1,8 +1,8 @@
 """List: the page of a list column (`lance.encodings.List`); the items are in the next column.
 
-`offsets` holds the u64 end of every list, counted from the first item of this page; a null's has
-`null_offset_adjustment` added. Pages of the item column have borders of their own: the items of a page begin after the
-`num_items` of all list pages before it.
+`offsets` has the u64 end of every list, relative to the first item of this page; for nulls `null_offset_adjustment`
+is added. The item column has its own page boundaries: the items of a page begin after the `num_items` of all
+preceding list pages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.layouts.v2_0.registry import parse, register
 @register
 @dataclass(frozen=True, slots=True)
 class List(ArrayEncoding):
-    """Lists that hold `num_items` items together."""
+    """Lists with `num_items` items in total."""
 
     wire_name: ClassVar[str] = "list"
     offsets: ArrayEncoding
@@ -37,10 +37,10 @@ class List(ArrayEncoding):
         return cls(parse(message.offsets), message.null_offset_adjustment, message.num_items)
 
     def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
-        """Refused, because a list page has no items of its own: `read_rows` tells where they are."""
+        """Not supported, because a list page contains no items: `read_rows` returns their positions."""
         raise CorruptFileError(f"a list page stands where values of type {arrow_type} are needed")
 
     def read_rows(self, buffers: PageBuffers, selection: Selection, wide: bool) -> FileReads[Rebased]:
-        """The places of the selected lists among the items of this page."""
+        """The offsets of the selected lists into the items of this page."""
         ends = yield from self.offsets.read(buffers, preceded(selection), pa.uint64())
         return rebase(ends, selection, self.null_offset_adjustment, self.num_items, wide)

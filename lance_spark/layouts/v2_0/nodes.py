@@ -1,9 +1,8 @@
-"""The fields of a 2.0 file as a tree that can be read: every struct and list owns a column, like every leaf.
+"""The fields of a 2.0 file as a tree of readable nodes: every struct and list owns a column, like every leaf.
 
-A struct's column says how many rows there are, a list's where the items of each row begin and end among the items of
-the columns below it. So a node is asked for ranges of *its* values: rows at the top, items below a list. Nodes are
-coroutines, so that the columns of one field are read side by side; below a list that is read in part the item ranges
-have to be known first.
+A struct's column has the number of rows, a list's the item range of each row in the columns below it. So a node reads
+ranges of *its* values: rows at the top, items below a list. Nodes are coroutines, so that the columns of one field are
+read concurrently; below a partially read list the item ranges must be known first.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class Node(ABC):
     @property
     @abstractmethod
     def num_values(self) -> int | None:
-        """How many values the file holds of the field; None if any number can be read, because none has bytes."""
+        """The number of values of the field in the file; None if unlimited, because values have no bytes."""
 
     @abstractmethod
     def read(self, ranges: RowRanges) -> FileReads[pa.ChunkedArray]:
         """The values of `ranges`.
 
         Raises:
-            CorruptFileError: the columns end before that, or their bytes contradict the format.
+            CorruptFileError: the columns are shorter, or their bytes violate the format.
         """
 
 
@@ -81,7 +80,7 @@ class LeafNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class StructNode(Node):
-    """A struct: its members have as many values as its own column says."""
+    """A struct: its members have as many values as its own column."""
 
     data_type: pa.DataType
     column: Column
@@ -100,7 +99,7 @@ class StructNode(Node):
         return self.column.num_values
 
     def read(self, ranges: RowRanges) -> FileReads[pa.ChunkedArray]:
-        self.column.parts(ranges)  # Checks that there are so many.
+        self.column.parts(ranges)  # Checks the number of values.
         members = yield from side_by_side([member.read(ranges) for member in self.members])
         return struct_array(self.data_type, members)
 
@@ -112,7 +111,7 @@ class ListNode(Node):
     Attributes:
         wide: whether Arrow's offsets have 64 bits.
         pages: the pages of the column, parsed.
-        first_items: int64[pages + 1], number of the first item of each page, and how many items there are.
+        first_items: int64[pages + 1], index of the first item of each page, followed by the total.
     """
 
     data_type: pa.DataType
@@ -124,7 +123,7 @@ class ListNode(Node):
 
     @classmethod
     def of(cls, data_type: pa.DataType, column: Column, items: Node) -> ListNode:
-        """Raises `CorruptFileError` if a page is no list, or the pages need more or fewer items than there are."""
+        """Raises `CorruptFileError` if a page is not a list, or the number of items does not match the pages."""
         pages = tuple(_list_page(column, number) for number in range(len(column.encoded.pages)))
         first_items = np.zeros(len(pages) + 1, np.int64)
         np.cumsum([page.num_items for page in pages], out=first_items[1:])
@@ -182,7 +181,7 @@ def _rows_and_items(
 
 
 def _joined(spans: list[RowRanges]) -> RowRanges:
-    """Ascending item ranges, empty ones dropped and those that touch made one."""
+    """Ascending item ranges, without empty ones, adjacent ones merged."""
     if not spans:
         return NO_ROWS
     starts = np.concatenate([span.starts for span in spans])
@@ -191,10 +190,10 @@ def _joined(spans: list[RowRanges]) -> RowRanges:
 
 
 def merged(ranges: RowRanges) -> RowRanges:
-    """The same values in as few ranges as possible, none of them empty.
+    """The same values in as few non-empty ranges as possible.
 
     Raises:
-        InvalidInputError: the ranges do not ascend.
+        InvalidInputError: the ranges are not ascending.
     """
     filled = ranges.starts < ranges.stops
     starts, stops = ranges.starts[filled], ranges.stops[filled]
@@ -207,7 +206,7 @@ def merged(ranges: RowRanges) -> RowRanges:
 
 
 def struct_array(data_type: pa.DataType, members: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Structs without nulls of members that have equally many values, cut where any of them is cut."""
+    """Structs without nulls from members of equal length, with the chunk boundaries of all members."""
     lengths = {len(member) for member in members}
     if len(lengths) != 1:
         raise CorruptFileError(f"the members of a struct have {sorted(lengths)} values")
@@ -221,7 +220,7 @@ def struct_array(data_type: pa.DataType, members: list[pa.ChunkedArray]) -> pa.C
 def list_array(
     data_type: pa.DataType, rows: list[Rebased], item_counts: list[int], items: pa.ChunkedArray
 ) -> pa.ChunkedArray:
-    """One array of lists for each of `rows`; `item_counts` says how many of the `items` it takes."""
+    """One array of lists for each of `rows`, with `item_counts` of the `items`."""
     chunks, first = [], 0
     for part, num_items in zip(rows, item_counts, strict=True):
         children = _one_array(items.slice(first, num_items))
@@ -234,6 +233,6 @@ def list_array(
 def _one_array(values: pa.ChunkedArray) -> pa.Array:
     chunks = [chunk for chunk in values.chunks if len(chunk)]
     if not chunks:
-        # Not array([], type): before pyarrow 26 that changes the index type of some dictionaries, and refuses others.
+        # Not array([], type): before pyarrow 26 that changes the index type of some dictionaries, and rejects others.
         return pa.nulls(0, values.type)
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)

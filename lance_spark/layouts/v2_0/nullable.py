@@ -35,7 +35,7 @@ class NoNull:
 
 @dataclass(frozen=True, slots=True)
 class SomeNull:
-    """A bitmap tells which values are valid."""
+    """A bitmap marks the valid values."""
 
     validity: ArrayEncoding
     values: ArrayEncoding
@@ -102,7 +102,7 @@ def all_null(num_values: int, arrow_type: pa.DataType) -> pa.Array:
     """`num_values` nulls of a type.
 
     Raises:
-        CorruptFileError: so many that a wrong count is the likelier explanation.
+        CorruptFileError: an implausibly large number.
     """
     if num_values * _bytes_per_null(arrow_type) > MAX_UNBACKED_BYTES:
         raise CorruptFileError(f"a page claims {num_values} nulls of type {arrow_type}")

@@ -1,4 +1,4 @@
-"""PackedStruct: a struct of fixed-width members, row by row in one buffer (`lance.encodings.PackedStruct`).
+"""PackedStruct: a struct of fixed-width members, stored row by row in one buffer (`lance.encodings.PackedStruct`).
 
 Two members of 16 and 64 bits make rows of 10 bytes. `inner` describes the members, but their buffers do not exist.
 There are no nulls.
@@ -63,7 +63,7 @@ class PackedStruct(ArrayEncoding):
 
 
 def _flat_width(arrow_type: pa.DataType) -> int | None:
-    """Bits of one value whose items, if it is a list, stand back to back."""
+    """Bits of one value; list items are back to back."""
     if pa.types.is_fixed_size_list(arrow_type):
         item_width = _flat_width(arrow_type.value_type)
         return None if item_width is None else item_width * int(arrow_type.list_size)

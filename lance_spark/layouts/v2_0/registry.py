@@ -1,7 +1,7 @@
-"""From a `lance.encodings.ArrayEncoding` message to the dataclass that reads it.
+"""Parses `lance.encodings.ArrayEncoding` messages.
 
-Encodings enter themselves with `register`; `lance_spark.layouts.v2_0.encodings` imports them all. An encoding that
-holds another one asks `parse` for it.
+Encodings are registered with `register`; `lance_spark.layouts.v2_0.encodings` imports them all. An encoding that
+contains another one calls `parse` for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENCODINGS: dict[str, type[ArrayEncoding]] = {}
 
 
 def register(encoding: EncodingT) -> EncodingT:
-    """Class decorator: `parse` knows the encoding by its `wire_name` from now on."""
+    """Class decorator: registers the encoding for `parse` by its `wire_name`."""
     _ENCODINGS[encoding.wire_name] = encoding
     return encoding
 
@@ -34,7 +34,7 @@ def parse(message: Any) -> ArrayEncoding:
     """The encoding that an `ArrayEncoding` message describes.
 
     Raises:
-        CorruptFileError: the message is empty or contradicts itself.
+        CorruptFileError: the message is empty or inconsistent.
         UnsupportedFeatureError: an encoding of later files (previews of 2.1 shared the message).
     """
     name = message.WhichOneof("array_encoding")
@@ -52,11 +52,11 @@ def parse(message: Any) -> ArrayEncoding:
 
 @lru_cache(maxsize=1024)
 def parse_page(type_url: str, message: bytes) -> ArrayEncoding:
-    """The encoding of a page; remembered, since a scan in batches asks for the same pages again and again.
+    """The encoding of a page; cached, since a scan in batches parses the same pages repeatedly.
 
     Raises:
-        CorruptFileError: the bytes are no `ArrayEncoding`.
-        UnsupportedFeatureError: the page is described by another kind of message.
+        CorruptFileError: the bytes are not an `ArrayEncoding`.
+        UnsupportedFeatureError: the page has another type of message.
     """
     if type_url != ARRAY_ENCODING_URL:
         raise UnsupportedFeatureError(
@@ -73,11 +73,11 @@ def parse_page(type_url: str, message: bytes) -> ArrayEncoding:
 
 @lru_cache(maxsize=1024)
 def holds_blobs(type_url: str, message: bytes) -> bool:
-    """Whether a column's encoding says that its pages describe blobs that lie elsewhere in the file.
+    """Whether a column's pages contain blob descriptors, according to its encoding.
 
     Raises:
-        CorruptFileError: the bytes are no `ColumnEncoding`.
-        UnsupportedFeatureError: the column has a zone map around it, which no release wrote.
+        CorruptFileError: the bytes are not a `ColumnEncoding`.
+        UnsupportedFeatureError: the encoding is wrapped in a zone map, which no release wrote.
     """
     if type_url not in ("", COLUMN_ENCODING_URL):
         raise UnsupportedFeatureError(

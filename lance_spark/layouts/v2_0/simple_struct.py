@@ -1,6 +1,6 @@
 """SimpleStruct: the page of a struct column (`lance.encodings.SimpleStruct`).
 
-It has no buffers and says only how many rows there are: in 2.0 a struct has no validity, and its members are columns.
+It has no buffers, only a number of rows: in 2.0 a struct has no validity, and its members are columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lance_spark.layouts.v2_0.registry import register
 @register
 @dataclass(frozen=True, slots=True)
 class SimpleStruct(ArrayEncoding):
-    """Rows without anything in them."""
+    """Rows without data."""
 
     wire_name: ClassVar[str] = "struct"
 
