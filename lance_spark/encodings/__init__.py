@@ -1,6 +1,6 @@
-"""Codecs of the compressive encodings (`lance.encodings21.CompressiveEncoding`), one file a wire message.
+"""Codecs of the compressive encodings (`lance.encodings21.CompressiveEncoding`), one file per wire message.
 
-Importing this package enters all of them into `registry`.
+Importing this package registers all of them in `registry`.
 """
 
 from lance_spark.encodings import (

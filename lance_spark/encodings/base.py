@@ -1,8 +1,8 @@
 """The roles of a compressive encoding (`lance.encodings21.CompressiveEncoding`).
 
-One wire message is one module with one frozen dataclass that can `from_proto`, `to_proto`, decode and encode.
-The three roles are types, so that an encoding in a place where it is not allowed is found when the message is
-parsed: `registry.parse(message, MiniBlockEncoding)` raises `CorruptFileError` for it.
+One wire message is one module with one frozen dataclass with `from_proto`, `to_proto`, decode and encode methods.
+The three roles are types, so that an encoding in an invalid role is detected when the message is parsed:
+`registry.parse(message, MiniBlockEncoding)` raises `CorruptFileError` for it.
 
 `encode_*` is a class method that returns the codec instance which reads its output, so one generic test checks
 every codec's round trip.
@@ -31,21 +31,21 @@ class CompressiveEncoding(ABC):
     @classmethod
     @abstractmethod
     def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
-        """From the member message (not the enclosing oneof), to be used as `role`.
+        """From the member message (not the enclosing oneof), for use in `role`.
 
         Raises:
-            CorruptFileError: the message contradicts itself, or what it holds cannot stand in this role.
-            UnsupportedFeatureError: it asks for something that no release writes or that this one does not know.
+            CorruptFileError: the message is inconsistent, or its contents do not support this role.
+            UnsupportedFeatureError: it uses a feature that no release writes or that this one does not know.
         """
 
     @abstractmethod
     def to_proto(self) -> Any:
-        """The whole `CompressiveEncoding` message, oneof included."""
+        """The complete `CompressiveEncoding` message, including the oneof."""
 
     def max_encoded_bytes(self, num_values: int) -> int | None:
-        """No encoded buffer of `num_values` values is larger; None if the encoding sets no bound.
+        """Maximum size of an encoded buffer of `num_values` values; None if unbounded.
 
-        What claims to decompress to more than this is corrupt.
+        A larger decompressed size means corruption.
         """
         return None
 
@@ -60,33 +60,33 @@ class MiniBlockEncoding(CompressiveEncoding):
 
     @abstractmethod
     def decode_mini_blocks(self, buffers: list[Chunks]) -> Block:
-        """The values of all chunks, one after the other.
+        """The concatenated values of all chunks.
 
-        `buffers` has one entry a value buffer, all with equal `num_values`.
+        `buffers` has one entry per value buffer, all with equal `num_values`.
 
         Raises:
-            CorruptFileError: the bytes contradict the encoding.
+            CorruptFileError: the bytes are inconsistent with the encoding.
         """
 
 
 class BlockEncoding(CompressiveEncoding):
-    """Can encode a block on its own: levels, dictionaries."""
+    """Can encode a standalone block: levels, dictionaries."""
 
     @abstractmethod
     def decode_blocks(self, chunks: Chunks) -> Block:
-        """The values of all blocks, one after the other; every block stands alone.
+        """The concatenated values of all blocks; every block is independent.
 
         Raises:
-            CorruptFileError: the bytes contradict the encoding.
+            CorruptFileError: the bytes are inconsistent with the encoding.
         """
 
 
 class PerValueEncoding(CompressiveEncoding):
-    """Can be the value compression of a full-zip page, where every value is compressed on its own."""
+    """Can be the value compression of a full-zip page, where every value is compressed separately."""
 
     @abstractmethod
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> Block:
-        """The values meant by the values that stand in the page (fixed width: `bits_per_value` of the layout)."""
+        """Decodes the encoded values of the page (fixed width: `bits_per_value` of the layout)."""
 
 
 EncodingT = TypeVar("EncodingT", bound=CompressiveEncoding, covariant=True)
@@ -96,7 +96,7 @@ EncodingT = TypeVar("EncodingT", bound=CompressiveEncoding, covariant=True)
 class EncodedMiniBlocks(Generic[EncodingT]):
     """Values encoded into mini-block chunks.
 
-    `buffers[b]` holds value buffer b of all chunks; its `num_values` (equal in all buffers) are powers of two but for
+    `buffers[b]` has value buffer b of all chunks; its `num_values` (equal in all buffers) are powers of two except for
     the last chunk. The slices of one buffer need not be adjacent.
     """
 
@@ -110,7 +110,7 @@ class EncodedMiniBlocks(Generic[EncodingT]):
 
 @dataclass(frozen=True, slots=True)
 class EncodedBlocks(Generic[EncodingT]):
-    """Many blocks encoded alike, each on its own: the levels of the chunks of a page."""
+    """Independent blocks with the same encoding: the levels of the chunks of a page."""
 
     encoding: EncodingT
     chunks: Chunks
@@ -118,7 +118,7 @@ class EncodedBlocks(Generic[EncodingT]):
 
 @dataclass(frozen=True, slots=True)
 class EncodedBlock(Generic[EncodingT]):
-    """A block encoded on its own: one buffer."""
+    """A standalone encoded block: one buffer."""
 
     encoding: EncodingT
     data: pa.Buffer
@@ -127,7 +127,7 @@ class EncodedBlock(Generic[EncodingT]):
 
 @dataclass(frozen=True, slots=True)
 class EncodedValues(Generic[EncodingT]):
-    """Values encoded one by one for a full-zip page."""
+    """Separately encoded values for a full-zip page."""
 
     encoding: EncodingT
     block: FixedWidthBlock | VariableWidthBlock

@@ -1,9 +1,9 @@
-"""Values between bytes and Arrow: what codecs take and give.
+"""Intermediate values between bytes and Arrow: inputs and outputs of codecs.
 
-A *block* is decoded values without nulls of their own (validity lives in definition levels, or, for
-fixed-size lists, in the block). `Chunks` is encoded bytes: n slices of one buffer. One block on its own
-(a dictionary, the levels of a constant page) is `Chunks` with n = 1; the mini-block chunks of a whole page
-are `Chunks` with n in the hundreds, so that a codec decodes a page with one kernel call.
+A *block* is decoded values without nulls (validity is in definition levels, or, for fixed-size lists, in the
+block). `Chunks` is encoded bytes: n slices of one buffer. A standalone block (a dictionary, the levels of a
+constant page) is `Chunks` with n = 1; the mini-block chunks of a complete page are `Chunks` with n in the
+hundreds, so that a codec decodes a page with one kernel call.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Int64Array: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """`n` slices of one buffer, slice i holding `num_values[i]` encoded values.
+    """`n` slices of one buffer; slice i has `num_values[i]` encoded values.
 
     Attributes:
-        data: the bytes; every slice lies inside (checked at construction).
+        data: the bytes; every slice is within them (checked at construction).
         starts: int64[n], offset of each slice in `data`.
         sizes: int64[n], bytes of each slice.
         num_values: int64[n], values in each slice.
 
     Raises:
-        CorruptFileError: a slice lies outside of `data`, or a number is negative.
+        CorruptFileError: a slice is out of bounds, or a number is negative.
     """
 
     data: pa.Buffer
@@ -58,7 +58,7 @@ class Chunks:
 
     @property
     def total_values(self) -> int:
-        """Values in all slices together."""
+        """Total number of values in all slices."""
         return int(self.num_values.sum())
 
 
@@ -75,8 +75,8 @@ class FixedWidthBlock:
 class VariableWidthBlock:
     """`num_values` byte strings.
 
-    `offsets` has `num_values + 1` entries of `bits_per_offset` (32 or 64) bits, starts at 0, never falls and ends
-    inside `data`.
+    `offsets` has `num_values + 1` entries of `bits_per_offset` (32 or 64) bits, starts at 0, never decreases and is
+    within `data`.
     """
 
     offsets: pa.Buffer
@@ -87,7 +87,7 @@ class VariableWidthBlock:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeListBlock:
-    """`num_values` lists of `dimension` items; `validity` (LSB first, 1 = valid): a bit an item, None = all valid."""
+    """`num_values` lists of `dimension` items; `validity` (LSB first, 1 = valid): a bit per item, None = all valid."""
 
     items: Block
     dimension: int

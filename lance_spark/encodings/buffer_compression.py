@@ -1,8 +1,8 @@
-"""General compression of whole buffers (`lance.encodings21.BufferCompression`).
+"""General compression of complete buffers (`lance.encodings21.BufferCompression`).
 
 LZ4 is a u32 with the decompressed size and one raw LZ4 block. ZSTD is a u64 with the decompressed size and one zstd
-frame; old files hold the bare frame (it begins with the magic ``28 b5 2f fd``, which as a size would be absurd). No
-bytes stand for no bytes.
+frame; old files have the bare frame (it begins with the magic ``28 b5 2f fd``, which is implausible as a size). Empty
+buffers stay empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_RESERVED_BIT = 0x08
 _ZSTD_MAX_RATIO = 50_000
-"""The densest zstd block is 128 KiB of one byte in 4 bytes."""
+"""The highest ratio is a zstd block with 128 KiB of one repeated byte in 4 bytes."""
 _RATIO_FREE_BYTES = 1 << 16
 
 
@@ -41,7 +41,7 @@ class CompressionScheme(IntEnum):
 
 
 def refuse_buffer_compression(message: Any, field: str, wire_name: str) -> None:
-    """Checks an optional `BufferCompression` that the format has a place for but that no writer fills.
+    """Checks that an optional `BufferCompression` that no writer sets is not set.
 
     Raises:
         UnsupportedFeatureError: it is set.
@@ -52,7 +52,7 @@ def refuse_buffer_compression(message: Any, field: str, wire_name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BufferCompression:
-    """How buffers are compressed; `level` matters for writing only, None is the library's default."""
+    """The compression of buffers; `level` matters only for writing, None is the library's default."""
 
     scheme: CompressionScheme
     level: int | None = None
@@ -73,7 +73,7 @@ class BufferCompression:
         return pb.BufferCompression(scheme=pb.BufferCompression.Scheme.ValueType(self.scheme), level=self.level)
 
     def compress(self, chunks: Chunks) -> Chunks:
-        """Every slice compressed, in one new buffer. No bytes stay no bytes."""
+        """Every slice compressed, in one new buffer. Empty slices stay empty."""
         level = self.level or None
         if self.scheme is CompressionScheme.LZ4:
             codec, prefix = pa.Codec("lz4_raw"), "<u4"
@@ -93,10 +93,10 @@ class BufferCompression:
         """Every slice decompressed, in one new buffer.
 
         Args:
-            limits: bytes that a slice may have at most, if that is known.
+            limits: maximum bytes of each slice, if known.
 
         Raises:
-            CorruptFileError: a slice is damaged, claims an absurd size, or all together more than the limit.
+            CorruptFileError: a slice is corrupt, its claimed size is implausible, or the total is above the limit.
         """
         if self.scheme is CompressionScheme.LZ4:
             return _decompress_lz4(chunks, limits)
@@ -107,7 +107,7 @@ def _check_claims(claims: Int64Array, sizes: Int64Array, ratio: int, limits: Int
     allowed = sizes * ratio + _RATIO_FREE_BYTES if limits is None else np.minimum(limits, sizes * ratio)
     if bool(((claims < 0) | (claims > allowed)).any()):
         raise CorruptFileError("general: a buffer claims to decompress to more bytes than it can")
-    # No single claim is beyond 2**62 here, but their sum may be.
+    # No single claimed size is above 2**62 here, but their sum may be.
     check_growth(sum(sizes.tolist()), sum(claims.tolist()))
 
 

@@ -1,4 +1,4 @@
-"""Byte stream split: the bytes of a chunk's values sorted by their place (`lance.encodings21.ByteStreamSplit`)."""
+"""Byte stream split: the bytes of a chunk's values grouped by byte position (`lance.encodings21.ByteStreamSplit`)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ByteStreamSplit(MiniBlockEncoding):
 
     @classmethod
     def encode_mini_blocks(cls, block: FixedWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
-        """Chunks of equal numbers of values."""
+        """Chunks with equal numbers of values."""
         counts = equal_chunks(block.num_values, limits.values_per_chunk(block.bits_per_value))
         word_bytes = block.bits_per_value // 8
         target = pa.allocate_buffer(block.num_values * word_bytes)

@@ -1,7 +1,7 @@
-"""Which encoding a page's values, levels and dictionary get: the one that takes the fewest bytes.
+"""Chooses the encodings of a page's values, levels and dictionary: those with the fewest bytes.
 
-Keys of a field's metadata (`lance-encoding:...`) override that. File version 2.1 knows fewer encodings for blocks than
-2.2: neither run lengths nor general compression.
+Keys of a field's metadata (`lance-encoding:...`) override that. File version 2.1 has fewer block encodings than 2.2:
+neither run length encoding nor general compression.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ Metadata: TypeAlias = Mapping[str, bytes]
 
 _NO_METADATA: Metadata = MappingProxyType({})
 _MIN_FSST_BYTES = 1 << 15
-"""The symbol table takes 2312 bytes a page."""
+"""The symbol table takes 2312 bytes per page."""
 _COMPRESSED_CHUNK_BYTES = 1 << 15
-"""Chunks to be compressed are larger: it takes a call and finds more that repeats. 2.1 cannot address larger ones."""
+"""Compressed chunks are larger: fewer calls and a better ratio. 2.1 cannot address larger ones."""
 _MIN_CHUNK_BYTES = 64
 _MAX_CHUNK_BYTES = {FileVersion.V2_1: 1 << 13, FileVersion.V2_2: 1 << 15}
-"""2.1 counts the bytes of a chunk, levels included, in 15 bits."""
+"""2.1 counts the bytes of a chunk, including levels, in 15 bits."""
 _LARGE_BLOCK_BYTES = 1024
-"""Smaller dictionaries are not worth compressing."""
+"""Minimum size of dictionaries to compress."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompressionChoice:
-    """What a field's metadata asks for (`lance-encoding:compression`, `...-level`, `lance-encoding:bss`).
+    """The settings in a field's metadata (`lance-encoding:compression`, `...-level`, `lance-encoding:bss`).
 
     Attributes:
         name: "", "none", "lz4", "zstd" or "fsst".
-        general: the compression for buffers, if one is asked for.
+        general: the requested compression for buffers, if any.
         byte_stream_split: "off", "on" or "auto".
     """
 
@@ -76,7 +76,7 @@ class CompressionChoice:
 
     @classmethod
     def of(cls, metadata: Metadata) -> CompressionChoice:
-        """Raises `InvalidInputError` for values that mean nothing."""
+        """Raises `InvalidInputError` for unknown values."""
         name = metadata.get("lance-encoding:compression", b"").decode().lower()
         if name not in ("", "none", "lz4", "zstd", "fsst"):
             raise InvalidInputError(f"lance-encoding:compression is {name!r}; one of none, lz4, zstd, fsst")
@@ -128,7 +128,7 @@ def _mini_block(block: Block, choice: CompressionChoice, limits: ChunkLimits) ->
 
 
 def _matcher(block: VariableWidthBlock, choice: CompressionChoice) -> Matcher | None:
-    """Symbols for FSST, if the metadata ask for it, or leave the choice and it pays."""
+    """Symbols for FSST, if the metadata request it, or leave the choice open and it saves enough."""
     if block.num_values == 0 or choice.name not in ("", "fsst"):
         return None
     if choice.name == "fsst":
@@ -159,12 +159,12 @@ def _fixed_width_mini_block(
 
 
 def _padded_bytes(encoded: EncodedMiniBlocks[MiniBlockEncoding]) -> int:
-    """Bytes in the page: every buffer of a chunk is padded to 8."""
+    """Bytes in the page: every buffer of a chunk is padded to 8 bytes."""
     return sum(int(((chunks.sizes + 7) & ~7).sum()) for chunks in encoded.buffers)
 
 
 def choose_blocks(levels: FixedWidthBlock, num_levels: Int64Array, version: FileVersion) -> EncodedBlocks[Any]:
-    """The levels of all chunks of a page, `num_levels[i]` for chunk i, all encoded alike."""
+    """The levels of all chunks of a page, `num_levels[i]` for chunk i, with the same encoding."""
     word_bytes = levels.bits_per_value // 8
     bit_width = int(measure_widths(levels).max(initial=1))
     flat_sizes = num_levels * word_bytes
@@ -172,7 +172,7 @@ def choose_blocks(levels: FixedWidthBlock, num_levels: Int64Array, version: File
     least = min(packed_bytes, int(flat_sizes.sum()))
     if version is not FileVersion.V2_1:
         run_sizes = measure_runs(levels, num_levels) * (word_bytes + 1) + 8
-        # No chunk may get longer levels than it has now: their bytes are counted in 16 bits.
+        # The levels of no chunk may grow: their bytes are counted in 16 bits.
         if int(run_sizes.sum()) < least and not bool((run_sizes > np.maximum(flat_sizes, 64)).any()):
             return Rle.encode_blocks(levels, num_levels)
     if packed_bytes < int(flat_sizes.sum()):
@@ -218,7 +218,7 @@ def _block(block: Block) -> EncodedBlock[Any]:
 
 
 def choose_values(block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA) -> EncodedValues[Any]:
-    """The values of a full-zip page, each on its own."""
+    """The values of a full-zip page, each encoded separately."""
     choice = CompressionChoice.of(metadata)
     if isinstance(block, FixedWidthBlock):
         return Flat.encode_values(block)

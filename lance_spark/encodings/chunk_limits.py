@@ -1,4 +1,4 @@
-"""How large the mini-block chunks that we write may be."""
+"""Size limits of the mini-block chunks that we write."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class ChunkLimits:
     """Limits of one chunk.
 
     Attributes:
-        max_values: values in a chunk at most, a power of two; the format allows 32768.
-        max_bytes: bytes of one value buffer of a chunk, unless two values are larger.
+        max_values: maximum values of a chunk, a power of two; the format allows 32768.
+        max_bytes: maximum bytes of one value buffer of a chunk, unless two values are larger.
     """
 
     max_values: int = 4096
     max_bytes: int = 8192
 
     def values_per_chunk(self, bits_per_value: int) -> int:
-        """The largest power of two of values that keeps to both limits, at least 2.
+        """The largest power of two of values within both limits, at least 2.
 
         A chunk of one value can only be the last of its page: the wire reserves the logarithm 0 for that.
         """
@@ -31,7 +31,7 @@ class ChunkLimits:
 
 
 def equal_chunks(num_values: int, values_per_chunk: int) -> Int64Array:
-    """Numbers of values of equal chunks, the last one shorter; one chunk without values for none."""
+    """Value counts of equal chunks with a shorter last one; a single empty chunk for no values."""
     full, rest = divmod(num_values, values_per_chunk)
     counts = np.full(full + (1 if rest or not full else 0), values_per_chunk, np.int64)
     if rest or not full:
@@ -40,5 +40,5 @@ def equal_chunks(num_values: int, values_per_chunk: int) -> Int64Array:
 
 
 def starts_of(sizes: Int64Array) -> Int64Array:
-    """Where slices of these sizes begin that stand back to back."""
+    """The starts of back-to-back slices of these sizes."""
     return np.asarray(np.cumsum(sizes) - sizes, np.int64)

@@ -1,4 +1,4 @@
-"""Constant: one value for a whole block, kept in the message (`lance.encodings21.Constant`)."""
+"""Constant: one value for a complete block, stored in the message (`lance.encodings21.Constant`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True, slots=True)
 class Constant(BlockEncoding):
-    """`value` are the little-endian bytes of every value."""
+    """`value` is the little-endian bytes of every value."""
 
     wire_name: ClassVar[str] = "constant"
     value: bytes

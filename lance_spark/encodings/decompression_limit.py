@@ -1,7 +1,7 @@
-"""How many bytes compressed bytes of a file may become.
+"""Limit of decompressed sizes.
 
-A few bytes of zstd can stand for gigabytes. What the numbers of a page bound is bounded by them; this limit holds for
-the rest, and for numbers that lie. It is looked at before anything is allocated.
+A few bytes of zstd can expand to gigabytes. Where the metadata of a page bounds the size, that bound applies; this
+limit is for the rest, and for wrong metadata. It is checked before any allocation.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ VARIABLE = "LANCE_SPARK_MAX_DECOMPRESSED_BYTES"
 """The environment variable that sets the limit."""
 
 DEFAULT_MAX_BYTES = 256 << 20
-"""Pages hold 8 to 32 MiB; only a single value can make one larger."""
+"""Pages have 8 to 32 MiB; only a single large value can exceed that."""
 
 FREE_RATIO = 16
-"""Bytes grow by this factor without regard to the limit: they need memory in proportion to the file."""
+"""Expansion up to this factor is always allowed: its memory is proportional to the file size."""
 
 
 def max_decompressed_bytes() -> int:
     """The limit in bytes.
 
     Raises:
-        InvalidInputError: the environment variable is no number of bytes.
+        InvalidInputError: the environment variable is not a number of bytes.
     """
     text = os.environ.get(VARIABLE, "")
     if not text:
@@ -35,10 +35,10 @@ def max_decompressed_bytes() -> int:
 
 
 def check_growth(compressed: int, decompressed: int) -> None:
-    """Nothing, if `compressed` bytes may become `decompressed` bytes.
+    """Checks that `compressed` bytes may expand to `decompressed` bytes.
 
     Raises:
-        CorruptFileError: they are more than the limit.
+        CorruptFileError: above the limit.
     """
     if decompressed <= FREE_RATIO * compressed:
         return

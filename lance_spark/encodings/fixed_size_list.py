@@ -1,7 +1,7 @@
 """Fixed-size lists of items of equal width (`lance.encodings21.FixedSizeList`); they may nest.
 
-Mini-blocks: a bitmap of the items' validity, if there is one, is a value buffer before those of the items. Full-zip:
-each value is, layer by layer from the outside, the validity of all its items padded to a byte, then all leaf items.
+Mini-blocks: a bitmap of the items' validity, if any, is a value buffer before those of the items. Full-zip: each value
+is, layer by layer from the outside, the validity of all its items padded to a byte, then all leaf items.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_ITEMS_PER_VALUE = (1 << 31) - 1
 @register
 @dataclass(frozen=True, slots=True)
 class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
-    """`items_per_value` items a list; `values` is the encoding of the items."""
+    """`items_per_value` items per list; `values` is the encoding of the items."""
 
     wire_name: ClassVar[str] = "fixed_size_list"
     items_per_value: int
@@ -76,7 +76,7 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_mini_blocks(cls, block: FixedSizeListBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
-        """Chunks of equal numbers of lists; views where chunks end on bytes."""
+        """Chunks with equal numbers of lists; views where chunks end at byte boundaries."""
         counts = equal_chunks(block.num_values, limits.values_per_chunk(_row_bits(block)))
         codec, buffers = cls._cut(block, counts)
         of_lists = [Chunks(chunks.data, chunks.starts, chunks.sizes, counts) for chunks in buffers]
@@ -84,7 +84,7 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_values(cls, block: FixedSizeListBlock) -> EncodedValues[Self]:
-        """The bytes of each list; a view if there is no validity and lists are whole bytes."""
+        """The bytes of each list; a view if there is no validity and the width is a multiple of 8 bits."""
         codec, parts, num_items = cls._of(block), [], 1
         layer: Block = block
         while isinstance(layer, FixedSizeListBlock):
@@ -139,7 +139,7 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
         return self.values
 
     def _decode_rows(self, rows: FixedWidthBlock, at: int, num_lists: int) -> FixedSizeListBlock:
-        """This layer, whose part of each row begins at byte `at`; a row holds `num_lists` lists of this layer."""
+        """Decodes this layer, which begins at byte `at` of each row; a row has `num_lists` lists of this layer."""
         num_items = num_lists * self.items_per_value
         validity = None
         if self.has_validity:
@@ -168,7 +168,7 @@ def _row_bits(block: FixedSizeListBlock) -> int:
 
 
 def _scatter_rows(parts: list[tuple[pa.Buffer, int]], num_rows: int) -> FixedWidthBlock:
-    """Rows of the bits of all parts, each padded to a byte; a part is (bits of all rows, bits of a row)."""
+    """Interleaves all parts into rows, each part padded to a byte; a part is (bits of all rows, bits per row)."""
     widths = [(bits + 7) // 8 for _, bits in parts]
     stride = sum(widths)
     target = pa.allocate_buffer(num_rows * stride)

@@ -1,6 +1,6 @@
 """Flat: values of equal width, back to back (`lance.encodings21.Flat`).
 
-One bit a value is LSB first; n values take ``ceil(n * bits_per_value / 8)`` bytes in each chunk.
+One-bit values are LSB first; n values take ``ceil(n * bits_per_value / 8)`` bytes in each chunk.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_mini_blocks(cls, block: FixedWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
-        """Views of the values, cut into chunks; a copy only where chunks of bits do not end on bytes."""
+        """Views of the values, split into chunks; a copy only where chunks of bits do not end at byte boundaries."""
         counts = equal_chunks(block.num_values, limits.values_per_chunk(block.bits_per_value))
         return EncodedMiniBlocks(cls(block.bits_per_value), [cut(block.data, block.bits_per_value, counts)])
 
@@ -75,14 +75,14 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_values(cls, block: FixedWidthBlock) -> EncodedValues[Self]:
-        """The values as they are."""
+        """The values unchanged."""
         return EncodedValues(cls(block.bits_per_value), block)
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
-        """The values; a view where the slices touch each other, else a copy."""
+        """The values; a view if the slices are adjacent, else a copy."""
         bits = self.bits_per_value
         most = chunks.sizes * 8 // bits if bits else MAX_UNBACKED_BYTES // max(len(chunks.sizes), 1)
         if bool((chunks.num_values > most).any()):
@@ -103,7 +103,7 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
 
 def cut(data: pa.Buffer, bits_per_value: int, counts: Int64Array) -> Chunks:
-    """Slices of `counts[i]` values; views of `data` where every slice begins on a byte."""
+    """Slices of `counts[i]` values; views of `data` if every slice begins at a byte boundary."""
     num_bits = counts * bits_per_value
     bit_starts = starts_of(num_bits)
     sizes = (num_bits + 7) >> 3

@@ -1,7 +1,7 @@
 """FSST: byte strings as one-byte codes for symbols of up to 8 bytes (`lance.encodings21.Fsst`).
 
-The symbol table is a u64 (high half ``0x46535354``, bit 24 = really compressed, low byte = number of symbols n), n
-symbols of 8 bytes, n lengths of a byte, and filler up to 2312 bytes.
+The symbol table is a u64 (high half ``0x46535354``, bit 24 = actually compressed, low byte = number of symbols n), n
+symbols of 8 bytes, n lengths of one byte, and padding up to 2312 bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TABLE_BYTES = _HEADER_BYTES + 256 * (MAX_SYMBOL_BYTES + 1)
 
 @dataclass(frozen=True, slots=True)
 class _Symbols:
-    """Symbols as u64[256] (first byte low) and their lengths as u8[256], 0 for codes without symbol."""
+    """Symbols as u64[256] (little-endian) and their lengths as u8[256], 0 for codes without a symbol."""
 
     symbols: np.ndarray[Any, np.dtype[np.uint64]]
     lengths: np.ndarray[Any, np.dtype[np.uint8]]
@@ -51,7 +51,7 @@ class _Symbols:
 @register
 @dataclass(frozen=True, slots=True)
 class Fsst(MiniBlockEncoding, PerValueEncoding):
-    """`values` hold the codes; `symbol_table` is as on the wire."""
+    """`values` has the codes; `symbol_table` is as in the wire format."""
 
     wire_name: ClassVar[str] = "fsst"
     symbol_table: bytes
@@ -70,14 +70,14 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
     def encode_mini_blocks(
         cls, block: VariableWidthBlock, limits: ChunkLimits, matcher: Matcher | None = None
     ) -> EncodedMiniBlocks[Self]:
-        """Every value compressed on its own, with symbols chosen from a sample unless `matcher` has them."""
+        """Every value compressed separately, with the symbols of `matcher`, or symbols chosen from a sample."""
         matcher = matcher or Matcher.train(Sample.of(block, 0.0))
         values = Variable.encode_mini_blocks(matcher.encode(block), limits)
         return EncodedMiniBlocks(cls(_table(matcher), values.encoding), values.buffers)
 
     @classmethod
     def encode_values(cls, block: VariableWidthBlock, matcher: Matcher | None = None) -> EncodedValues[Self]:
-        """Every value compressed on its own."""
+        """Every value compressed separately."""
         matcher = matcher or Matcher.train(Sample.of(block, 0.0))
         return EncodedValues(cls(_table(matcher), Variable(block.bits_per_offset)), matcher.encode(block))
 
@@ -92,10 +92,10 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         return self._decoded(self.values.decode_values(block))
 
     def _symbols(self) -> _Symbols | None:
-        """The symbols; None if the data is not compressed after all.
+        """The symbols; None if the data is not compressed.
 
         Raises:
-            CorruptFileError: the table contradicts itself.
+            CorruptFileError: the table is inconsistent.
         """
         table = self.symbol_table
         header = int.from_bytes(table[:_HEADER_BYTES], "little")
@@ -152,7 +152,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
 
 
 def _table(matcher: Matcher) -> bytes:
-    """The symbol table of the wire. Bits 8 to 23 of the header help only those who search for symbols."""
+    """The symbol table in the wire format. Bits 8 to 23 of the header are only used to search for symbols."""
     count = len(matcher.symbols)
     header = _MAGIC << 32 | _COMPRESSED_BIT | count
     table = header.to_bytes(8, "little") + matcher.symbols.tobytes() + matcher.lengths.astype(np.uint8).tobytes()
@@ -160,21 +160,21 @@ def _table(matcher: Matcher) -> bytes:
 
 
 def _expected_bytes(codes: pa.Buffer, symbols: _Symbols) -> int:
-    """About what `codes` decode to, after a sample of them; what does not fit makes the buffer grow."""
+    """Estimated decoded size of `codes`, from a sample; the buffer grows if it is too small."""
     sample = np.frombuffer(codes, np.uint8)[:: codes.size // _SAMPLED_CODES + 1]
     bytes_per_code = float(symbols.lengths[sample].mean()) if len(sample) else 1.0
     return int(codes.size * bytes_per_code * 1.1) + SLACK_BYTES + BATCH_CODES * MAX_SYMBOL_BYTES
 
 
 def _grown(block: VariableWidthBlock, done: int, size: int) -> int:
-    """A size with room for at least value `done`, whatever its codes are."""
+    """A new size with room for at least value `done`, in the worst case."""
     ends = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
     value_bytes = int(ends[done + 1]) - int(ends[done])
     return size + size // 2 + value_bytes * MAX_SYMBOL_BYTES + SLACK_BYTES
 
 
 def _narrowed(decoded: VariableWidthBlock, block: VariableWidthBlock) -> VariableWidthBlock:
-    """With offsets as wide as before, where they fit."""
+    """With offsets of the original width, if they fit."""
     if block.bits_per_offset == decoded.bits_per_offset or decoded.data.size >= 1 << 31:
         return decoded
     ends = np.frombuffer(decoded.offsets, "<i8")

@@ -1,7 +1,7 @@
-"""Choosing the symbols of FSST from a sample (Boncz, Neumann, Leis: FSST, VLDB 2020, section 4.3).
+"""Chooses the symbols of FSST from a sample (Boncz, Neumann, Leis: FSST, VLDB 2020, section 4.3).
 
-Starting with no symbols, the sample is cut into symbols and literal bytes; what appears, and what appears together, are
-candidates for the next round, and those stay that stand for the most bytes.
+Starting without symbols, the sample is encoded as symbols and literal bytes; these, and their adjacent pairs, are the
+candidates for the next round, and those that cover the most bytes are selected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sample:
 
     @classmethod
     def of(cls, block: VariableWidthBlock, phase: float) -> Sample:
-        """About 16 KiB of values from all over the block; another `phase` (0 to 1) takes others."""
+        """About 16 KiB of values spread over the block; another `phase` (0 to 1) selects other values."""
         ends = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
         mean = max(1.0, min(_SAMPLE_VALUE_BYTES, int(ends[-1]) / max(block.num_values, 1)))
         count = max(1, min(block.num_values, int(_SAMPLE_BYTES / mean)))
@@ -57,7 +57,7 @@ class Sample:
 
 
 class _Counts:
-    """How often each code, and each pair of codes, was seen."""
+    """Frequencies of codes and pairs of codes."""
 
     def __init__(self) -> None:
         self.codes = np.empty(512, np.int64)
@@ -72,7 +72,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """The tables of `kernels.fsst_encode` for some symbols: u64 with the first byte low, and their lengths."""
+    """The tables of `kernels.fsst_encode` for symbols (little-endian u64) and their lengths."""
 
     symbols: UInt64Array
     lengths: Int64Array
@@ -82,7 +82,7 @@ class Matcher:
 
     @classmethod
     def of(cls, symbols: UInt64Array, lengths: Int64Array) -> Matcher:
-        """For symbols in the order of their codes; where two share a slot, the earlier one gets it."""
+        """For symbols in the order of their codes; if two share a slot, the earlier one wins."""
         codes = np.arange(len(symbols), dtype=np.uint64)
         entries = (lengths.astype(np.uint64) << _LEN_SHIFT) | codes
         singles = (np.arange(256, dtype=np.uint32) + LITERAL) | np.uint32(1 << 16)
@@ -100,7 +100,7 @@ class Matcher:
 
     @classmethod
     def train(cls, sample: Sample) -> Matcher:
-        """The best symbols for a sample, as far as a few rounds find them."""
+        """The best symbols for a sample that a few rounds find."""
         matcher = cls.of(np.zeros(0, np.uint64), np.zeros(0, np.int64))
         counts = _Counts()
         for _ in range(_ROUNDS):
@@ -110,7 +110,7 @@ class Matcher:
 
     @classmethod
     def if_it_pays(cls, block: VariableWidthBlock) -> Matcher | None:
-        """Symbols for a block, None if they would save less than a quarter of its bytes, offsets included."""
+        """Symbols for a block, None if they would save less than a quarter of its bytes, including offsets."""
         matcher = cls.train(Sample.of(block, 0.0))
         others = Sample.of(block, 0.5)
         offset_bytes = (len(others.offsets) - 1) * block.bits_per_offset // 8
@@ -122,7 +122,7 @@ class Matcher:
         return self._count(sample, _Counts())
 
     def encode(self, block: VariableWidthBlock) -> VariableWidthBlock:
-        """The codes for every value."""
+        """The codes of every value."""
         offset_bytes = block.bits_per_offset // 8
         last = np.frombuffer(block.offsets, f"<i{offset_bytes}", block.num_values + 1)[-1]
         offsets = pa.allocate_buffer((block.num_values + 1) * offset_bytes)
@@ -165,10 +165,10 @@ class Matcher:
 
 
 def _best_symbols(symbols: UInt64Array, lengths: Int64Array, counts: _Counts) -> tuple[UInt64Array, Int64Array]:
-    """The 255 symbols, or pairs of symbols of up to 8 bytes, that stand for the most bytes."""
+    """The 255 symbols, or pairs of symbols of up to 8 bytes, that cover the most bytes."""
     codes = counts.codes
     seen = np.flatnonzero(codes)
-    # A byte without a symbol costs two bytes, so single bytes count for more than they save.
+    # A byte without a symbol costs two bytes, so single bytes are weighted higher.
     weight = np.where(lengths[seen] == 1, 8, 1) * lengths[seen]
     first, second, together = counts.frequent_pairs().T
     joined_lengths = lengths[first] + lengths[second]
@@ -178,7 +178,7 @@ def _best_symbols(symbols: UInt64Array, lengths: Int64Array, counts: _Counts) ->
     candidates = np.concatenate([symbols[seen], joined])
     sizes = np.concatenate([lengths[seen], joined_lengths])
     gains = np.concatenate([codes[seen] * weight, together * joined_lengths])
-    # Equal bytes can come from several pairs; a symbol is known by its bytes and its length.
+    # Equal bytes can come from several pairs; bytes and length identify a symbol.
     order = np.lexsort((sizes, candidates))
     candidates, sizes, gains = candidates[order], sizes[order], gains[order]
     new = np.ones(len(order), np.bool_)

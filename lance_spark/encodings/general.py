@@ -1,7 +1,7 @@
 """General: another encoding whose first buffer is compressed (`lance.encodings21.General`).
 
-Mini-blocks: buffer 0 of every chunk on its own, the others as they are. A block: all of it. Full-zip: every value on
-its own.
+Mini-blocks: buffer 0 of every chunk separately, the others unchanged. A block: all of it. Full-zip: every value
+separately.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def encode_values(
         cls, values: EncodedValues[PerValueEncoding], compression: BufferCompression
     ) -> EncodedValues[Self]:
-        """Every value compressed on its own; they must have variable width.
+        """Every value compressed separately; they must have variable width.
 
         Raises:
-            InvalidInputError: they have not.
+            InvalidInputError: the values have fixed width.
         """
         block = values.block
         if not isinstance(block, VariableWidthBlock):
@@ -122,7 +122,7 @@ def _slices(block: VariableWidthBlock) -> Chunks:
 
 
 def _joined(chunks: Chunks, bits_per_offset: int) -> VariableWidthBlock:
-    """Slices that stand back to back as values; offsets become 64 bits wide where 32 do not reach."""
+    """Back-to-back slices as values; offsets are widened to 64 bits if 32 are not enough."""
     ends = np.zeros(len(chunks.sizes) + 1, np.int64)
     np.cumsum(chunks.sizes, out=ends[1:])
     bits = bits_per_offset if chunks.data.size < 1 << 31 else 64

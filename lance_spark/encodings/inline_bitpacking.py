@@ -1,6 +1,6 @@
-"""Inline bit packing: blocks of up to 1024 words, each with its own width (`lance.encodings21.InlineBitpacking`).
+"""Inline bit packing: blocks of up to 1024 words, each block with its own width (`lance.encodings21.InlineBitpacking`).
 
-A chunk is a word with the width W and 1024 words of W bits, packed as in `kernels.bitpack`, also where it holds fewer
+A chunk is a word with the width W and 1024 words of W bits, packed as in `kernels.bitpack`, even if it has fewer
 values.
 """
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 WORD_BITS = (8, 16, 32, 64)
-"""Widths of words that can be packed."""
+"""Supported word widths."""
 
 
 def measure_widths(block: FixedWidthBlock) -> Int64Array:
-    """The bits that the largest word of every 1024 (the last may be fewer) has; words of 8, 16, 32 or 64 bits."""
+    """The bit width of the largest word per block of 1024 (the last may be shorter); words of 8, 16, 32 or 64 bits."""
     widths = np.zeros(-(-block.num_values // BLOCK_VALUES), np.int64)
     block_widths(block.data.address, block.num_values, block.bits_per_value, address_of(widths))
     return widths
@@ -75,7 +75,7 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
         """Chunks of 1024 values.
 
         Args:
-            widths: `measure_widths` of the block, if they are known.
+            widths: `measure_widths` of the block, if known.
         """
         word_bits = block.bits_per_value
         widths = measure_widths(block) if widths is None else widths

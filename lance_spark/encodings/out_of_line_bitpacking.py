@@ -1,7 +1,7 @@
 """Bit packing with one width for everything (`lance.encodings21.OutOfLineBitpacking`).
 
 A block of n values is its full sets of 1024 words, packed as in `kernels.bitpack`, and a tail of t values: another
-packed set, or t words as they are. Exactly t words left mean the latter. The width is that of the `Flat` inside.
+packed set, or t raw words. Exactly t remaining words mean the latter. The width is that of the inner `Flat`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class OutOfLineBitpacking(BlockEncoding):
         )
         if block_bytes and bool((num_values // BLOCK_VALUES > sizes // block_bytes).any()):
             raise CorruptFileError("out_of_line_bitpacking: a chunk is too short for its number of values")
-        # A sum in Python, since counts without bytes behind them could overflow.
+        # A Python sum, since counts from the file that are not backed by bytes could overflow.
         total = sum(num_values.tolist())
         num_bytes = (total + BLOCK_VALUES) * word_bits // 8
         target = pa.allocate_buffer(num_bytes) if block_bytes else allocate_unbacked(num_bytes, self.wire_name)

@@ -48,7 +48,7 @@ class PackedStruct(MiniBlockEncoding, PerValueEncoding):
         """Chunks of rows.
 
         Raises:
-            InvalidInputError: a field has not equal width, or is not whole bytes.
+            InvalidInputError: a field has no fixed width, or not a multiple of 8 bits.
         """
         rows, widths = _joined(block)
         values = Flat.encode_mini_blocks(rows, limits)

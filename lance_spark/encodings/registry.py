@@ -1,7 +1,7 @@
-"""From a `lance.encodings21.CompressiveEncoding` message to the codec that it describes.
+"""Parses `lance.encodings21.CompressiveEncoding` messages.
 
-Codecs enter themselves with `register`; `lance_spark.encodings` imports them all. A codec that holds another one asks
-`parse` for it, in the role in which it uses it.
+Codecs are registered with `register`; `lance_spark.encodings` imports them all. A codec that contains another one
+calls `parse` for it, with the role in which it uses it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _CODECS: dict[str, type[CompressiveEncoding]] = {}
 
 
 def register(codec: CodecT) -> CodecT:
-    """Class decorator: `parse` knows the codec by its `wire_name` from now on."""
+    """Class decorator: registers the codec for `parse` by its `wire_name`."""
     _CODECS[codec.wire_name] = codec
     return codec
 
 
 def parse(message: Any, role: type[RoleT]) -> RoleT:
-    """The codec of a `CompressiveEncoding` message, in a role that it has.
+    """The codec of a `CompressiveEncoding` message, for a role.
 
     Args:
         message: the message with the `compression` oneof.
         role: `MiniBlockEncoding`, `BlockEncoding`, `PerValueEncoding` or one codec class.
 
     Raises:
-        CorruptFileError: the oneof is not set, or the encoding cannot stand where it stands.
+        CorruptFileError: the oneof is not set, or the encoding does not support the role.
         UnsupportedFeatureError: an encoding that this release does not know (file version 2.3 has some).
     """
     name = message.WhichOneof("compression")
@@ -49,6 +49,6 @@ def parse(message: Any, role: type[RoleT]) -> RoleT:
     if codec is None:
         raise UnsupportedFeatureError(f"the compressive encoding {name!r} is not supported", feature=name)
     if not issubclass(codec, role):
-        # A codec that nests decides by its own message what it can be; the outer type is the first test.
+        # The roles of a nested codec depend on its message; the outer type is only the first test.
         raise CorruptFileError(f"the encoding {name!r} cannot stand where a {role.__name__} is needed")
     return codec.from_proto(getattr(message, name), role)

@@ -1,7 +1,7 @@
 """Run length encoding (`lance.encodings21.Rle`), with runs of at most 255 values.
 
-In mini-blocks the run values and the run lengths (a byte each) are two buffers. A block on its own is a u64 with the
-bytes of the run values, the run values, and the run lengths.
+In mini-blocks the run values and the run lengths (one byte each) are two buffers. A standalone block is a u64 with the
+size of the run values, the run values, and the run lengths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LENGTH_BITS = 8
 
 
 def measure_runs(block: FixedWidthBlock, counts: Int64Array) -> Int64Array:
-    """For chunks of `counts[i]` values a number of runs that is not exceeded; words of 8, 16, 32 or 64 bits."""
+    """Upper bounds of the number of runs in chunks of `counts[i]` values; words of 8, 16, 32 or 64 bits."""
     bounds = np.zeros(len(counts), np.int64)
     bound_runs(block.data.address, address_of(counts), len(counts), block.bits_per_value // 8, address_of(bounds))
     return bounds
@@ -93,7 +93,7 @@ class Rle(MiniBlockEncoding, BlockEncoding):
 
     @classmethod
     def encode_mini_blocks(cls, block: FixedWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
-        """Chunks of equal numbers of values, as many as fit where the runs are shortest."""
+        """Chunks with equal numbers of values, as many as fit in the chunk with the shortest runs."""
         per_chunk = limits.max_values
         while True:
             counts = equal_chunks(block.num_values, per_chunk)

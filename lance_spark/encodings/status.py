@@ -1,4 +1,4 @@
-"""What kernels report, and how much a file may make us allocate."""
+"""Status codes of kernels, and limits of allocations based on file contents."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError
 
 MAX_UNBACKED_BYTES = 1 << 30
-"""Most bytes made from (nearly) none, such as the zeros of a bit width of 0."""
+"""Maximum bytes decoded from (nearly) no input, such as the zeros of a bit width of 0."""
 
 
 def check(status: int, wire_name: str) -> int:
-    """`status` itself, if it is not negative.
+    """Returns `status` if it is not negative.
 
     Raises:
-        CorruptFileError: the kernel found chunk (or value) ``~status`` to contradict its size or its number of values.
+        CorruptFileError: chunk (or value) ``~status`` is inconsistent with its size or its number of values.
     """
     if status < 0:
         raise CorruptFileError(f"{wire_name}: chunk {~status} contradicts its size or its number of values")
@@ -22,7 +22,7 @@ def check(status: int, wire_name: str) -> int:
 
 
 def allocate_unbacked(num_bytes: int, wire_name: str) -> pa.Buffer:
-    """A buffer whose size rests on a count in the file, not on bytes that are there.
+    """A buffer whose size is based on a count in the file, not on the size of its bytes.
 
     Raises:
         CorruptFileError: more than `MAX_UNBACKED_BYTES`.

@@ -1,8 +1,8 @@
 """Variable: byte strings with offsets (`lance.encodings21.Variable`).
 
-In a mini-block chunk n + 1 offsets come first and count from the start of the chunk. A block on its own starts with
-two words, the bits of an offset and the place of the bytes, and its offsets count from 0; files of early 2.1 writers
-have one byte of bits, the number of values and the place of the bytes instead.
+A mini-block chunk begins with n + 1 offsets relative to the start of the chunk. A standalone block starts with two
+words, the bits of an offset and the position of the bytes, and its offsets start at 0; files of early 2.1 writers have
+one byte with the bits, the number of values and the position of the bytes instead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FILL = ord("H")
-"""Fills a chunk up to whole offsets; the reference reader refuses other lengths."""
+"""Pads a chunk to a multiple of the offset size; the reference reader rejects other lengths."""
 _MAX_INT32_BYTES = (1 << 31) - 1
 
 
@@ -67,7 +67,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_mini_blocks(cls, block: VariableWidthBlock, limits: ChunkLimits) -> EncodedMiniBlocks[Self]:
-        """Chunks of up to `limits.max_bytes`, offsets included."""
+        """Chunks of up to `limits.max_bytes`, including offsets."""
         codec = cls(block.bits_per_offset)
         offset_bytes = block.bits_per_offset // 8
         counts = np.zeros(max(block.num_values, 1), np.int64)
@@ -97,7 +97,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_block(cls, block: VariableWidthBlock) -> EncodedBlock[Self]:
-        """The words of the header, the offsets, the bytes."""
+        """Header words, offsets, bytes."""
         word = "I" if block.bits_per_offset == 32 else "Q"
         offsets = block.offsets.slice(0, (block.num_values + 1) * block.bits_per_offset // 8)
         header_bytes = block.bits_per_offset // 4
@@ -112,7 +112,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @classmethod
     def encode_values(cls, block: VariableWidthBlock) -> EncodedValues[Self]:
-        """The values as they are."""
+        """The values unchanged."""
         return EncodedValues(cls(block.bits_per_offset), block)
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
@@ -136,7 +136,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         return block
 
     def _header(self, data: pa.Buffer, num_values: int) -> tuple[int, int]:
-        """Where the offsets and the bytes of a block begin."""
+        """The positions of the offsets and the bytes of a block."""
         word_bytes = self.bits_per_offset // 8
         word = "I" if word_bytes == 4 else "Q"
         head = data.slice(0, min(data.size, 32)).to_pybytes()
@@ -161,7 +161,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def _joined(
         self, chunks: Chunks, offset_starts: Int64Array, origins: Int64Array, limits: Int64Array
     ) -> VariableWidthBlock:
-        """One block of all chunks; offsets become 64 bits wide where 32 could not count all bytes."""
+        """All chunks joined to one block; offsets are widened to 64 bits if 32 are not enough."""
         offset_bytes = self.bits_per_offset // 8
         num_values = np.ascontiguousarray(chunks.num_values)
         if bool((num_values > chunks.sizes // offset_bytes).any()):

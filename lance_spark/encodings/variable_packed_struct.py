@@ -1,7 +1,7 @@
 """Packed struct with fields of variable width (`lance.encodings21.VariablePackedStruct`).
 
-A row is one variable-width value of a full-zip page: its fields one after the other, those of variable width with their
-length before them. Each field has an encoding of its own.
+A row is one variable-width value of a full-zip page: its fields back to back, those of variable width preceded by
+their length. Each field has its own encoding.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FieldEncoding:
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:
-        """Raises `CorruptFileError` where the width of the field is missing or makes no sense."""
+        """Raises `CorruptFileError` if the width of the field is missing or invalid."""
         layout = message.WhichOneof("layout")
         if layout is None:
             raise CorruptFileError("variable_packed_struct: a field says neither its width nor that of its lengths")
@@ -92,7 +92,7 @@ class VariablePackedStruct(PerValueEncoding):
         """Rows as values of variable width.
 
         Raises:
-            InvalidInputError: a field is not whole bytes, or a packed struct of its own.
+            InvalidInputError: a field's width is not a multiple of 8 bits, or a field is itself a packed struct.
         """
         children = [_encode_field(child) for child in block.children]
         fields = tuple(field for field, _ in children)
@@ -144,7 +144,7 @@ class VariablePackedStruct(PerValueEncoding):
         return PackedStructBlock(children, block.num_values)
 
     def _with_null_rows(self, rows: VariableWidthBlock) -> VariableWidthBlock:
-        """Null rows have no bytes in a page; here they become rows of zeros and empty strings."""
+        """Null rows have no bytes in a page; this replaces them by rows of zeros and empty strings."""
         ends = np.frombuffer(rows.offsets, f"<i{rows.bits_per_offset // 8}", rows.num_values + 1).astype(np.int64)
         starts, sizes = ends[:-1].copy(), np.diff(ends)
         missing = sizes == 0
@@ -190,7 +190,7 @@ def _encode_field(child: Block) -> tuple[FieldEncoding, FixedWidthBlock | Variab
 
 
 def _places(values: FixedWidthBlock | VariableWidthBlock) -> tuple[Int64Array, Int64Array]:
-    """Where each value begins and how many bytes it has."""
+    """The start and size of each value."""
     if isinstance(values, FixedWidthBlock):
         sizes = np.full(values.num_values, values.bits_per_value // 8, np.int64)
         return starts_of(sizes), sizes
