@@ -8,5 +8,5 @@ import numpy.typing as npt
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
-    """Address of the first element of a C-contiguous array; the caller keeps the array alive during the call."""
+    """Address of the first element of a C-contiguous array; the caller must keep the array alive during the call."""
     return int(array.__array_interface__["data"][0])

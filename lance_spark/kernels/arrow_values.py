@@ -1,4 +1,4 @@
-"""Values of Arrow arrays, cut loose from their array: offsets of slices taken out, what nulls hide cleared.
+"""Normalizes values of Arrow arrays: removes offsets of slices, clears values masked by nulls.
 
 Addresses, offsets, lengths and counts are int64; bitmaps are LSB first.
 """
@@ -22,7 +22,7 @@ from lance_spark.kernels.jit import (
 
 @kernel("void(int64, int64, int64, int64)")
 def copy_bits(bitmap, bit_offset, num_bits, target):
-    """Copies `num_bits` bits from bit `bit_offset` on to the start of `target`; bits after the last are 0."""
+    """Copies `num_bits` bits from bit `bit_offset` to the start of `target`; trailing bits are 0."""
     source = pointer_u8(bitmap + (bit_offset >> 3))
     out = pointer_u8(target)
     shift = np.uint8(bit_offset & 7)
@@ -64,7 +64,7 @@ def _keep(word, slot):
 def copy_valid(source, validity, num_values, value_bytes, eight, target):
     """Copies values of `value_bytes` bytes; null ones become zeros. `eight` is 8.
 
-    Loops of a constant length would be unrolled, which keeps the compiler from using vectors.
+    Loops of constant length would be unrolled, which prevents vectorization.
     """
     bits = pointer_u8(validity)
     done = 0
@@ -98,9 +98,9 @@ def copy_valid(source, validity, num_values, value_bytes, eight, target):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def rebase_offsets(offsets, wide, num_values, limit, validity, bit_offset, target):
-    """Writes num_values + 1 offsets that start at 0; returns the bytes that nulls hide (`validity` = 0: no nulls).
+    """Writes num_values + 1 offsets that start at 0; returns the bytes masked by nulls (`validity` = 0: no nulls).
 
-    Returns -1 if the offsets fall or lie outside of `limit` bytes.
+    Returns -1 if the offsets decrease or exceed `limit` bytes.
     """
     hidden = 0
     falls = False

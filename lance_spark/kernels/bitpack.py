@@ -1,16 +1,16 @@
-"""FastLanes bit packing: 1024 values of 8, 16, 32 or 64 bits, each cut to its low W bits.
+"""FastLanes bit packing: 1024 values of 8, 16, 32 or 64 bits, each truncated to its low W bits.
 
 A value word has T bits, so a *row* of 1024 bits holds L = 1024/T lanes. Row r, lane l is the value at
 ``ORDER[r // 8] * 16 + (r % 8) * 128 + l`` with ORDER = 0, 4, 2, 6, 1, 5, 3, 7 (three bits reversed). Each lane is a
-stream of T times W bits, low bits first, cut into words of T bits; word k of lane l lies at ``packed[k * L + l]``. So
-1024 values take 128 * W bytes whatever T is, and W = 0 takes none. (The FastLanes compression layout, VLDB 2023;
+stream of T times W bits, low bits first, split into words of T bits; word k of lane l is at ``packed[k * L + l]``. So
+1024 values take 128 * W bytes for any T, and W = 0 takes none. (The FastLanes compression layout, VLDB 2023;
 `lance.encodings21.InlineBitpacking`, `OutOfLineBitpacking`.)
 
-All lanes of a row are shifted alike, so a row is handled as 16 u64 words whatever T is, with masks that repeat every
+All lanes of a row are shifted equally, so a row is processed as 16 u64 words for any T, with masks that repeat every
 T bits.
 
-Addresses, lengths and counts are int64. A negative result is ``~i``, where i is the first chunk whose bytes contradict
-its header or its number of values; the output is then undefined.
+Addresses, lengths and counts are int64. A negative result is ``~i``, where i is the first chunk whose bytes are
+inconsistent with its header or its number of values; the output is then undefined.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BLOCK_VALUES = 1024
 """Values that are packed together."""
 
 BLOCK_BYTES_PER_BIT = 128
-"""Bytes that a block takes for each bit of width."""
+"""Bytes of a block per bit of width."""
 
 
 @inlined
@@ -110,9 +110,9 @@ def _pack_block(source, width, word_bits, target):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target):
-    """Unpacks chunks of a width word and one block of up to 1024 values each, back to back.
+    """Unpacks chunks, each a width word and one block of up to 1024 values, back to back.
 
-    `target` needs room for all values and 1023 more words, because a block is always unpacked whole.
+    `target` needs room for all values and 1023 more words, because a block is always unpacked completely.
     """
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
@@ -135,7 +135,7 @@ def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target
 def unpack_out_of_line(data, starts, sizes, num_values, num_chunks, word_bits, width, target):
     """Unpacks chunks of any number of values: packed blocks, then a tail that is packed too or raw.
 
-    The tail of t values is raw if exactly t words are left. `target` needs room for 1023 more words than values.
+    The tail of t values is raw if exactly t words remain. `target` needs room for 1023 more words than values.
     """
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
@@ -167,7 +167,7 @@ def unpack_out_of_line(data, starts, sizes, num_values, num_chunks, word_bits, w
 
 @inlined
 def _width(source, num_values, word_bits):
-    """Bits of the largest of `num_values` unsigned words."""
+    """Bit width of the largest of `num_values` unsigned words."""
     seen = np.uint64(0)
     num_bytes = num_values * (word_bits >> 3)
     words = pointer_u64(source)
@@ -210,7 +210,7 @@ def block_widths(source, num_values, word_bits, target):
 def pack_inline(source, num_values, word_bits, widths, scratch, target):
     """Writes a width word and a packed block for each 1024 values, back to back, with the widths of `block_widths`.
 
-    `scratch` are 1024 words, zero at entry, for a last block that is not full.
+    `scratch` is 1024 words, zero at entry, for an incomplete last block.
     """
     width = pointer_i64(widths)
     word_bytes = word_bits >> 3
@@ -230,9 +230,9 @@ def pack_inline(source, num_values, word_bits, widths, scratch, target):
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
 def pack_out_of_line(source, num_values, num_chunks, word_bits, width, scratch, target):
-    """Packs chunks of `num_values[i]` values that stand back to back in `source`; see `unpack_out_of_line`.
+    """Packs chunks of `num_values[i]` values that are back to back in `source`; see `unpack_out_of_line`.
 
-    A tail is written raw where that takes no more bytes than a packed block. `scratch` are 1024 words.
+    A tail is written raw if that takes no more bytes than a packed block. `scratch` is 1024 words.
     """
     count = pointer_i64(num_values)
     word_bytes = word_bits >> 3

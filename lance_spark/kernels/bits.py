@@ -1,4 +1,4 @@
-"""Bit strings: slices of bits, LSB first, copied back to back.
+"""Bit strings: concatenation and splitting of slices of bits, LSB first.
 
 Worked example: the 3 bits 101 and the 6 bits 110011, each written from its first bit, become the 9 bits 101110011;
 as bytes: ``[0b101], [0b110011] -> [0b10011101, 0b1]``.
@@ -15,9 +15,9 @@ from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i64, pointer_u8
 
 @kernel("void(int64, int64, int64, int64, int64)")
 def concatenate_bits(data, starts, num_bits, num_slices, target):
-    """Copies `num_bits[i]` bits from byte `data + starts[i]` on for every i, back to back.
+    """Copies `num_bits[i]` bits from byte `data + starts[i]` for every i, back to back.
 
-    `target` needs one byte more than the bits fill. Bits after the last one are zero in its byte.
+    `target` needs one byte more than the bits take. Trailing bits of the last byte are zero.
     """
     start = pointer_i64(starts)
     count = pointer_i64(num_bits)
@@ -48,9 +48,9 @@ def concatenate_bits(data, starts, num_bits, num_slices, target):
 
 @kernel("void(int64, int64, int64, int64)")
 def split_bits(data, num_bits, num_slices, target):
-    """The inverse of `concatenate_bits`: slices of `num_bits[i]` bits, back to back in `data`, each get whole bytes.
+    """The inverse of `concatenate_bits`: slices of `num_bits[i]` bits, back to back in `data`, are aligned to bytes.
 
-    Bits after the last one of a slice are zero.
+    Trailing bits of a slice are zero.
     """
     count = pointer_i64(num_bits)
     source = pointer_u8(data)

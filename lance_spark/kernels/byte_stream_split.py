@@ -2,7 +2,7 @@
 
 Worked example, two 32-bit values: ``01 02 03 04, 11 12 13 14 -> 01 11, 02 12, 03 13, 04 14``.
 
-Addresses and counts are int64; the caller has checked that chunk i holds ``num_values[i] * word_bytes`` bytes.
+Addresses and counts are int64; the caller has checked that chunk i has ``num_values[i] * word_bytes`` bytes.
 """
 
 from __future__ import annotations

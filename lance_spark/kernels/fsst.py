@@ -1,6 +1,6 @@
-"""FSST: byte strings as codes of one byte that stand for symbols of 1 to 8 bytes; 255 escapes one literal byte.
+"""FSST decompression: one-byte codes represent symbols of 1 to 8 bytes; 255 escapes one literal byte.
 
-(Boncz, Neumann, Leis: FSST, VLDB 2020; `lance.encodings21.Fsst`.) Every string is compressed on its own.
+(Boncz, Neumann, Leis: FSST, VLDB 2020; `lance.encodings21.Fsst`.) Every string is compressed separately.
 
 Addresses, lengths and counts are int64.
 """
@@ -13,7 +13,7 @@ from lance_spark.kernels.jit import inlined, kernel, pointer_u8, pointer_u32, po
 from lance_spark.kernels.words import offset_at, write_offset
 
 ESCAPE = 255
-"""The code that says: the next byte is itself."""
+"""The code before a literal byte."""
 
 MAX_SYMBOL_BYTES = 8
 
@@ -21,20 +21,20 @@ SLACK_BYTES = 8
 """Bytes that `decode_symbols` may write after the last value."""
 
 BATCH_CODES = 1 << 14
-"""Codes that are decoded without a look at where values end."""
+"""Codes that are decoded together regardless of value boundaries."""
 
 _LONG_VALUE_CODES = 12
-"""From so many codes a value on, a loop for each value is faster."""
+"""From this many codes per value, a loop per value is faster."""
 
 _INSIDE_ESCAPE = 0xFFFFFFFF
 
 
 @inlined
 def _decode_codes(source, num_codes, symbols, lengths, target, places):
-    """Decodes codes and writes where in the target each one begins; returns the bytes written, -1 if a code is bad.
+    """Decodes codes and writes the target position of each; returns the bytes written, -1 for an invalid code.
 
-    For values of a few codes: a loop for each would end in a branch that nobody can predict, so they are decoded as
-    one, and their ends looked up in `places` afterwards.
+    For short values: a loop per value would end in an unpredictable branch, so they are decoded as one, and their ends
+    are looked up in `places` afterwards.
     """
     symbol = pointer_u64(symbols)
     length = pointer_u8(lengths)
@@ -73,13 +73,13 @@ def _decode_codes(source, num_codes, symbols, lengths, target, places):
             at += size
             i += 1
     place[num_codes] = np.uint32(at)
-    # A code without symbol has length 0, which makes `checked` negative.
+    # A code without a symbol has length 0, which makes `checked` negative.
     return at if checked >= 0 else np.int64(-1)
 
 
 @inlined
 def _decode_value(source, stop, symbols, lengths, target):
-    """Decodes one value; returns the bytes written, -1 if a code is bad."""
+    """Decodes one value; returns the bytes written, -1 for an invalid code."""
     symbol = pointer_u64(symbols)
     length = pointer_u8(lengths)
     checked = np.int64(0)
@@ -115,7 +115,7 @@ def _decode_value(source, stop, symbols, lengths, target):
 
 @inlined
 def _batch_stop(offsets, offset_bytes, first, num_values, room):
-    """The end of a batch from `first` on: values with at most `BATCH_CODES` codes that surely fit, but at least one."""
+    """The end of a batch from `first`: values of at most `BATCH_CODES` codes that certainly fit, but at least one."""
     start = offset_at(offsets, offset_bytes, first)
     most = min(BATCH_CODES, room // MAX_SYMBOL_BYTES)
     stop = min(num_values, first + BATCH_CODES)
@@ -139,16 +139,16 @@ def decode_symbols(
     capacity,
     places,
 ):
-    """Decodes the values from `first_value` on while they surely fit; returns the number of the value to go on with.
+    """Decodes values from `first_value` while they certainly fit; returns the index of the next value.
 
-    A negative result is ``~i``: one of the values from i on, within a batch, is corrupt.
+    A negative result is ``~i``: one of the values of the batch that begins at i is corrupt.
 
     Args:
-        offsets: num_values + 1 rising offsets into `data`, of 4 or 8 bytes.
-        symbols: u64[256]; symbol bytes, the first in the low byte.
-        lengths: u8[256]; 1 to 8, and 0 for codes without symbol.
+        offsets: num_values + 1 ascending offsets into `data`, of 4 or 8 bytes.
+        symbols: u64[256]; symbol bytes, little-endian.
+        lengths: u8[256]; 1 to 8, and 0 for codes without a symbol.
         target_offset_bytes: 4 or 8; 4 only if `capacity` is less than 2 GiB.
-        target_offsets: num_values + 1 offsets; entry `first_value` says where in `target` to go on.
+        target_offsets: num_values + 1 offsets; entry `first_value` is the position in `target` to continue at.
         capacity: bytes of `target`.
         places: u32[BATCH_CODES + 1], scratch.
     """

@@ -1,10 +1,10 @@
-"""FSST compression: counts for the choice of symbols, and the replacement of byte strings by codes.
+"""FSST compression: counts for the selection of symbols, and encoding of byte strings.
 
-A *matcher* finds the longest symbol at a place by three tables:
+A *matcher* finds the longest symbol at a position with three tables:
 
 * ``heads``: u64[`HEAD_SLOTS`, 2], for symbols of 3 to 8 bytes, at the hash of their first 3 bytes: the symbol, and
-  ``length << 16 | code``; 0 where there is none. Of symbols that share a slot only one is there.
-* ``pairs``: u32[65536], the same for two bytes: a symbol of 2 bytes, else what ``singles`` says of the first.
+  ``length << 16 | code``; 0 for empty slots. Of symbols with the same slot only one is included.
+* ``pairs``: u32[65536], the same for two bytes: a symbol of 2 bytes, else the entry of ``singles`` for the first.
 * ``singles``: u32[256], the same for one byte; code 256 + byte if it has no symbol.
 
 (Boncz, Neumann, Leis: FSST, VLDB 2020, sections 4 and 5.) Addresses, lengths and counts are int64.
@@ -19,19 +19,19 @@ from lance_spark.kernels.words import offset_at, write_offset
 
 HEAD_SLOTS = 4096
 LITERAL = 256
-"""Codes from here on are single bytes without a symbol."""
+"""Codes from this one are single bytes without a symbol."""
 
 
 @inlined
 def head_slot(word):
-    """Where a symbol that begins with the low 3 bytes of `word` lies in `heads`."""
+    """The slot in `heads` of a symbol that begins with the low 3 bytes of `word`."""
     head = np.uint64(word) & np.uint64(0xFFFFFF)
     return (head * np.uint64(2971215073) >> np.uint64(15)) & np.uint64(4095)
 
 
 @inlined
 def _word_at(address, data_stop):
-    """The 8 bytes at `address`; zeros stand for those after the end of the data."""
+    """The 8 bytes at `address`; zeros after the end of the data."""
     if address + 8 <= data_stop:
         return pointer_u64(address)[0]
     word = np.uint64(0)
@@ -42,7 +42,7 @@ def _word_at(address, data_stop):
 
 @inlined
 def _longest(word, left, heads, pairs, singles):
-    """``length << 16 | code`` of the longest symbol that `word` begins with and that is not longer than `left`."""
+    """``length << 16 | code`` of the longest symbol of at most `left` bytes that is a prefix of `word`."""
     if left >= 3:
         slot = head_slot(word)
         entry = pointer_u64(heads)[2 * slot + np.uint64(1)]
@@ -58,9 +58,9 @@ def _longest(word, left, heads, pairs, singles):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def count_codes(offsets, num_values, data, heads, pairs, singles, code_counts, pair_counts):
-    """Counts the codes of the values, and which two stand together; returns the bytes of the codes.
+    """Counts the codes of the values, and adjacent pairs of codes; returns the bytes of the codes.
 
-    A symbol also counts as its first byte: that is what it would be if it were not chosen again.
+    A symbol also counts as its first byte, which would be used if the symbol were not selected again.
 
     Args:
         offsets: int64[num_values + 1].
@@ -102,7 +102,7 @@ def count_codes(offsets, num_values, data, heads, pairs, singles, code_counts, p
 
 @kernel("int64(int64, int64, int64, int64)")
 def list_pairs(code_counts, pair_counts, least, target):
-    """Lists the pairs of codes that `count_codes` has seen `least` times or more; returns how many.
+    """Lists the pairs of codes that `count_codes` counted at least `least` times; returns their number.
 
     `target` is int64[512 * 512, 3]: first code, second code, count.
     """

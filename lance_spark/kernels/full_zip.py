@@ -1,7 +1,7 @@
-"""Takes the slots of full-zip pages apart (`lance.encodings21.FullZipLayout`).
+"""Parses the slots of full-zip pages (`lance.encodings21.FullZipLayout`).
 
-A slot is a control word of 0, 1, 2 or 4 bytes, ``(repetition << bits_def) | definition``, and what belongs to it: a
-value of fixed width, or a length and as many bytes. `scan_slots` checks everything that the other kernels rely on.
+A slot is a control word of 0, 1, 2 or 4 bytes, ``(repetition << bits_def) | definition``, and its value: of fixed
+width, or a length and as many bytes. `scan_slots` validates everything that the other kernels rely on.
 
 Addresses, lengths and counts are int64.
 """
@@ -28,8 +28,7 @@ def scan_slots(
 ):
     """Counts slots until the end of the data: `counts` is int64[3], slots, values and bytes of values.
 
-    `value_bytes` is the width of a value if `length_bytes` is 0. Returns 0, or -1 if a level is out of bounds or a slot
-    leaves the data.
+    `value_bytes` is the width of a value if `length_bytes` is 0. Returns 0, or -1 for a level or slot out of bounds.
     """
     result = pointer_i64(counts)
     mask = (np.int64(1) << bits_def) - 1
@@ -77,7 +76,7 @@ def _write_levels(control, bits_def, slot, repetition, definition):
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def unzip_fixed(data, num_slots, control_bytes, bits_def, max_visible, value_bytes, repetition, definition, target):
-    """Levels and values of `num_slots` scanned slots of fixed width; no levels where an address is 0."""
+    """Extracts levels and values of `num_slots` scanned slots of fixed width; no levels if their address is 0."""
     mask = (np.int64(1) << bits_def) - 1
     for slot in range(num_slots):
         control = _number(data, control_bytes)
@@ -103,9 +102,9 @@ def unzip_variable(
     offsets,
     target,
 ):
-    """Levels and values of `num_slots` scanned slots with lengths; a null is an empty value.
+    """Extracts levels and values of `num_slots` scanned slots with lengths; a null is an empty value.
 
-    `offsets` has room for an int64 (`wide` = 1) or int32 (`wide` = 0) more than there are values.
+    `offsets` has room for one more int64 (`wide` = 1) or int32 (`wide` = 0) than there are values.
     """
     mask = (np.int64(1) << bits_def) - 1
     narrow_out = pointer_i32(offsets)

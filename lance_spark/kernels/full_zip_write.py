@@ -1,11 +1,11 @@
 """Zips levels and values of a page, slot by slot (`lance.encodings21.FullZipLayout`).
 
 A slot is a control word ``(rep << bits_def) | def`` of 0, 1, 2 or 4 bytes, then its value; the placeholder of a null
-or empty list is its control word alone. Values of fixed width are there for nulls too, a null of variable width has
+or empty list is only its control word. Values of fixed width are stored for nulls too, a null of variable width has
 neither length nor bytes.
 
-Addresses, lengths and counts are int64; `reps` or `defs` = 0 stands for levels that are all 0. Each kernel writes
-where every row starts, and the end, to `row_starts` (int64[num_rows + 1], 0: not wanted); it returns the bytes written.
+Addresses, lengths and counts are int64; `reps` or `defs` = 0 means that all levels are 0. Each kernel writes the start
+of every row, and the end, to `row_starts` (int64[num_rows + 1], 0: not wanted); it returns the bytes written.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Compiles kernels when they are first called, not when they are imported.
+"""Compiles kernels at their first call, not on import.
 
 Importing numba costs half a second, and planning, schemas and commits never need it. A module of kernels
-therefore decorates its functions with `kernel`, which only remembers the function; the first call imports
-numba, compiles for the declared signature and keeps the machine code in numba's cache on disk.
+therefore decorates its functions with `kernel`, which only stores the function; the first call imports
+numba, compiles for the declared signature and saves the machine code in numba's cache on disk.
 
 A kernel takes raw addresses (`int64`) with lengths, because read-only and unaligned numpy arrays are separate
-types to numba and would each be compiled. Inside a kernel `pointer_u8(address)` and its siblings give
-something to index. **Every offset, length and level that comes from a file is checked by the kernel against
-the length that it was given**; a kernel reports trouble through its return value (negative: see each kernel).
+types to numba and would each be compiled. Inside a kernel `pointer_u8(address)` and its siblings return pointers
+that can be indexed. **Every offset, length and level that comes from a file is checked by the kernel against the
+length passed to it**; a kernel reports errors through its return value (negative: see each kernel).
 
 Functions that only other kernels call are decorated with `inlined`.
 """
@@ -50,22 +50,22 @@ class Kernel:
         return compiled(*arguments)
 
     def compiled(self) -> Any:
-        """The numba dispatcher, compiled now if it was not yet."""
+        """The numba dispatcher, compiled if necessary."""
         with _lock:
             if self._compiled is None:
                 self._compiled = self._compile()
         return self._compiled
 
     def fingerprint(self) -> str:
-        """Eight bytes as hexadecimal digits that change with whatever the machine code is made from.
+        """A hash of everything that the machine code depends on: eight bytes as hexadecimal digits.
 
-        numba finds machine code on disk by the file, line and bytecode of the function alone. What was compiled into
-        it from other modules, such as a check in a helper, could be changed and the old machine code run on.
+        numba's cache key is only the file, line and bytecode of the function. After a change of code inlined from other
+        modules, such as a check in a helper, the old machine code would still be used.
         """
         return hashlib.sha256(repr([_pointers_source(), *self._sources(set())]).encode()).hexdigest()[:16]
 
     def _sources(self, seen: set[Kernel]) -> list[Any]:
-        """What the code of this function and of all that it calls is made from, numbers of their modules included."""
+        """The code of this function and of all that it calls, including constants of their modules."""
         seen.add(self)
         code = self._function.__code__
         parts: list[Any] = [_content(code)]
@@ -86,7 +86,7 @@ class Kernel:
         try:
             return numba.njit(self._signature, nogil=True, cache=True, error_model="numpy")(function)
         except RuntimeError as error:
-            # A read-only package directory and an unwritable home leave numba nowhere to cache.
+            # With a read-only package directory and home, numba has no folder for its cache.
             if "cannot cache" not in str(error):
                 raise
         return self._compile_with_temporary_cache(function)
@@ -123,7 +123,7 @@ class Kernel:
             self._function.__defaults__,
             self._function.__closure__,
         )
-        # The files of numba's cache are named after it.
+        # It is part of the names of numba's cache files.
         copy.__qualname__ = f"{self._function.__qualname__}_{self.fingerprint()}"
         copy.__module__ = self._function.__module__
         copy.__doc__ = self._function.__doc__
@@ -131,7 +131,7 @@ class Kernel:
 
 
 def _private_folder() -> str | None:
-    """A folder for machine code that only this user can write to: whoever else could would run code as us."""
+    """A folder for machine code that only this user can write to: other writers could run code as this user."""
     folder = os.path.join(tempfile.gettempdir(), f"lance_spark_numba_{os.getuid()}")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -162,7 +162,7 @@ def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
 
 
 def inlined(function: Callable[..., Any]) -> Kernel:
-    """Decorates a function that kernels call; it is compiled into them."""
+    """Decorates a function that is inlined into kernels."""
     return Kernel(function, None)
 
 

@@ -1,7 +1,7 @@
-"""Repetition and definition levels to Arrow offsets and validity bitmaps (see `lance_spark.layouts.repdef`).
+"""Converts repetition and definition levels to Arrow offsets and validity bitmaps (see `lance_spark.layouts.repdef`).
 
-Levels are ``uint16``, one a slot. Addresses and counts are ``int64``. A negative result means that the levels
-contradict the format; the outputs are then undefined, but nothing outside of them was written.
+Levels are ``uint16``, one per slot. Addresses and counts are ``int64``. A negative result means that the levels
+violate the format; the outputs are then undefined, but nothing outside of them was written.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def validity_bitmap(levels, num_items, limit, max_level, bitmap):
 
 @kernel("int64(int64, int64, int64, int64)")
 def visible_levels(definition, num_items, max_visible, output):
-    """Copies the definition levels that are at most `max_visible` to `output`; returns how many.
+    """Copies the definition levels that are at most `max_visible` to `output`; returns their number.
 
-    There is room for `num_items`.
+    `output` has room for `num_items`.
     """
     levels = pointer_u16(definition)
     out = pointer_u16(output)
@@ -69,9 +69,9 @@ def visible_levels(definition, num_items, max_visible, output):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def check_list_levels(repetition, definition, num_items, max_rep, max_def, max_inside):
-    """0, or -1 if a level is too large, or a slot inside of a list (repetition 0) is above `max_inside`.
+    """Returns 0, or -1 if a level is too large, or a slot inside a list (repetition 0) is above `max_inside`.
 
-    `definition` may be 0: there are none.
+    `definition` = 0 means no definition levels.
     """
     reps = pointer_u16(repetition)
     definitions = pointer_u16(definition)
@@ -98,7 +98,7 @@ def check_list_levels(repetition, definition, num_items, max_rep, max_def, max_i
 
 @kernel("void(int64, int64, int64, int64)")
 def levels_of_starts(repetition, levels, num_items, output):
-    """Copies `levels` of the slots that begin a list (repetition above 0); room for one more than those."""
+    """Copies `levels` of the slots that begin a list (repetition above 0); `output` has room for one more."""
     reps = pointer_u16(repetition)
     source = pointer_u16(levels)
     out = pointer_u16(output)
@@ -110,7 +110,7 @@ def levels_of_starts(repetition, levels, num_items, output):
 
 @kernel("void(int64, int64, int64)")
 def list_starts(repetition, num_items, offsets):
-    """int32 offsets of the lists that begin where the repetition level is above 0, if every slot has a value."""
+    """Writes int32 offsets of the lists, which begin where the repetition level is above 0; every slot has a value."""
     reps = pointer_u16(repetition)
     out = pointer_i32(offsets)
     start = np.uint64(0)
@@ -122,9 +122,9 @@ def list_starts(repetition, num_items, offsets):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def list_starts_visible(repetition, definition, num_items, max_visible, offsets):
-    """As `list_starts`, if only slots up to `max_visible` have a value; returns how many do.
+    """As `list_starts`, if only slots up to `max_visible` have a value; returns the number of values.
 
-    A placeholder begins a list as well, an empty one.
+    A placeholder also begins a list, an empty one.
     """
     reps = pointer_u16(repetition)
     definitions = pointer_u16(definition)
@@ -142,7 +142,7 @@ def list_starts_visible(repetition, definition, num_items, max_visible, offsets)
 
 @kernel("int64(int64, int64, int64, int64)")
 def visible_offsets(offsets, definition, num_lists, max_visible):
-    """Drops, in place, the int32 offsets of lists above `max_visible`, which are empty; returns how many are left."""
+    """Drops, in place, the int32 offsets of lists above `max_visible`, which are empty; returns the new number."""
     out = pointer_i32(offsets)
     definitions = pointer_u16(definition)
     bound = np.uint64(max_visible)
@@ -169,14 +169,14 @@ def list_validity(definition, num_lists, inner_visible, empty_level, bitmap):
 
 @kernel("int64(int64, int64, int64)")
 def count_visible(definition, num_items, max_visible):
-    """How many levels are at most `max_visible`."""
+    """The number of levels that are at most `max_visible`."""
     levels = pointer_u16(definition)
     bound = np.uint16(max_visible)
     total = np.int64(0)
     done = np.uint64(0)
     count = np.uint64(num_items)
     while done < count:
-        # Counts of 16 bits are added up many at a time.
+        # 16-bit counts, so that many are added at a time.
         stop = min(done + np.uint64(32768), count)
         seen = np.uint16(0)
         for i in range(done, stop):
@@ -188,12 +188,12 @@ def count_visible(definition, num_items, max_visible):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def row_places(repetition, definition, num_items, max_rep, max_visible, run_starts, num_runs, run_rows, slots, values):
-    """Where rows begin in runs of slots that need not begin or end with a row.
+    """Locates row starts in runs of slots that need not begin or end at row boundaries.
 
-    Run k goes from slot ``run_starts[k]`` (int64) to the start of the next run. `definition` may be 0: all slots have
-    values. `slots` and `values` get the slot and the number of values before it (int64) for each row that begins, with
-    one more entry after each run that says where it ends. `run_rows` (int64[num_runs]) gets the number of rows that
-    begin in each run. Room is for all rows and runs, and one entry more.
+    Run k extends from slot ``run_starts[k]`` (int64) to the start of the next run. `definition` = 0: all slots have
+    values. `slots` and `values` get the slot and the number of values before it (int64) for each row start, with one
+    more entry for the end of each run. `run_rows` (int64[num_runs]) gets the number of rows that begin in each run.
+    `slots` and `values` have room for all rows and runs, and one more entry.
 
     Returns the number of entries.
     """

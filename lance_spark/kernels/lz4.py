@@ -1,12 +1,12 @@
-"""Raw LZ4 blocks, many with one call.
+"""Decompresses many raw LZ4 blocks in one call.
 
-A block is a row of sequences: a token (4 bits literal length, 4 bits match length - 4; 15 means that bytes follow which
-add to it), the literals, a u16 with the distance back to the match. The last sequence ends after its literals.
+A block is a list of sequences: a token (4 bits literal length, 4 bits match length - 4; 15 means that further bytes
+are added to it), the literals, a u16 with the distance back to the match. The last sequence ends after its literals.
 (LZ4 block format description, version 1.6.3.)
 
 Worked example: ``31 61 62 63 03 00 00 -> "abc" + 5 bytes from 3 back -> "abcabcab"``.
 
-Addresses, lengths and counts are int64. A negative result is ``~i``, where block i is corrupt or has another size.
+Addresses, lengths and counts are int64. A negative result is ``~i``, where block i is corrupt or has a wrong size.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u16, pointer_u64
 
 MAX_RATIO = 255
-"""No LZ4 block decompresses to more than this times its size."""
+"""Maximum compression ratio of an LZ4 block."""
 
 
 @inlined
 def _copy_match(at, distance, length, room):
-    """Copies `length` bytes from `distance` back; what is copied may overlap what it is copied from."""
+    """Copies `length` bytes from `distance` back; source and target may overlap."""
     source = at - distance
     if distance >= 8 and room >= length + 8:
         stop = at + length
@@ -30,7 +30,7 @@ def _copy_match(at, distance, length, room):
             at += 8
             source += 8
         return
-    # The bytes from `source` on repeat, so each copy doubles what the next one can take.
+    # The bytes from `source` repeat, so each copy doubles the size of the next one.
     while length > 0:
         part = min(at - source, length)
         copy_bytes(at, source, part)
@@ -85,13 +85,13 @@ def _decompress_block(source, size, target, target_size):
             return np.int64(-1)
         _copy_match(at, distance, length, target_stop - at)
         at += length
-    # A block ends with literals, so running out of bytes here is corruption too.
+    # A block ends with literals, so the end of the input here means corruption too.
     return np.int64(-1)
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def decompress_blocks(data, starts, sizes, target_sizes, num_blocks, target):
-    """Decompresses blocks back to back; block i must give exactly `target_sizes[i]` bytes, none if it has none."""
+    """Decompresses blocks back to back; block i must have exactly `target_sizes[i]` bytes, 0 if it is empty."""
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     target_size = pointer_i64(target_sizes)

@@ -23,18 +23,18 @@ def _number(address, num_bytes):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def locate_parts(data, data_size, starts, sizes, num_chunks, num_level_parts, num_value_parts, size_bytes, table):
-    """Where the parts of each chunk lie in `data`.
+    """Locates the parts of each chunk in `data`.
 
     Args:
         data_size: bytes at `data`.
-        starts: int64[num_chunks], where each chunk begins.
+        starts: int64[num_chunks], start of each chunk.
         sizes: int64[num_chunks], bytes of each chunk.
         num_level_parts: 0 to 2 parts of levels, whose sizes have 2 bytes.
         num_value_parts: parts of values, whose sizes have `size_bytes` bytes.
         table: ``int64[1 + 2 * parts, num_chunks]``: the number of levels, then start and size of each part.
 
     Returns:
-        0, or ``~i`` for the first chunk with a part outside of the chunk.
+        0, or ``~i`` for the first chunk with a part out of bounds.
     """
     start_of = pointer_i64(starts)
     size_of = pointer_i64(sizes)

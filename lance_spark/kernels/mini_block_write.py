@@ -1,4 +1,4 @@
-"""Cuts the levels of a mini-block page into chunks, and writes the chunks (`lance.encodings21.MiniBlockLayout`).
+"""Splits the levels of a mini-block page into chunks, and writes the chunks (`lance.encodings21.MiniBlockLayout`).
 
 Addresses, lengths and counts are int64; all numbers come from this package's own encoders.
 """
@@ -12,7 +12,7 @@ from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, po
 
 @kernel("int64(int64, int64, int64, int64)")
 def fewest_values(defs, num_items, max_visible, block):
-    """Values in the sparsest whole block of `block` levels; `block` if there is none."""
+    """Values in the sparsest complete block of `block` levels; `block` if there is none."""
     level = pointer_u16(defs)
     fewest = np.int64(block)
     for start in range(0, num_items - block + 1, block):
@@ -25,7 +25,7 @@ def fewest_values(defs, num_items, max_visible, block):
 
 @kernel("int64(int64, int64, int64, int64)")
 def longest_window(defs, num_items, max_visible, window):
-    """Levels of the longest of the windows that end with every `window`-th value, the rest being a window too."""
+    """Levels of the longest of the windows that end with every `window`-th value; the rest is a window too."""
     level = pointer_u16(defs)
     values = 0
     levels = 0
@@ -42,9 +42,9 @@ def longest_window(defs, num_items, max_visible, window):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def chunk_levels(defs, num_items, max_visible, num_values, num_chunks, num_levels):
-    """How many levels go with each chunk of `num_values[i]` values: up to its last value; the last chunk has the rest.
+    """The number of levels of each chunk of `num_values[i]` values: up to its last value; the last chunk has the rest.
 
-    Returns the largest, or -1 if there are not as many values as the chunks hold.
+    Returns the largest number, or -1 if there are fewer values than in the chunks.
     """
     level = pointer_u16(defs)
     values = pointer_i64(num_values)
@@ -68,10 +68,10 @@ def chunk_levels(defs, num_items, max_visible, num_values, num_chunks, num_level
 
 @kernel("void(int64, int64, int64, int64, int64)")
 def repetition_index(reps, num_levels, num_chunks, max_rep, target):
-    """Writes int64[num_chunks, 2]: rows that end in each chunk, and levels of the row that its end leaves open.
+    """Writes int64[num_chunks, 2]: rows that end in each chunk, and levels of its unfinished last row.
 
-    Levels count from the last row start of the chunk, or all of them if no row starts in it; a row that ends with the
-    chunk leaves none.
+    Levels are counted from the last row start of the chunk, or from its beginning if no row starts in it; 0 if a row
+    ends with the chunk.
     """
     rep = pointer_u16(reps)
     count = pointer_i64(num_levels)
@@ -87,7 +87,7 @@ def repetition_index(reps, num_levels, num_chunks, max_rep, target):
                 starts += 1
                 last = j
         is_open = i < num_chunks - 1 and rep[stop] != max_rep
-        # A row that was open ends here, if it does, before the first start of this chunk.
+        # An unfinished row can only end here before the first start of this chunk.
         ended = starts + was_open - is_open
         out[2 * i] = ended
         out[2 * i + 1] = stop - last if is_open else 0
@@ -97,7 +97,7 @@ def repetition_index(reps, num_levels, num_chunks, max_rep, target):
 
 @inlined
 def _pad(target, length):
-    """Fills up to a multiple of 8 bytes and returns the length then."""
+    """Pads to a multiple of 8 bytes and returns the padded length."""
     while length & 7:
         pointer_u8(target)[length] = 0xFE
         length += 1
@@ -115,11 +115,11 @@ def _write_size(target, wide, size):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def write_chunks(num_levels, num_level_buffers, sources, num_buffers, num_chunks, wide, target):
-    """Writes the chunks of a page back to back: header, levels and value buffers, each filled up to 8 bytes.
+    """Writes the chunks of a page back to back: header, levels and value buffers, each padded to 8 bytes.
 
     Args:
         num_levels: int64[num_chunks], or 0 if the page has no levels.
-        num_level_buffers: how many of the buffers are levels; their sizes are u16, the others' u32 if `wide`.
+        num_level_buffers: the number of level buffers; their sizes are u16, the others' u32 if `wide`.
         sources: int64[num_buffers, 3]: address of the buffer, of the starts and of the sizes of its slices.
         target: room for all of it.
 

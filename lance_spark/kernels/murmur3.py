@@ -1,13 +1,13 @@
 """Murmur3, x86 variant of 32 bits, seed 0, over rows of bytes (Lance partitioning specification, Hash Functions).
 
-The bytes of a row are those of all its columns one after another, nulls left out. A table of `NUM_WORDS` words a column
-says where they lie:
+The bytes of a row are those of all its columns back to back, without nulls. A table of `NUM_WORDS` words per column
+describes their location:
 
     [data, offsets, stride, lengths, validity, bit_offset]
 
 `data` is an address. With `offsets` (address of int64[num_rows + 1]) row i is `data + offsets[i]` up to
 `data + offsets[i + 1]`; without (0) it is at `data + i * stride`, and `lengths` (address of int64[num_rows]) or,
-without, `stride` is its length. `validity` is the address of a bitmap whose bit `bit_offset + i` says that row i is
+without, `stride` is its length. `validity` is the address of a bitmap whose bit `bit_offset + i` is set if row i is
 not null, 0 for no nulls. The caller checks the offsets.
 
 Worked example: the value 34 as 8 little-endian bytes hashes to 2017239379, as in Iceberg's table of bucket hashes.
@@ -48,13 +48,13 @@ def _finished(hash_, tail, num_bytes):
 
 @kernel("void(int64, int64, int64, int64, int64)")
 def hash_rows(columns, num_columns, num_rows, hashes, valid):
-    """Writes the signed hash of each row to `hashes` (int32), and 1 or 0 to `valid` (bytes): 0 where all is null."""
+    """Writes the signed hash of each row to `hashes` (int32), and to `valid` (bytes) 0 if all is null, else 1."""
     words = pointer_i64(columns)
     out = pointer_i32(hashes)
     out_valid = pointer_u8(valid)
     for row in range(num_rows):
         hash_ = np.uint64(0)
-        # Bytes that do not fill a word of 4 yet, lowest first.
+        # Bytes of an incomplete 4-byte word, lowest first.
         tail = np.uint64(0)
         num_bytes = np.uint64(0)
         any_valid = np.uint8(0)
@@ -96,9 +96,9 @@ def hash_rows(columns, num_columns, num_rows, hashes, valid):
 
 @kernel("void(int64, int64, int64, int64, int64, int64)")
 def canonical_decimals(data, num_limbs, num_values, scale, target, lengths):
-    """The unscaled numbers without the zeros that end their fraction, in 8 little-endian bytes, or all if 8 do not do.
+    """The unscaled numbers without trailing zeros of the fraction, in 8 little-endian bytes, or in full width.
 
-    `data` and `target` hold `num_limbs` (2 or 4) u64 words a value, lowest first, in two's complement; `lengths`
+    `data` and `target` have `num_limbs` (2 or 4) u64 words per value, lowest first, in two's complement; `lengths`
     (int64) receives the bytes of each value.
     """
     for row in range(num_values):
@@ -116,7 +116,7 @@ def canonical_decimals(data, num_limbs, num_values, scale, target, lengths):
             is_zero = is_zero and limb == np.uint64(0)
         digits = 0 if is_zero else scale
         while digits > 0:
-            # Long division by 10 in halves of a limb: first the remainder alone, then for good.
+            # Long division by 10 in halves of a limb: first only the remainder, then the quotient.
             remainder = np.uint64(0)
             for i in range(num_limbs - 1, -1, -1):
                 high = (remainder << np.uint64(32)) | (out[i] >> np.uint64(32))

@@ -1,14 +1,14 @@
 """Offsets of byte strings in chunks (`lance.encodings21.Variable`).
 
-A chunk holds n + 1 offsets and the bytes they point into. Decoding many chunks makes one run of offsets from 0 and one
-run of bytes; encoding cuts a run into chunks.
+A chunk has n + 1 offsets and the bytes they refer to. Decoding joins chunks to one run of offsets from 0 and one run of
+bytes; encoding splits a run into chunks.
 
 Worked example (n = 3, 32-bit offsets, relative to the start of the chunk)::
 
     10000000 11000000 11000000 13000000 78 797a    ->    offsets 0, 1, 1, 3 and the bytes "xyz"
 
-Addresses, lengths and counts are int64. A negative result is ``~i``, where i is the first chunk whose offsets fall or
-point outside of it; the output is then undefined.
+Addresses, lengths and counts are int64. A negative result is ``~i``, where i is the first chunk whose offsets decrease
+or are out of bounds; the output is then undefined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.kernels.words import offset_at, write_offset
 
 @inlined
 def _rebase_32(source, num_values, base, target):
-    """Writes num_values offsets, each plus `base`; returns True if none is smaller than the one before it."""
+    """Writes num_values offsets, each plus `base`; returns True if they never decrease."""
     before = pointer_u32(source)
     out = pointer_u32(target)
     falls = np.uint32(0)
@@ -63,12 +63,12 @@ def concatenate_variable(
 
     Args:
         data_size: bytes at `data`.
-        offset_starts: where in `data` the num_values[i] + 1 offsets of chunk i begin.
-        origins: where in `data` the offset 0 of chunk i points to.
-        limits: largest offset allowed in chunk i; origins[i] + limits[i] lies inside `data`.
+        offset_starts: position in `data` of the num_values[i] + 1 offsets of chunk i.
+        origins: position in `data` of offset 0 of chunk i.
+        limits: largest offset allowed in chunk i; origins[i] + limits[i] is within `data`.
         offset_bytes: 4 or 8.
-        target_offset_bytes: 4 or 8, not less than `offset_bytes`; 4 only if all bytes together are less than 2 GiB.
-        target_offsets: room for one offset more than there are values.
+        target_offset_bytes: 4 or 8, not less than `offset_bytes`; 4 only if the total is less than 2 GiB.
+        target_offsets: room for one more offset than there are values.
         target_data: room for sum(limits).
     """
     offset_start = pointer_i64(offset_starts)
@@ -102,11 +102,11 @@ def concatenate_variable(
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def plan_variable_chunks(offsets, offset_bytes, num_values, max_values, max_bytes, target_counts, target_sizes):
-    """Cuts byte strings into chunks of a power of two of values; returns the number of chunks.
+    """Splits byte strings into chunks of a power of two of values; returns the number of chunks.
 
-    A chunk takes as many values as fit into `max_bytes`, offsets included, at most `max_values`. Only the last one may
-    hold another number than a power of two, or a single value: the logarithm 0 is reserved for it. `target_sizes` are
-    rounded up to whole offsets.
+    A chunk has as many values as fit into `max_bytes`, including offsets, at most `max_values`. Only the last one may
+    have a single value (the logarithm 0 is reserved for it) or not a power of two. `target_sizes` are rounded up to a
+    multiple of the offset size.
     """
     counts = pointer_i64(target_counts)
     sizes = pointer_i64(target_sizes)
@@ -138,7 +138,7 @@ def plan_variable_chunks(offsets, offset_bytes, num_values, max_values, max_byte
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64, int64)")
 def write_variable_chunks(offsets, data, offset_bytes, counts, sizes, num_chunks, fill, target):
-    """Writes the chunks planned by `plan_variable_chunks` back to back, each filled up with the byte `fill`."""
+    """Writes the chunks planned by `plan_variable_chunks` back to back, each padded with the byte `fill`."""
     count = pointer_i64(counts)
     size = pointer_i64(sizes)
     for i in range(np.uint64(num_chunks)):

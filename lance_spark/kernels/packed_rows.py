@@ -1,8 +1,8 @@
-"""Rows of a packed struct whose fields stand one after the other (`lance.encodings21.VariablePackedStruct`).
+"""Rows of a packed struct with consecutive fields (`lance.encodings21.VariablePackedStruct`).
 
 A field of fixed width is its bytes; a field of variable width is its length and its bytes.
 
-Addresses, lengths and counts are int64. A negative result is ``~i``, where row i is not as long as its fields.
+Addresses, lengths and counts are int64. A negative result is ``~i`` if the length of row i does not match its fields.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from lance_spark.kernels.words import read_word, write_word
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def locate_fields(offsets, data, num_rows, num_fields, widths, length_bytes, target_starts, target_sizes):
-    """Writes where in `data` each field of each row begins and how many bytes it has.
+    """Writes the start in `data` and the size of each field of each row.
 
     Args:
-        offsets: int64[num_rows + 1], rising, inside `data`.
+        offsets: int64[num_rows + 1], ascending, within `data`.
         widths: int64[num_fields]; bytes of a field of fixed width.
         length_bytes: int64[num_fields]; 1, 2, 4 or 8 for a field of variable width, 0 for one of fixed width.
         target_starts: int64[num_fields, num_rows].
@@ -55,7 +55,7 @@ def join_fields(num_rows, num_fields, field_data, length_bytes, starts, sizes, t
 
     Args:
         field_data: int64[num_fields], addresses of the fields' bytes.
-        starts: int64[num_fields, num_rows], where in them each value begins.
+        starts: int64[num_fields, num_rows], start of each value in them.
         sizes: int64[num_fields, num_rows].
     """
     source = pointer_i64(field_data)

@@ -1,12 +1,12 @@
-"""What a kernel makes from raw addresses: pointers to index, byte copies, and whole rows of bits at once.
+"""Operations on raw addresses in kernels: pointers, byte copies, and vector operations on rows of bits.
 
-Imported by `kernels.jit` at the first compilation only, since it needs numba at import time. Nothing here is checked
-by anybody but the kernel that calls it.
+Imported by `kernels.jit` only at the first compilation, since it needs numba at import time. Nothing here is checked:
+that is up to the calling kernel.
 
-* ``pointer_u8(address)`` and its siblings: something to index.
+* ``pointer_u8(address)`` and its siblings: pointers that can be indexed.
 * ``copy_bytes(target, source, length)``: C's memcpy.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
-  vector, so that the machine's widest registers are used without depending on what the loop vectoriser can prove.
+  vector, so that the machine's widest registers are used independent of the loop vectorizer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Run lengths (`lance.encodings21.Rle`): a value of 8, 16, 32 or 64 bits for each run, and its length as a byte.
+"""Run length encoding (`lance.encodings21.Rle`): a value of 8, 16, 32 or 64 bits per run, and its length as a byte.
 
-Longer runs are several runs of at most 255. Worked example::
+Longer runs are split into runs of at most 255. Worked example::
 
     values 7, 7, 7, 2   ->   run values 7, 2 and lengths 03 01
 
 Addresses, lengths and counts are int64. A negative result is ``~i``, where i is the first chunk whose run lengths do
-not add up to its number of values or that has not one value for each run; the output is then undefined.
+not add up to its number of values or whose number of run values is wrong; the output is then undefined.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLACK_BYTES = 16
 
 @inlined
 def _decode_chunk(values, lengths, num_runs, word_bytes, num_values, target):
-    """Returns the number of values that the runs have, without writing more than `num_values` and the slack."""
+    """Returns the number of values of the runs, without writing more than `num_values` and the slack."""
     length = pointer_u8(lengths)
     repeated = np.uint64(1)
     if word_bytes == 1:
@@ -42,7 +42,7 @@ def _decode_chunk(values, lengths, num_runs, word_bytes, num_values, target):
             return done
         stop = target + count * word_bytes
         at = target
-        # Words are written two at a time, over the end of the run: the next run writes over what is too much.
+        # Words are written two at a time, beyond the end of the run: the next run overwrites the excess.
         while at < stop:
             pointer_u64(at)[0] = word
             pointer_u64(at)[1] = word
@@ -100,7 +100,7 @@ def _changes(source, num_values, word_bytes):
 
 @kernel("void(int64, int64, int64, int64, int64)")
 def bound_runs(source, num_values, num_chunks, word_bytes, target):
-    """Writes, for each chunk of num_values[i] values, a number that its number of runs does not exceed."""
+    """Writes an upper bound of the number of runs of each chunk of num_values[i] values."""
     count = pointer_i64(num_values)
     bound = pointer_i64(target)
     for i in range(np.uint64(num_chunks)):
@@ -110,7 +110,7 @@ def bound_runs(source, num_values, num_chunks, word_bytes, target):
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64, int64)")
 def encode_runs(source, num_values, num_chunks, word_bytes, places, values, lengths, target_runs):
-    """Writes the runs of chunk i from run `places[i]` on in `values` and `lengths`, and their number."""
+    """Writes the runs of chunk i from index `places[i]` in `values` and `lengths`, and their number."""
     count = pointer_i64(num_values)
     place = pointer_i64(places)
     runs = pointer_i64(target_runs)

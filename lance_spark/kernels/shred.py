@@ -1,11 +1,11 @@
-"""Arrow validity and offsets to repetition levels and codes, one layer of a path at a time, from the row inward.
+"""Converts Arrow validity and offsets to repetition levels and codes, layer by layer from the row inward.
 
-An *item* is what will be one level slot of the page. While a path is walked every item carries a u16 *code*: 0 for
-"valid so far", otherwise the code of the layer at which it became null or empty. Codes grow from the outermost layer
+An *item* is a future level slot of the page. During the traversal of a path every item has a u16 *code*: 0 for "valid
+so far", otherwise the code of the layer at which it became null or empty. Codes increase from the outermost layer
 inward, so an item still owns a slot of the current child array if its code is 0 or above `open_above`, the largest
-code of the lists that were passed. Codes become definition levels when the page is cut (`recode`).
+code of the lists processed so far. Codes are converted to definition levels per page (`recode`).
 
-Addresses, lengths and counts are int64; bitmaps are LSB first. A negative result means that the offsets fall.
+Addresses, lengths and counts are int64; bitmaps are LSB first. A negative result means that the offsets decrease.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _offset(offsets, wide, index):
 
 @kernel("void(int64, int64, int64, int64, int64)")
 def first_nulls(validity, bit_offset, num_slots, null_code, codes):
-    """Codes of slots that were all valid so far: `null_code` where the bit is 0, else 0."""
+    """Writes codes of slots that were all valid so far: `null_code` where the bit is 0, else 0."""
     bits = pointer_u8(validity + (bit_offset >> 3))
     shift = np.uint64(bit_offset & 7)
     out = pointer_u64(codes)
     code = np.uint64(null_code)
     num_bytes = num_slots >> 3
-    # Four bits times `spread` stand at the lowest bits of four u16 words.
+    # Multiplication by `spread` moves four bits to the lowest bits of four u16 words.
     spread = np.uint64(0x0000200040008001)
     lanes = np.uint64(0x0001000100010001)
     nibble = np.uint64(15)
@@ -53,7 +53,7 @@ def first_nulls(validity, bit_offset, num_slots, null_code, codes):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def mark_nulls(codes, num_items, open_above, validity, bit_offset, null_code):
-    """Sets `null_code` at open, valid items whose bit is 0 (`validity` = 0: all are null). Returns how many."""
+    """Sets `null_code` at open, valid items whose bit is 0 (`validity` = 0: all are null). Returns their number."""
     code = pointer_u16(codes)
     slot = bit_offset
     nulls = 0
@@ -68,9 +68,9 @@ def mark_nulls(codes, num_items, open_above, validity, bit_offset, null_code):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def measure_lists(codes, num_items, open_above, validity, bit_offset, offsets, wide, num_slots, target):
-    """What a list layer makes of its items; `codes` = 0: all are valid so far, `validity` = 0: no list is null.
+    """Measures the result of a list layer; `codes` = 0: all are valid so far, `validity` = 0: no list is null.
 
-    `target` gets int64[4]: items after the layer, null lists, empty lists, child values that no visible list holds.
+    `target` gets int64[4]: items after the layer, null lists, empty lists, child values outside of visible lists.
     """
     code = pointer_u16(codes)
     result = pointer_i64(target)
@@ -124,10 +124,10 @@ def expand_lists(
     out_codes,
     out_slots,
 ):
-    """Opens the visible lists: the first value keeps the level of the list (`reps` = 0: `start_rep`).
+    """Expands the visible lists: the first value has the level of the list (`reps` = 0: `start_rep`).
 
     A null list becomes one item of `null_code`, an empty one of `null_code + 1`, a masked one keeps its code.
-    `out_reps` is filled with the level of the other values before, `out_codes` with 0 (or is 0 if it would stay so).
+    `out_reps` is prefilled with the level of the other values, `out_codes` with 0 (or is 0 if all codes are 0).
     `out_slots` gets the child index of every visible value, or is 0.
     """
     rep = pointer_u16(reps)

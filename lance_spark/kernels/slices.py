@@ -1,6 +1,6 @@
-"""Copies many slices of a buffer: back to back, out of rows of equal size, and into such rows.
+"""Copies many slices of a buffer: back to back, from rows of equal size, and into such rows.
 
-Addresses, lengths and counts are int64 and checked by the caller (`Chunks` checks its slices when it is made).
+Addresses, lengths and counts are int64 and checked by the caller (`Chunks` checks its slices at construction).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def scatter_slices(data, starts, lengths, num_slices, places, target):
 
 @inlined
 def _copy_strided(source, source_stride, target, target_stride, length, num_rows):
-    # A call of memcpy for each row costs more than the row where it is one word, so words have loops of their own.
+    # For one-word rows a memcpy call per row costs more than the copy, so words have separate loops.
     if length == 1:
         for _ in range(num_rows):
             pointer_u8(target)[0] = pointer_u8(source)[0]

@@ -1,4 +1,4 @@
-"""A quick test of text: bytes below 128 are valid UTF-8 wherever strings are cut."""
+"""A fast test of text: bytes below 128 are valid UTF-8 regardless of string boundaries."""
 
 from __future__ import annotations
 

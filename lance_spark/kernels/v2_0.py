@@ -1,11 +1,11 @@
-"""Inner loops of file version 2.0: end offsets, bits at any place, dictionary strings, plain bit packing.
+"""Inner loops of file version 2.0: end offsets, unaligned bits, dictionary strings, plain bit packing.
 
-A 2.0 page stores the end of every list or string, and adds an *adjustment* (larger than any end) where the value is
-null, so that any row can be read with its own entry and the one before it. Worked example, adjustment 7::
+A 2.0 page stores the end of every list or string, and adds an *adjustment* (larger than any end) if the value is null,
+so that any row can be read with its own entry and the preceding one. Worked example, adjustment 7::
 
     [[A, B], null, [], [C, D, E]]    ->    ends 2, 9, 2, 5
 
-Rows 2..4 need entries 1, 2 and 3: entry 1 says that they start at 9 - 7 = 2, and their ends are 2 and 5.
+Rows 2..4 need entries 1, 2 and 3: by entry 1 they start at 9 - 7 = 2, and their ends are 2 and 5.
 
 Addresses, lengths and counts are int64.
 """
@@ -29,15 +29,15 @@ from lance_spark.kernels.jit import (
 MAX_NARROW_OFFSET = 2**31 - 1
 
 FALLING = -1
-"""`rebase_ends`: an end lies before the one of the value before it, or behind the last item."""
+"""`rebase_ends`: an end is less than the preceding one, or beyond the last item."""
 
 TOO_LONG = -2
-"""`rebase_ends`: the result needs offsets of 64 bits."""
+"""`rebase_ends`: the result needs 64-bit offsets."""
 
 
 @inlined
 def _rebase_without_nulls(source, num_values, before, shift, target):
-    """Writes every end plus `shift`; returns True if none is smaller than the one before it."""
+    """Writes every end plus `shift`; returns True if they never decrease."""
     ends = pointer_u64(source)
     falls = np.uint8(ends[0] < before)
     target[0] = np.int64(ends[0]) + shift
@@ -49,7 +49,7 @@ def _rebase_without_nulls(source, num_values, before, shift, target):
 
 @inlined
 def _rebase_with_nulls(source, num_values, before, limit, adjustment, shift, target, bitmap, first_bit):
-    """Returns the number of nulls, negative if an end falls or lies behind `limit`; clears the bits of nulls."""
+    """Returns the number of nulls, negative if an end decreases or exceeds `limit`; clears the bits of nulls."""
     ends = pointer_u64(source)
     num_nulls = np.int64(0)
     for i in range(np.uint64(num_values)):
@@ -76,20 +76,20 @@ def _rebase_range(source, num_values, before, limit, adjustment, shift, target, 
 
 @kernel("int64(int64, int64, int64, int64, uint64, uint64, int64, int64, int64, int64, int64)")
 def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, offsets, bitmap, starts, stops):
-    """Turns the ends of ranges of values into offsets from 0, back to back; returns the number of nulls.
+    """Converts the ends of ranges of values to offsets from 0, back to back; returns the number of nulls.
 
     A negative result is `FALLING` or `TOO_LONG`; the output is then undefined.
 
     Args:
-        ends: u64, for every range the entry before it (if there is one) and the entries of its values.
+        ends: u64, for every range the preceding entry (if any) and the entries of its values.
         counts: i64[num_ranges], values of each range, at least 1.
-        has_before: u8[num_ranges], whether a range's entries are led by the one before it; else it starts at 0.
-        adjustment: what a null adds to its end; larger than `limit`.
+        has_before: u8[num_ranges], whether a range's entries include the preceding one; else it starts at 0.
+        adjustment: added to the end of nulls; larger than `limit`.
         limit: the largest end.
-        wide: whether `offsets` are of 64 bits, else 32.
-        offsets: one entry more than values.
-        bitmap: validity, one bit a value, all set before.
-        starts: i64[num_ranges], first item of each range in the page; never before the end of the range before.
+        wide: whether `offsets` have 64 bits, else 32.
+        offsets: one more entry than values.
+        bitmap: validity, one bit per value, initially all set.
+        starts: i64[num_ranges], first item of each range in the page; never before the end of the preceding range.
         stops: i64[num_ranges], the item after its last.
     """
     count = pointer_i64(counts)
@@ -148,7 +148,7 @@ def _bit_at(bits, place):
 def gather_bits(data, starts, counts, num_ranges, target):
     """Copies `counts[i]` bits from bit `starts[i]` of `data` for every i, back to back (LSB first).
 
-    `target` holds zeros before.
+    `target` is initially zero.
     """
     bits = pointer_u8(data)
     out = pointer_u8(target)
@@ -183,14 +183,14 @@ def gather_bits(data, starts, counts, num_ranges, target):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def dictionary_offsets(codes, num_values, lengths, num_codes, offsets, bitmap):
-    """Offsets (i32) of strings given by their codes; returns the number of nulls.
+    """Writes the offsets (i32) of strings from their codes; returns the number of nulls.
 
-    Code 0 is null: its bit in `bitmap` (all set before) is cleared. A negative result is ``FALLING`` for a code that is
-    not below `num_codes` and ``TOO_LONG`` if the strings need 64-bit offsets.
+    Code 0 is null: its bit in `bitmap` (initially all set) is cleared. A negative result is ``FALLING`` for a code that
+    is not below `num_codes` and ``TOO_LONG`` if the strings need 64-bit offsets.
 
     Args:
         codes: u8[num_values].
-        lengths: i64[num_codes], bytes of the string of each code; negative for a string that is null itself.
+        lengths: i64[num_codes], bytes of the string of each code; negative for a null string.
         offsets: i32[num_values + 1].
     """
     code = pointer_u8(codes)
@@ -217,13 +217,13 @@ def dictionary_offsets(codes, num_values, lengths, num_codes, offsets, bitmap):
 
 @kernel("void(int64, int64, int64, int64, int64, int64)")
 def dictionary_bytes(codes, num_values, data, starts, offsets, target):
-    """Copies the bytes of strings given by their codes to where `offsets` (i32, from `dictionary_offsets`) says.
+    """Copies the bytes of strings, selected by code, to `offsets` (i32, from `dictionary_offsets`).
 
-    Copies whole words: `data` and `target` have 8 bytes more than are meant.
+    Copies whole words: `data` and `target` have 8 extra bytes.
 
     Args:
         codes: u8[num_values].
-        starts: i64, place of the string of each code in `data`.
+        starts: i64, start of the string of each code in `data`.
     """
     code = pointer_u8(codes)
     start = pointer_i64(starts)
@@ -241,7 +241,7 @@ def dictionary_bytes(codes, num_values, data, starts, offsets, target):
 
 @inlined
 def _word_of_bits(bits, place, width):
-    """`width` (1 to 64) bits from bit `place`, as the low bits of a word; touches only bytes that hold them."""
+    """`width` (1 to 64) bits from bit `place`, as the low bits of a word; accesses only bytes that contain them."""
     word = np.uint64(0)
     taken = np.uint64(0)
     byte = place >> np.uint64(3)
@@ -258,7 +258,7 @@ def _word_of_bits(bits, place, width):
 
 @kernel("void(int64, int64, int64, int64, uint64, int64, int64, int64)")
 def unpack_contiguous(data, starts, counts, num_ranges, width, signed, word_bytes, target):
-    """Unpacks values of `width` bits (1 to 64) that stand back to back, LSB first, into words of 1, 2, 4 or 8 bytes.
+    """Unpacks back-to-back values of `width` bits (1 to 64), LSB first, into words of 1, 2, 4 or 8 bytes.
 
     Args:
         starts: i64[num_ranges], the bit of `data` at which each range of values starts.

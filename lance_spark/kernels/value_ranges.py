@@ -1,7 +1,7 @@
-"""Quick tests that all values lie in the range of their type; values under nulls are looked at too.
+"""Fast conservative tests that all values are in the range of their type; null slots are tested too.
 
-They may say no where the answer is yes (a bound itself, garbage under a null), never the reverse, so that a slower and
-exact test only runs where one of these says no.
+They may have false negatives (a bound itself, garbage in a null slot), but never false positives, so that a slower
+exact test is needed only after a negative result.
 
 Addresses and counts are int64.
 """
@@ -15,7 +15,7 @@ from lance_spark.kernels.jit import kernel, pointer_i64, pointer_u32, pointer_u6
 
 @kernel("int64(int64, int64, int64, int64)")
 def decimals_within(data, num_values, num_words, bound):
-    """1 if every value is nearer to 0 than `bound` (or at most as far, if negative), else 0.
+    """1 if the magnitude of every value is less than `bound` (at most `bound` for negative values), else 0.
 
     Args:
         data: signed integers of `num_words` u64 words each, the lowest first.
@@ -39,7 +39,7 @@ def decimals_within(data, num_values, num_words, bound):
     stride = np.uint64(num_words)
     for i in range(np.uint64(num_values)):
         place = i * stride
-        # Of a negative value the bits flipped are its distance from 0, less 1.
+        # The inverted bits of a negative value are its magnitude minus 1.
         flip = np.uint64(signed[place + stride - np.uint64(1)] >> 63)
         less = np.uint8(0)
         for k in range(stride):

@@ -1,4 +1,4 @@
-"""Little-endian words of 1, 2, 4 or 8 bytes at raw addresses; only for kernels that know the address to be theirs."""
+"""Little-endian words of 1, 2, 4 or 8 bytes at raw addresses; without bounds checks."""
 
 from __future__ import annotations
 
