@@ -39,14 +39,14 @@ _OF_SPARK = ("configure", "install")
 
 
 def __getattr__(name: str) -> Any:
-    # Not imported before they are asked for: whoever works without Spark has none.
+    # Imported lazily: Spark may not be installed.
     if name in _OF_SPARK:
         return getattr(import_module("lance_spark.spark.session"), name)
     raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    # What is public, `configure` and `install` included; submodules that happen to be loaded are not.
+    # Public names, including `configure` and `install`; without submodules that happen to be loaded.
     return sorted(__all__)
 
 

@@ -1,22 +1,22 @@
-"""The errors that users meet.
+"""The errors that this package raises.
 
 ::
 
     LanceError
-    ├── CorruptFileError          bytes contradict the format (path, byte range, column, page)
-    ├── UnsupportedFeatureError   valid Lance, but nothing this release reads or writes (feature, version)
+    ├── CorruptFileError          bytes violate the format (path, byte range, column, page)
+    ├── UnsupportedFeatureError   valid Lance, but not supported by this release (feature, version)
     ├── InvalidInputError         a wrong argument; also a ValueError
     │   ├── AlreadyExistsError          the name of a new table or namespace is taken
-    │   └── NotEmptyError               a namespace that is to go has tables or namespaces in it
+    │   └── NotEmptyError               a namespace to be dropped contains tables or namespaces
     ├── NotFoundError             no such table, version, tag, column or object
-    ├── CommitConflictError       another writer was first (ours, theirs, table_version)
+    ├── CommitConflictError       another writer committed first (ours, theirs, table_version)
     │   ├── RetryableConflictError      read the new version and run the operation again
-    │   └── IncompatibleConflictError   the operation makes no sense on the new version
-    └── StorageError              the store failed, or cannot do what a commit needs
-        └── CommitStateUnknownError     the store never said whether a commit happened; look before trying again
+    │   └── IncompatibleConflictError   the operation is not possible on the new version
+    └── StorageError              the store failed, or lacks a guarantee that commits need
+        └── CommitStateUnknownError     the reply of a commit was lost; check for the version before a retry
 
-A message says what is wrong, where, and what to do about it. Every error survives pickle, attributes
-included, because Spark carries errors from its workers to the driver that way.
+A message says what is wrong, where, and what to do about it. Every error can be pickled, including its attributes,
+because Spark sends errors from its workers to the driver that way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 
 class LanceError(Exception):
-    """The base of every error that this package raises on purpose. Its text can always be written as UTF-8."""
+    """The base of all errors of this package. Its text can always be encoded as UTF-8."""
 
     def __str__(self) -> str:
         return _printable(super().__str__())
@@ -35,7 +35,7 @@ class LanceError(Exception):
 
 
 def _printable(text: str) -> str:
-    """`text`, with halves of surrogate pairs (from names that a user or a file system gave) written as escapes."""
+    """`text`, with lone surrogates (in names from users or file systems) escaped."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -47,13 +47,13 @@ def _rebuild(cls: type[LanceError], args: tuple[Any, ...], attributes: dict[str,
 
 
 class CorruptFileError(LanceError):
-    """The bytes of a file contradict the format; nothing of the affected part is returned.
+    """The bytes of a file violate the format; nothing of the affected part is returned.
 
     Args:
         message: what is wrong.
-        path: the file, if known where the error is raised; `at` adds it later.
+        path: the file, if known; `at` adds it later.
         root: URI of the table, or the partition, that `path` is relative to.
-        start: offset of the first byte of the range in question.
+        start: offset of the affected byte range.
         length: length of that range in bytes.
         column: index of the column in the file.
         page: index of the page in the column.
@@ -86,7 +86,7 @@ class CorruptFileError(LanceError):
         column: int | None = None,
         page: int | None = None,
     ) -> CorruptFileError:
-        """This error, completed by the place where it happened (what is already known stays)."""
+        """This error with its location added; known attributes are not overwritten."""
         self.path = self.path if self.path is not None else path
         self.root = self.root if self.root is not None else root
         self.column = self.column if self.column is not None else column
@@ -106,12 +106,12 @@ class CorruptFileError(LanceError):
 
 
 class UnsupportedFeatureError(LanceError):
-    """The table or file is valid but uses something that this release does not read or write.
+    """The table or file is valid but uses a feature that this release does not support.
 
     Args:
         message: what is not supported, and what to do.
         feature: short name of the feature.
-        version: the format version that has it, if it is bound to one.
+        version: the format version of the feature, if specific to one.
     """
 
     def __init__(self, message: str, *, feature: str = "", version: str = "") -> None:
@@ -121,7 +121,7 @@ class UnsupportedFeatureError(LanceError):
 
 
 class InvalidInputError(LanceError, ValueError):
-    """An argument, option, schema or filter that makes no sense; nothing was changed."""
+    """An invalid argument, option, schema or filter; nothing was changed."""
 
 
 class AlreadyExistsError(InvalidInputError):
@@ -129,7 +129,7 @@ class AlreadyExistsError(InvalidInputError):
 
 
 class NotEmptyError(InvalidInputError):
-    """A namespace that is to be dropped has tables or namespaces in it; nothing was changed."""
+    """A namespace to be dropped contains tables or namespaces; nothing was changed."""
 
 
 class NotFoundError(LanceError):
@@ -137,13 +137,13 @@ class NotFoundError(LanceError):
 
 
 class CommitConflictError(LanceError):
-    """Another writer committed something that stands against this commit; nothing of ours is visible.
+    """A concurrent transaction conflicts with this commit; nothing of this commit is visible.
 
     Args:
-        message: what collided, and what to do.
-        ours: name of our operation.
+        message: the conflict, and what to do.
+        ours: name of this operation.
         theirs: name of the operation that was committed first.
-        table_version: the version at which theirs was committed.
+        table_version: the version of the committed operation.
     """
 
     def __init__(self, message: str, *, ours: str = "", theirs: str = "", table_version: int | None = None) -> None:
@@ -154,25 +154,25 @@ class CommitConflictError(LanceError):
 
 
 class RetryableConflictError(CommitConflictError):
-    """Read the new version, compute the operation anew and commit again."""
+    """Read the new version, run the operation again and commit it."""
 
 
 class IncompatibleConflictError(CommitConflictError):
-    """The operation makes no sense on the new version; a retry cannot help."""
+    """The operation is not possible on the new version; a retry cannot help."""
 
 
 class StorageError(LanceError):
-    """The store failed, or it cannot give a guarantee that is needed (such as put-if-absent)."""
+    """The store failed, or it lacks a required guarantee (such as put-if-absent)."""
 
 
 class CommitStateUnknownError(StorageError):
-    """The store failed in the middle of a commit: the version may exist or not.
+    """A commit in doubt: the store failed during the commit, and the version may or may not exist.
 
     Nothing is cleaned up, because the version may need the files.
 
     Args:
         message: what failed, and how to find out.
-        table_version: the version that may or may not have been made.
+        table_version: the version that may or may not exist.
         transaction: UUID of the transaction to look for.
     """
 

@@ -1,4 +1,4 @@
-"""File format versions and the numbers that stand for them on disk (Lance file format specification).
+"""File format versions and their numbers on disk (Lance file format specification).
 
 A 2.0 file says (0, 3) in its footer while the manifest says 2/0; 0.1 files say (0, 0), (0, 1) or (0, 2).
 """
@@ -21,7 +21,7 @@ class FileVersion(str, Enum):
 
     @classmethod
     def from_numbers(cls, major: int, minor: int, *, path: str | None = None) -> FileVersion:
-        """The version that a footer or a `DataFile` means by (major, minor).
+        """The version of the numbers (major, minor) in a footer or a `DataFile`.
 
         Raises:
             CorruptFileError: no version has these numbers.
@@ -33,7 +33,7 @@ class FileVersion(str, Enum):
 
     @classmethod
     def parse(cls, text: str) -> FileVersion:
-        """The version a user names: "0.1", "legacy", "2.0" to "2.3", "stable" (2.2).
+        """Parses a version name: "0.1", "legacy", "2.0" to "2.3", "stable" (2.2).
 
         Raises:
             InvalidInputError: no such version.

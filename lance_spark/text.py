@@ -1,7 +1,7 @@
-"""Text that UTF-8 can hold.
+"""Validation of text: it must be encodable as UTF-8.
 
-Python strings may hold halves of surrogate pairs (from `json`, broken UTF-16, names of files that are not UTF-8);
-files of the format, Arrow and Spark cannot.
+Python strings may contain lone surrogates (from `json`, broken UTF-16, names of files that are not UTF-8); files of the
+format, Arrow and Spark cannot.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from lance_spark.errors import InvalidInputError
 
 
 def check_text(text: str, what: str) -> str:
-    """`text` itself.
+    """Validates `text` and returns it.
 
     Raises:
-        InvalidInputError: it holds half of a surrogate pair.
+        InvalidInputError: it contains a lone surrogate.
     """
     try:
         text.encode()
