@@ -112,7 +112,7 @@ class _Planner:
         if isinstance(expr, Not):
             return self.answer(expr.value, fragments, negated=not negated)
         direct = self._ask_indexes(expr, fragments, negated=negated)
-        left = {id_: rows for id_, rows in fragments.items() if id_ not in direct or not direct[id_].is_exact}
+        left = _without(fragments, direct)
         if not left or not isinstance(expr, (And, Or)):
             return direct
         combine = self._all_terms if isinstance(expr, And) is not negated else self._any_term

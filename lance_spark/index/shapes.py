@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 
 from lance_spark.expr.literals import Literal
-from lance_spark.expr.membership import options_of
+from lance_spark.expr.membership import constant_options
 from lance_spark.expr.nodes import (
     And,
     Column,
@@ -59,10 +61,13 @@ def with_arrays(expr: Expr, dtype: pa.DataType, time_zone: str) -> Expr:
         return type(expr)(tuple(with_arrays(term, dtype, time_zone) for term in expr.terms))
     if not isinstance(expr, In) or len(expr.options) < _LONG_LIST:
         return expr
-    constants = [option.scalar() for option in expr.options if isinstance(option, Literal)]
-    known = options_of(plain(pa.array([], dtype)).type, constants, time_zone).known
-    is_listed = known is not None and known.type == dtype and len(constants) == len(expr.options)
-    return InArray(expr.value, known) if is_listed else expr
+    constants = [option for option in expr.options if isinstance(option, Literal)]
+    if len(constants) < len(expr.options):
+        return expr
+    # The very tuple of the filter, by which the evaluation remembers it.
+    options = cast("tuple[Literal, ...]", expr.options)
+    known = constant_options(plain(pa.array([], dtype)).type, options, time_zone).known
+    return InArray(expr.value, known) if known is not None and known.type == dtype else expr
 
 
 def null_test(expr: Expr) -> bool | None:
