@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE: planned before the tasks start, committed when all have told what they changed."""
+"""DELETE, UPDATE and MERGE: planned before the tasks start, committed when all have finished."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PlanReply:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """A statement whose tasks are done; the job, and what they told, are attached.
+    """A statement whose tasks are done; the job, and their results, are attached.
 
     Attributes:
         counts: rows, by the names that Spark gives them; below 0 is not known.
@@ -96,9 +96,9 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest:
-    """A statement that failed; the job, and what those tasks told that came to their end, are attached."""
+    """A statement that failed; the job, and the results of the tasks that finished, are attached."""
 
-    all_tasks_told: bool
+    all_tasks_finished: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def commit(request: CommitRequest, call: Call) -> Written:
 def abort(request: AbortRequest, call: Call) -> Done:
     """Removes the files of the statement."""
     results = unpickle_results(call.attachments[1:])
-    _statement(call).job.abort(results, all_tasks_finished=request.all_tasks_told)
+    _statement(call).job.abort(results, all_tasks_finished=request.all_tasks_finished)
     return Done()
 
 

@@ -1,4 +1,4 @@
-"""Writing: planned before the tasks start, committed when all have told what they wrote."""
+"""Writing: planned before the tasks start, committed when all have finished."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class WriteSummary:
     Attributes:
         distribution: how they come to their tasks: "hash" (equal ones to one task), "range" (in order) or "none" (they
             stay where they are, and only each task sorts its own).
-        replaces: whether rows go by a condition, which are still to be looked for.
+        replaces: whether rows are replaced by a condition, for which they are still to be searched.
     """
 
     description: str
@@ -75,15 +75,15 @@ class WriteSummary:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """Rows come, and it is time to look for those that go; the job is attached."""
+    """The new rows are written, and it is time to search for those that they replace; the job is attached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """A write that is to be committed; the job, what its tasks told, and what others have found are attached.
+    """A write that is to be committed; the job, the results of its tasks, and those of a search are attached.
 
     Attributes:
-        num_found: how many attachments are of tasks that looked for rows that go; None if there were no such tasks.
+        num_found: how many attachments are of tasks that searched for replaced rows; None if there were no such tasks.
         target: the table, if the rows were chosen by what it holds; and
         reads: the scans of the statement then.
     """
@@ -95,13 +95,13 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest:
-    """A write that failed; the job, and what those tasks told that came to their end, are attached.
+    """A write that failed; the job, and the results of the tasks that finished, are attached.
 
     Attributes:
-        all_tasks_told: whether the commit was asked for after all of them; then it has decided about the files.
+        all_tasks_finished: whether all did, and the commit was asked for; then it has decided about the files.
     """
 
-    all_tasks_told: bool
+    all_tasks_finished: bool
 
 
 @operation("write.can_overwrite")
@@ -133,8 +133,8 @@ def plan(request: WriteRequest, call: Call) -> Reply:
 
 @operation("write.search")
 def search(_request: SearchRequest, call: Call) -> Reply:
-    """The job that looks for the rows that go: its function, then the work of each task. Nothing is attached if the
-    commit finds them by itself.
+    """The job that searches for the replaced rows: its function, then the work of each task. Nothing is attached if
+    the commit finds them by itself.
     """
     return Reply(Done(), search_job(pickle.loads(call.attachments[0]), call.session.parallelism))
 
@@ -164,7 +164,7 @@ def metrics(_request: CommitRequest, call: Call) -> Written:
 def abort(request: AbortRequest, call: Call) -> Done:
     """Removes the files of the job."""
     results = unpickle_results(call.attachments[1:])
-    _pickled_job(call.attachments).abort(results, all_tasks_finished=request.all_tasks_told)
+    _pickled_job(call.attachments).abort(results, all_tasks_finished=request.all_tasks_finished)
     return Done()
 
 

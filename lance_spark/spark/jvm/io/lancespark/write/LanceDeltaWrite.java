@@ -4,16 +4,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.LancePy;
 import io.lancespark.python.LanceRunner;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DeleteSummary;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.DeltaWrite;
@@ -25,16 +21,11 @@ import org.apache.spark.sql.connector.write.WriteSummary;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
-/** The rows of one statement that go and come: files by the tasks, one commit by the driver. */
-public final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
-  private final JsonNode handle;
+/** The deleted, rewritten and new rows of one statement. */
+public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, DeltaBatchWrite {
   private final Collection<JsonNode> targetReads;
-  private final String description;
-  private final byte[] function;
-  private final byte[] job;
   private final StructType ids;
   private final StructType rows;
-  private JsonNode written = Json.object();
 
   /**
    * A write.
@@ -44,24 +35,10 @@ public final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
    */
   LanceDeltaWrite(
       JsonNode handle, Collection<JsonNode> targetReads, LancePy.Reply plan, StructType ids, StructType rows) {
-    this.handle = handle;
+    super(handle, plan);
     this.targetReads = targetReads;
-    this.description = plan.body().get("description").asText();
-    this.function = plan.attachments().get(0);
-    this.job = plan.attachments().get(1);
     this.ids = ids;
     this.rows = rows;
-  }
-
-  @Override
-  public String description() {
-    return description;
-  }
-
-  /** What Spark's log calls the write. */
-  @Override
-  public String toString() {
-    return description;
   }
 
   @Override
@@ -86,9 +63,7 @@ public final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
     request.set("counts", counts(summary));
     request.set("reads", reads());
     List<byte[]> attachments = attachments(messages);
-    written =
-        LanceReruns.commit(
-            handle, () -> LancePy.call("row_level.commit", request, attachments).body().get("metrics"));
+    commit(() -> LancePy.call("row_level.commit", request, attachments));
   }
 
   /** The scans of the target, and all others of the statement that may read the same table. */
@@ -102,21 +77,9 @@ public final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
   }
 
   @Override
-  public CustomMetric[] supportedCustomMetrics() {
-    return LanceMetrics.ofWrites();
-  }
-
-  @Override
-  public CustomTaskMetric[] reportDriverMetrics() {
-    return LanceMetrics.values(written);
-  }
-
-  @Override
   public void abort(WriterCommitMessage[] messages) {
     List<byte[]> attachments = attachments(messages);
-    ObjectNode request = Json.object();
-    request.put("all_tasks_told", attachments.size() == messages.length + 1);
-    LancePy.call("row_level.abort", request, attachments);
+    LancePy.call("row_level.abort", abortRequest(attachments, messages), attachments);
   }
 
   /** What Spark has counted, by the names that Spark gives the counters. */
@@ -136,17 +99,5 @@ public final class LanceDeltaWrite implements DeltaWrite, DeltaBatchWrite {
       counts.put("numDeletedRows", delete.numDeletedRows());
     }
     return counts;
-  }
-
-  /** The job, then what the tasks told, those that did aside. */
-  private List<byte[]> attachments(WriterCommitMessage[] messages) {
-    List<byte[]> attachments = new ArrayList<>();
-    attachments.add(job);
-    for (WriterCommitMessage message : messages) {
-      if (message != null) {
-        attachments.add(LanceRunner.message(message));
-      }
-    }
-    return attachments;
   }
 }

@@ -4,10 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.python.Json;
-import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.LancePy;
 import io.lancespark.python.LanceRunner;
-import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.distributions.Distributions;
@@ -15,8 +13,6 @@ import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -25,40 +21,20 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /** One write job: files by the tasks, one commit by the driver. */
-public final class LanceWrite implements RequiresDistributionAndOrdering, BatchWrite {
-  private final JsonNode handle;
-  private final String description;
-  private final byte[] function;
-  private final byte[] job;
+public final class LanceWrite extends LanceJobWrite implements RequiresDistributionAndOrdering, BatchWrite {
   private final Transform[] clustering;
   private final String distribution;
   private final StructType columns;
   private final LanceStagedTable staged;
   private final boolean replaces;
-  private boolean commitAsked;
-  private JsonNode written = Json.object();
 
   LanceWrite(JsonNode handle, LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
-    this.handle = handle;
-    this.description = plan.body().get("description").asText();
+    super(handle, plan);
     this.clustering = Json.transforms(plan.body().path("clustering"));
     this.distribution = plan.body().get("distribution").asText();
-    this.function = plan.attachments().get(0);
-    this.job = plan.attachments().get(1);
     this.replaces = plan.body().get("replaces").asBoolean();
     this.columns = columns;
     this.staged = staged;
-  }
-
-  @Override
-  public String description() {
-    return description;
-  }
-
-  /** What Spark's log calls the write. */
-  @Override
-  public String toString() {
-    return description;
   }
 
   /** The rows of one partition go to one task, as far as Spark likes. */
@@ -112,9 +88,8 @@ public final class LanceWrite implements RequiresDistributionAndOrdering, BatchW
         attachments.addAll(found);
       }
     }
-    commitAsked = true;
     if (staged != null) {
-      written = LancePy.call("write.metrics", request, attachments).body().get("metrics");
+      count(() -> LancePy.call("write.metrics", request, attachments));
       return;
     }
     LanceStatement statement = LanceStatement.running();
@@ -122,43 +97,18 @@ public final class LanceWrite implements RequiresDistributionAndOrdering, BatchW
       request.set("target", handle);
       request.set("reads", statement.reads());
     }
-    written =
-        LanceReruns.commit(handle, () -> LancePy.call("write.commit", request, attachments).body().get("metrics"));
-  }
-
-  /** What tasks have found of the rows that go; null if the commit is to look for them. */
-  private List<byte[]> replacedRows() {
-    List<byte[]> search = LancePy.call("write.search", Json.object(), List.of(job)).attachments();
-    return search.isEmpty() ? null : LanceJob.run(description + ": search for replaced rows", search.get(0), search.subList(1, search.size()));
-  }
-
-  @Override
-  public CustomMetric[] supportedCustomMetrics() {
-    return LanceMetrics.ofWrites();
-  }
-
-  @Override
-  public CustomTaskMetric[] reportDriverMetrics() {
-    return LanceMetrics.values(written);
+    commit(() -> LancePy.call("write.commit", request, attachments));
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    ObjectNode request = Json.object();
     List<byte[]> attachments = attachments(messages);
-    request.put("all_tasks_told", commitAsked && attachments.size() == messages.length + 1);
-    LancePy.call("write.abort", request, attachments);
+    LancePy.call("write.abort", abortRequest(attachments, messages), attachments);
   }
 
-  /** The job, then what the tasks told, those that did aside. */
-  private List<byte[]> attachments(WriterCommitMessage[] messages) {
-    List<byte[]> attachments = new ArrayList<>();
-    attachments.add(job);
-    for (WriterCommitMessage message : messages) {
-      if (message != null) {
-        attachments.add(LanceRunner.message(message));
-      }
-    }
-    return attachments;
+  /** The replaced rows that tasks have found; null if the commit is to search for them. */
+  private List<byte[]> replacedRows() {
+    List<byte[]> search = LancePy.call("write.search", Json.object(), List.of(job)).attachments();
+    return search.isEmpty() ? null : LanceJob.run(description + ": search for replaced rows", search.get(0), search.subList(1, search.size()));
   }
 }

@@ -1,0 +1,90 @@
+package io.lancespark.write;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LanceMetrics;
+import io.lancespark.python.LancePy;
+import io.lancespark.python.LanceRunner;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Supplier;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/** What writes have in common: a Python job whose tasks write files, and one commit or abort by the driver. */
+abstract class LanceJobWrite {
+  final JsonNode handle;
+  final String description;
+  final byte[] function;
+  final byte[] job;
+  private boolean commitAsked;
+  private JsonNode metrics = Json.object();
+
+  /**
+   * A write.
+   *
+   * @param handle the target
+   * @param plan the function of the tasks and the job are attached
+   */
+  LanceJobWrite(JsonNode handle, LancePy.Reply plan) {
+    this.handle = handle;
+    this.description = plan.body().get("description").asText();
+    this.function = plan.attachments().get(0);
+    this.job = plan.attachments().get(1);
+  }
+
+  public String description() {
+    return description;
+  }
+
+  /** What Spark's log calls the write. */
+  @Override
+  public String toString() {
+    return description;
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return LanceMetrics.ofWrites();
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return LanceMetrics.values(metrics);
+  }
+
+  /** Runs {@code commit}; after a conflict the statement runs again on the newest version of the target. */
+  final void commit(Supplier<LancePy.Reply> commit) {
+    commitAsked = true;
+    metrics = LanceReruns.commit(handle, () -> metricsOf(commit.get()));
+  }
+
+  /** Keeps what {@code count} has counted, for a table whose commit comes later. */
+  final void count(Supplier<LancePy.Reply> count) {
+    commitAsked = true;
+    metrics = metricsOf(count.get());
+  }
+
+  private static JsonNode metricsOf(LancePy.Reply reply) {
+    return reply.body().get("metrics");
+  }
+
+  /** What an abort says: a commit that was asked for after all tasks has decided about the files itself. */
+  final ObjectNode abortRequest(List<byte[]> attachments, WriterCommitMessage[] messages) {
+    ObjectNode request = Json.object();
+    request.put("all_tasks_finished", commitAsked && attachments.size() == messages.length + 1);
+    return request;
+  }
+
+  /** The job, then the results of the tasks that have finished. */
+  List<byte[]> attachments(WriterCommitMessage[] messages) {
+    List<byte[]> attachments = new ArrayList<>();
+    attachments.add(job);
+    for (WriterCommitMessage message : messages) {
+      if (message != null) {
+        attachments.add(LanceRunner.message(message));
+      }
+    }
+    return attachments;
+  }
+}
