@@ -128,7 +128,7 @@ def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job
         UnsupportedFeatureError: this release cannot write such columns.
     """
     if not columns or len(set(columns)) != len(columns):
-        raise InvalidInputError(f"{list(columns)} are no columns to change")
+        raise InvalidInputError(f"{list(columns)} are not columns to change")
     finder = FieldFinder(table.lance_schema)
     written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
     _refuse_sources(table, written)

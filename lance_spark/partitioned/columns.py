@@ -142,7 +142,7 @@ def next_field_id(table: PartitionedTable) -> FieldId:
     """
     noted = table.properties.get(MAX_FIELD_ID, "-1")
     if not noted.removeprefix("-").isdecimal() or len(noted) > 9:
-        raise CorruptFileError(f"{MAX_FIELD_ID} in the metadata of __manifest is {noted!r}, which is no field id")
+        raise CorruptFileError(f"{MAX_FIELD_ID} in the metadata of __manifest is {noted!r}, which is not a field id")
     with_operation_name = [source for field in table.specs.fields_of_all() for source in field.source_ids]
     in_partitions = [largest_field_id(opened.manifest) for opened in table.open_all(table.index.partitions)]
     return FieldId(max([int(noted), table.lance_schema.max_field_id, *with_operation_name, *in_partitions]) + 1)

@@ -186,7 +186,7 @@ def partition_field_from_json(members: object) -> PartitionField:
     if not isinstance(field_id, str) or not isinstance(sources, list):
         raise InvalidInputError(f"a partition field needs field_id and the list source_ids, got {members!r}")
     if expression is not None and not isinstance(expression, str):
-        raise InvalidInputError(f"the expression of partition field {field_id!r} is no text: {expression!r}")
+        raise InvalidInputError(f"the expression of partition field {field_id!r} is not a text: {expression!r}")
     return PartitionField(
         field_id,
         tuple(sources),

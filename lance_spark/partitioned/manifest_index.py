@@ -133,7 +133,7 @@ def _spec_ids(object_ids: pa.ChunkedArray, specs: PartitionSpecs) -> Int64Array:
         is_whole = pc.and_(has_levels, pc.ends_with(object_ids, DELIMITER + TABLE_NAME))
         wrong = object_ids.filter(pc.and_not(mine, is_whole))
         if len(wrong):
-            raise CorruptFileError(f"{wrong[0].as_py()!r} in __manifest is no partition of spec {spec.id}")
+            raise CorruptFileError(f"{wrong[0].as_py()!r} in __manifest is not a partition of spec {spec.id}")
         found[mine.to_numpy()] = spec.id
     for object_id in object_ids.filter(pa.array(found == 0)).to_pylist():
         if spec_id_of_object(object_id or "") is not None:

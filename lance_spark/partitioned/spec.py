@@ -214,7 +214,7 @@ def _parsed(metadata: Mapping[str, str], key: str) -> Any:
     try:
         members = json.loads(metadata[key])
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"{key} in the metadata of __manifest is no JSON: {error}") from error
+        raise CorruptFileError(f"{key} in the metadata of __manifest is not JSON: {error}") from error
     _check_json(members, key)
     return members
 
@@ -237,7 +237,9 @@ def _check_text(value: str, key: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise CorruptFileError(f"{key} in the metadata of __manifest holds what is no text: {error}") from error
+        raise CorruptFileError(
+            f"{key} in the metadata of __manifest holds something that is not a text: {error}"
+        ) from error
 
 
 def _text(members: Mapping[str, Any]) -> str:
