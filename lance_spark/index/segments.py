@@ -105,7 +105,7 @@ class Segment:
 def warn_unused(name: str, uuid: str, reason: object) -> None:
     """Logs that a segment is not used."""
     _LOGGER.warning(
-        "index %s (segment %s) is not used, its rows are scanned: %s. Build the index anew to use it again",
+        "index %s (segment %s) is not used, its rows are scanned: %s. Build the index again to use it",
         name,
         uuid,
         reason,

@@ -160,7 +160,7 @@ class DroppedTables:
         # Asked last of all: looking for clones takes its time.
         if not any(item == other for other in self.find()):
             raise InvalidInputError(
-                f"there is a table again at {item.location!r}, or it was dropped anew meanwhile; list the dropped "
+                f"there is a table again at {item.location!r}, or it was dropped again meanwhile; list the dropped "
                 "tables again"
             )
         marker = f"{item.location}/{DEREGISTERED_MARKER}"

@@ -53,7 +53,7 @@ def history(table: PartitionedTable, limit: int | None = None, *, contents: bool
     `content` and `difference` are None for older versions that need more than `MAX_MANIFESTS` manifests to be read.
 
     Args:
-        limit: so many versions at most; no more is read than they need.
+        limit: at most this many versions; no more is read than they need.
         contents: False leaves them out of all versions.
 
     Raises:

@@ -111,7 +111,7 @@ def vacuum(
     Args:
         older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions` is
             given. If both are, versions go that both let go.
-        keep_versions: so many of the newest versions stay.
+        keep_versions: keeps this many of the newest versions.
         keep_from: this version stays too, and those after it.
         delete_unverified: removes what no version ever named whatever its age; nobody may be writing then.
         error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.

@@ -134,7 +134,7 @@ class PlainTarget(Target):
             if self.evolved is not None and version.schema.fields != base.schema.fields:
                 raise IncompatibleConflictError(
                     f"another writer has changed the columns of {self.location.uri}, and so does this one. Read the "
-                    "new version and decide anew",
+                    "new version and decide again",
                     ours=WriteMode.REPLACE_WHERE.value,
                     table_version=version.version,
                 )

@@ -3,7 +3,7 @@
 =================================  ==========================================================================
 ``lance.auto_cleanup.interval``    clean up after every version whose number is a multiple of this
 ``lance.auto_cleanup.older_than``  versions older than this go: ``14days``, ``1h 30m``; two weeks if it is not set
-``lance.auto_cleanup.retain_versions``  so many of the newest versions stay
+``lance.auto_cleanup.retain_versions``  keeps this many of the newest versions
 =================================  ==========================================================================
 
 >>> parse_duration("1day 12h"), parse_duration("2weeks")

@@ -52,7 +52,7 @@ class CleanupPolicy:
 
     Attributes:
         older_than: an age or a moment; a moment without a zone is local time.
-        keep_versions: so many of the newest versions stay.
+        keep_versions: keeps this many of the newest versions.
         delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
         error_if_tagged_old_versions: refuses to clean up if tagged versions are among those to go; they stay anyway.
         dry_run: only tells what would go.

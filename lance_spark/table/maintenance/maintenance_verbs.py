@@ -97,7 +97,7 @@ class MaintenanceVerbs:
         Args:
             older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions`
                 is given. If both are, versions go that both let go.
-            keep_versions: so many of the newest versions stay.
+            keep_versions: keeps this many of the newest versions.
             delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
             error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
             dry_run: only tells what would go.

@@ -198,7 +198,7 @@ def _check_parent(table: TableLocation, parent: Branch | None, version: int) -> 
     """
     table.history.manifest_size(version)
     if parent is not None and table.refs.branch(parent.name) != parent:
-        raise NotFoundError(f"the branch {parent.name!r} of {table.uri} was made anew")
+        raise NotFoundError(f"the branch {parent.name!r} of {table.uri} was created again")
 
 
 def _check_unused(table: TableLocation, name: str) -> None:

@@ -219,7 +219,7 @@ PROCEDURES = (
     Procedure(
         "history",
         "The versions of a branch, newest first.",
-        (TABLE, Parameter("limit", WHOLE, "so many versions at most")),
+        (TABLE, Parameter("limit", WHOLE, "at most this many versions")),
         _history,
     ),
     Procedure(

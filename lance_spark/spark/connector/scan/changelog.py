@@ -121,7 +121,7 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
         return ChangelogReply(False)
     handle = found.table.handle
     if request.deduplication == "net_changes":
-        raise UnsupportedFeatureError("changes are told version by version, not net", feature="net changes")
+        raise UnsupportedFeatureError("changes are reported version by version, not net", feature="net changes")
     schema, has_stable_row_ids = _end(handle, request.range)
     if request.compute_updates and not has_stable_row_ids:
         raise UnsupportedFeatureError(
