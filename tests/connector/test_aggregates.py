@@ -14,9 +14,9 @@ from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from lance_spark.spark.connector.scan import groups
-from lance_spark.spark.connector.scan.decimal_expr import Number
-from lance_spark.spark.connector.scan.groups import Grouping, Slot
+from lance_spark.expr.decimal_expr import Number
+from lance_spark.table.reading import groups
+from lance_spark.table.reading.groups import Grouping, Slot
 from tests.connector.conftest import plan
 
 ANSI = "spark.sql.ansi.enabled"

@@ -91,7 +91,7 @@ class Manifest:
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree", feature="fragment tree")
         remembers = bool(message.writer_feature_flags & FeatureFlag.NON_REUSABLE_FIELD_IDS)
         if remembers is not message.HasField("max_allocated_field_id"):
-            raise CorruptFileError("the largest field id ever assigned is present without its feature flag, or the reverse")
+            raise CorruptFileError("the largest field id ever assigned stands without its feature flag, or the reverse")
         if not message.HasField("writer_version"):
             _forget_row_counts(message)
         return cls(

@@ -166,7 +166,9 @@ class TableHandle:
                 raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
             found = table.catalog_version.dataset
             if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
-                raise NotFoundError(f"{self.shown} was dropped and created again while the query was planned; run it again")
+                raise NotFoundError(
+                    f"{self.shown} was dropped and created again while the query was planned; run it again"
+                )
             _partitioned.put(self.key, table)
         evolved = self.evolved_schema()
         return table if evolved is None else planned_with(table, evolved)
@@ -191,7 +193,9 @@ class TableHandle:
             except NotFoundError as error:
                 raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
             if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
-                raise NotFoundError(f"{self.shown} was dropped and created again while the query was planned; run it again")
+                raise NotFoundError(
+                    f"{self.shown} was dropped and created again while the query was planned; run it again"
+                )
             _manifests.put(self.key, manifest)
         evolved = self.evolved_schema()
         return location, manifest if evolved is None else replace(manifest, schema=evolved)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.expr.decimal_expr import unscaled
 from lance_spark.spark.types import convert_batch, exchanged_schema, to_spark_value
 
 _LONG_DIGITS = 18
@@ -55,17 +55,3 @@ def _to_wire(array: pa.Array, target: pa.DataType) -> pa.Array:
     if whole is None:
         raise CorruptFileError(f"a column of type {array.type} has a value of more than {_LONG_DIGITS} digits")
     return whole
-
-
-def unscaled(array: pa.Array) -> pa.Array | None:
-    """int64[len(array)]: decimals (decimal128) as numbers without their point; None if one of them is longer."""
-    validity = array.is_valid().buffers()[1] if array.null_count else None
-    if not len(array):
-        return pa.array([], pa.int64())
-    words = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
-    low = np.ascontiguousarray(words[:, 0])
-    wide = words[:, 1] != low >> 63
-    # What lies under a null is no value.
-    if wide.any() and (validity is None or bool((wide & array.is_valid().to_numpy(zero_copy_only=False)).any())):
-        return None
-    return pa.Array.from_buffers(pa.int64(), len(array), [validity, pa.py_buffer(low)], array.null_count)

@@ -8,8 +8,9 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.connector.scan.aggregates import Aggregation
 from lance_spark.spark.connector.scan.requests import ScanRequest
-from lance_spark.spark.connector.scan.top_n import SortKey, sort_keys
+from lance_spark.spark.connector.scan.top_n import sort_keys
 from lance_spark.spark.predicates import to_filter
+from lance_spark.table.reading.first_rows import SortKey
 
 
 def accepted_filter(request: ScanRequest, names: pa.Schema) -> Expr | None:

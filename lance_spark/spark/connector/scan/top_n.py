@@ -1,41 +1,24 @@
-"""ORDER BY with LIMIT inside of a scan: each task returns its first rows, Spark puts them together.
-
-A task reads the columns of the order with the address of each row, keeps the best addresses, and reads the other
-columns for these alone. Of several keys it reads the first one alone, and the others for rows that this one leaves,
-unless it leaves too many: for them all keys are read together.
-
-Spark's order, which Arrow's differs from: nulls are first or last per key, and NaN is greater than every number. So a
-key becomes up to three columns: whether it is null, whether it is NaN, and the value.
-"""
+"""ORDER BY with LIMIT inside of a scan: each task returns its first rows, Spark puts them together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lance_spark.encodings.blocks import Int64Array
-from lance_spark.expr.columns import column_values, resolve_names
-from lance_spark.schema.projection import project
+from lance_spark.expr.columns import resolve_names
 from lance_spark.spark.connector.channel.tasks import ReadTask, SplitWork
-from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.spark.predicates import SparkExpression, type_at
 from lance_spark.spark.types import is_lossless
-from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.first_rows import FirstRows, SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 
 MAX_ROWS = 10_000
 """A larger limit is left to Spark: its rows would be looked up one by one."""
-
-_KEPT_AT_LEAST = 1 << 16
-_KEY_BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +26,6 @@ class SortOrder:
     """One key of ORDER BY."""
 
     expression: SparkExpression
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """A column to order by, spelled as in the table."""
-
-    path: tuple[str, ...]
     descending: bool
     nulls_first: bool
 
@@ -103,137 +77,5 @@ class TopNTask(ReadTask):
     first: int = 0
 
     def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
-        return FirstRows(scan, self.keys, self.first).of(part.slices)
-
-
-@dataclass(frozen=True)
-class FirstRows:
-    """Finds the first rows of fragments of one split.
-
-    Attributes:
-        scan: what to read, filter included; it is bound to the split.
-        keys: the order.
-        limit: how many rows.
-    """
-
-    scan: Scan
-    keys: tuple[SortKey, ...]
-    limit: int
-
-    def of(self, slices: Sequence[FragmentSlice]) -> Iterator[pa.RecordBatch]:
-        """The first rows of `slices`, in no order."""
-        fragments = {fragment.id: fragment for fragment in (DataFragment.from_bytes(item.fragment) for item in slices)}
-        owners, offsets = split_addresses(self._best(slices))
-        for fragment_id in np.unique(owners).tolist():
-            rows = np.sort(offsets[owners == fragment_id])
-            yield from self._rows(fragments[fragment_id], rows)
-
-    def _best(self, slices: Sequence[FragmentSlice]) -> UInt64Array:
-        """Addresses of the first rows."""
-        if len(self.keys) > 1:
-            candidates = replace(self, keys=self.keys[:1])._candidates(slices)
-            if candidates is not None:
-                return self._addresses_of_first(self._looked_up(slices, candidates))
-        kept: list[pa.RecordBatch] = []
-        num_rows = 0
-        for batch in self._key_batches(slices):
-            kept.append(self._sortable(batch))
-            num_rows += batch.num_rows
-            if num_rows > self._most_kept():
-                kept = self._first(kept).to_batches()
-                num_rows = self.limit
-        return self._addresses_of_first(kept)
-
-    def _candidates(self, slices: Sequence[FragmentSlice]) -> UInt64Array | None:
-        """Addresses of the first rows by the only key, and of all that are equal to the last one; None: too many."""
-        kept: list[pa.RecordBatch] = []
-        worst: pa.Table | None = None
-        for batch in self._key_batches(slices):
-            kept.append(self._not_worse(self._sortable(batch), worst))
-            if sum(item.num_rows for item in kept) > self._most_kept():
-                worst = self._first(kept)[self.limit - 1 :]
-                kept = [self._not_worse(item, worst) for item in kept]
-                if sum(item.num_rows for item in kept) > self._most_kept() // 2:
-                    return None
-        if sum(item.num_rows for item in kept) > self.limit:
-            worst = self._first(kept)[self.limit - 1 :]
-            kept = [self._not_worse(item, worst) for item in kept]
-        return np.concatenate([np.zeros(0, np.uint64), *(item.column(ROW_ADDRESS).to_numpy() for item in kept)])
-
-    def _not_worse(self, rows: pa.RecordBatch, worst: pa.Table | None) -> pa.RecordBatch:
-        """Those of `rows` that are before the only row of `worst` by the first key, or equal to it."""
-        if worst is None or not worst.num_rows:
-            return rows
-        key, values = self.keys[0], rows.column("value0")
-        null, nan = rows.column("null0"), rows.column("nan0") if "nan0" in rows.schema.names else None
-        if worst["null0"][0].as_py():
-            return rows.filter(pc.equal(null, 1)) if key.nulls_first else rows
-        if nan is not None and worst["nan0"][0].as_py():
-            kept = pc.equal(nan, 1) if key.descending else pc.equal(null, 0)
-        else:
-            compare = pc.greater_equal if key.descending else pc.less_equal
-            kept = pc.fill_null(compare(values, worst["value0"][0]), False)
-            if nan is not None and key.descending:
-                kept = pc.or_(kept, pc.equal(nan, 1))
-        return rows.filter(pc.or_(kept, pc.equal(null, 1)) if key.nulls_first else kept)
-
-    def _looked_up(self, slices: Sequence[FragmentSlice], addresses: UInt64Array) -> list[pa.RecordBatch]:
-        """The keys of some rows."""
-        fragments = {fragment.id: fragment for fragment in (DataFragment.from_bytes(item.fragment) for item in slices)}
-        owners, offsets = split_addresses(addresses)
-        scan = self._key_scan()
-        found: list[pa.RecordBatch] = []
-        for fragment_id in np.unique(owners).tolist():
-            positions = self._positions(fragments[fragment_id], np.sort(offsets[owners == fragment_id]))
-            found += map(self._sortable, scan.read_rows(fragments[fragment_id], positions).to_batches())
-        return found
-
-    def _most_kept(self) -> int:
-        return max(_KEPT_AT_LEAST, 4 * self.limit)
-
-    def _key_batches(self, slices: Sequence[FragmentSlice]) -> Iterator[pa.RecordBatch]:
-        scan = self._key_scan()
-        for piece in slices:
-            yield from scan.read_fragment(DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop)
-
-    def _key_scan(self) -> Scan:
-        paths = [key.path for key in self.keys]
-        projection = project(self.scan.schema, paths)
-        output = (*(field.name for field in projection.fields), ROW_ADDRESS)
-        return replace(self.scan, projection=projection, output=output, batch_rows=_KEY_BATCH_ROWS)
-
-    def _sortable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns: dict[str, pa.Array] = {}
-        for index, key in enumerate(self.keys):
-            values = column_values(batch, key.path)
-            null = values.is_null()
-            columns[f"null{index}"] = null.cast(pa.int8())
-            if pt.is_floating(values.type):
-                nan = pc.fill_null(pc.is_nan(values), False)
-                columns[f"nan{index}"] = nan.cast(pa.int8())
-                values = pc.if_else(nan, None, values)
-            columns[f"value{index}"] = values
-        columns[ROW_ADDRESS] = batch.column(batch.num_columns - 1)
-        return pa.RecordBatch.from_pydict(columns)
-
-    def _addresses_of_first(self, kept: list[pa.RecordBatch]) -> UInt64Array:
-        found: UInt64Array = self._first(kept)[ROW_ADDRESS].to_numpy() if kept else np.zeros(0, np.uint64)
-        return found
-
-    def _first(self, kept: list[pa.RecordBatch]) -> pa.Table:
-        table = pa.Table.from_batches(kept)
-        order = []
-        for index, key in enumerate(self.keys):
-            direction = "descending" if key.descending else "ascending"
-            order.append((f"null{index}", "descending" if key.nulls_first else "ascending"))
-            if f"nan{index}" in table.column_names:
-                order.append((f"nan{index}", direction))
-            order.append((f"value{index}", direction))
-        return table.take(pc.sort_indices(table, sort_keys=order)[: self.limit])
-
-    def _rows(self, fragment: DataFragment, offsets: Int64Array) -> Iterator[pa.RecordBatch]:
-        yield from self.scan.read_rows(fragment, self._positions(fragment, offsets)).to_batches()
-
-    def _positions(self, fragment: DataFragment, offsets: Int64Array) -> Int64Array:
-        deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
-        return offsets - np.searchsorted(deleted, offsets)
+        rows = [(DataFragment.from_bytes(item.fragment), item.start, item.stop) for item in part.slices]
+        return FirstRows(scan, self.keys, self.first).of(rows)

@@ -18,20 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.connector.channel.wire_types import unscaled
-from lance_spark.spark.predicates import SparkExpression
 
 MAX_PRECISION = 38
 MAX_INT64 = (1 << 63) - 1
 _LEAST_SCALE = 6
 """Spark cuts digits after the point only down to so many."""
-
-_LONG_PRECISION = 18
-_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-"""Digits of Spark's decimals for whole numbers of so many bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,65 +78,8 @@ def _digits(value: int) -> tuple[int, ...]:
     return tuple(map(int, str(abs(value))))
 
 
-def to_number(expression: SparkExpression, columns: pa.Schema) -> Number | None:
-    """What `expression` is, with the type that it has in Spark; None if it is not computed here.
-
-    Args:
-        columns: those of the table.
-    """
-    if expression.column is not None:
-        return _column(expression.column, columns)
-    if expression.cast is not None:
-        return _decimal_of_integer(expression, columns)
-    if expression.type is not None:
-        return _constant(expression)
-    if expression.name not in ("+", "-", "*") or len(expression.children) != 2:
-        return None
-    operands = [to_number(child, columns) for child in expression.children]
-    left, right = operands
-    # Of whole numbers every single result would have to be looked at.
-    if left is None or right is None or not left.precision or not right.precision:
-        return None
-    return _operation(expression.name, left, right)
-
-
-def _column(path: tuple[str, ...], columns: pa.Schema) -> Number | None:
-    if len(path) != 1 or path[0] not in columns.names:
-        return None
-    dtype = columns.field(path[0]).type
-    if pt.is_signed_integer(dtype):
-        return Number("column", 0, column=path[0])
-    if not pt.is_decimal128(dtype) or not 0 <= dtype.scale <= dtype.precision:
-        return None
-    return Number("column", dtype.precision, dtype.scale, column=path[0])
-
-
-def _decimal_of_integer(expression: SparkExpression, columns: pa.Schema) -> Number | None:
-    assert expression.cast is not None, "the caller has seen the cast"
-    path, target = expression.cast.column, expression.type
-    if path is None or not isinstance(target, st.DecimalType) or target.scale:
-        return None
-    inner = _column(path, columns)
-    if inner is None or inner.precision:
-        return None
-    enough = _INTEGER_DIGITS[columns.field(path[0]).type.bit_width]
-    return Number("column", target.precision, column=path[0]) if target.precision >= enough else None
-
-
-def _constant(expression: SparkExpression) -> Number | None:
-    dtype = expression.type
-    if not isinstance(dtype, st.DecimalType) or expression.literal is None:
-        return None
-    sign, digits, exponent = Decimal(expression.literal).as_tuple()
-    assert isinstance(exponent, int), "Spark's decimals are numbers"
-    shift = exponent + dtype.scale
-    if shift < 0 or dtype.scale < 0:
-        return None
-    value = int("".join(map(str, digits))) * 10**shift
-    return Number("constant", dtype.precision, dtype.scale, constant=-value if sign else value)
-
-
-def _operation(kind: str, left: Number, right: Number) -> Number | None:
+def arithmetic(kind: str, left: Number, right: Number) -> Number | None:
+    """`left` and `right`, decimals, combined by "+", "-" or "*"; None if Spark cuts digits after the point."""
     if kind == "*":
         scale = left.scale + right.scale
         precision = left.precision + right.precision + 1
@@ -239,6 +175,20 @@ def _read(array: pa.Array) -> Numbers:
         if valid is not None:
             values = np.where(valid, values, 0)
     return Numbers(values, int(values.min()), int(values.max()), valid)
+
+
+def unscaled(array: pa.Array) -> pa.Array | None:
+    """int64[len(array)]: decimals (decimal128) as numbers without their point; None if one of them is longer."""
+    validity = array.is_valid().buffers()[1] if array.null_count else None
+    if not len(array):
+        return pa.array([], pa.int64())
+    words = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
+    low = np.ascontiguousarray(words[:, 0])
+    wide = words[:, 1] != low >> 63
+    # What lies under a null is no value.
+    if wide.any() and (validity is None or bool((wide & array.is_valid().to_numpy(zero_copy_only=False)).any())):
+        return None
+    return pa.Array.from_buffers(pa.int64(), len(array), [validity, pa.py_buffer(low)], array.null_count)
 
 
 def of_decimals(array: pa.Array) -> npt.NDArray[np.object_]:

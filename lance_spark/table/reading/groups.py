@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lance_spark.spark.connector.scan.decimal_expr import (
+from lance_spark.expr.decimal_expr import (
     MAX_INT64,
     MAX_PRECISION,
     Number,
