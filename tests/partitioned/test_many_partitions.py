@@ -107,8 +107,8 @@ def test_what_is_wrong_anywhere_is_found() -> None:
         (LOCATION, "__manifest", "lies in the catalog"),
         (LOCATION, "a//b", "location 'a//b'"),
         (LOCATION, "", "no location"),
-        (OBJECT_ID, "v1$a$b$dataset", "no partition of spec 1"),
-        (OBJECT_ID, "v1$a$other", "no partition of spec 1"),
+        (OBJECT_ID, "v1$a$b$dataset", "not a partition of spec 1"),
+        (OBJECT_ID, "v1$a$other", "not a partition of spec 1"),
         (OBJECT_ID, "v2$a$dataset", "a partition spec that is not there"),
         ("partition_field_k", 0, "partitions of the same values"),
     ]:
