@@ -240,8 +240,8 @@ def _description(command: str, handle: TableHandle) -> str:
 
 
 def _condition(request: DeleteRequest) -> Expr | None:
-    """The filter of the rows that go; None if Spark's has no exact counterpart."""
-    names = request.handle.filterable()
+    """The filter of the deleted rows; None if Spark's has no exact counterpart."""
+    names = table_of(request.handle).delete_columns()
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)
     if len(known) < len(terms):

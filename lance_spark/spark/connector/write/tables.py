@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
@@ -110,6 +111,10 @@ class WritableTable(ABC):
         """
 
     @abstractmethod
+    def delete_columns(self) -> pa.Schema:
+        """The columns that the filter of a DELETE on the driver may name."""
+
+    @abstractmethod
     def check_changeable(self) -> None:
         """Passes if rows can be identified and changed.
 
@@ -184,6 +189,9 @@ class _Plain(WritableTable):
             raise self._columns_changed(found.version)
         return replace(self.handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
 
+    def delete_columns(self) -> pa.Schema:
+        return self.handle.filterable()
+
     def check_changeable(self) -> None:
         check_plain_changeable(*self.handle.open())
 
@@ -248,6 +256,10 @@ class _Partitioned(WritableTable):
         if found.specs != base.specs:
             raise self._columns_changed(found.version)
         return replace(self.handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found))
+
+    def delete_columns(self) -> pa.Schema:
+        # Not system columns: whether all rows of a partition match is decided by its values alone.
+        return self.handle.open_partitioned().schema
 
     def check_changeable(self) -> None:
         check_partitioned_changeable(self.handle.open_partitioned())
