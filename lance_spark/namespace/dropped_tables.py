@@ -29,7 +29,7 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import below, parse_root
 from lance_spark.table.bases import resolved
-from lance_spark.table.cleanup.other_roots import detached_versions
+from lance_spark.table.cleanup.references import detached_versions
 from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import VERSIONS, parse_manifest_name
 

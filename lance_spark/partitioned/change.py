@@ -22,9 +22,9 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Merge
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import DATA
-from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import same_columns

@@ -31,7 +31,7 @@ from lance_spark.table.change_feed.version_diff import RowSet
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 

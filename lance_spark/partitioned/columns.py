@@ -28,8 +28,8 @@ from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.new_columns import arrow_fields
+from lance_spark.table.columns.placeholder_columns import StandIns
 from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
-from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation

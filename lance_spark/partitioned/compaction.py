@@ -16,7 +16,7 @@ from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
 from lance_spark.partitioned.commit import commit_changes, with_operation_name
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.cleanup.other_roots import listed_versions
+from lance_spark.table.cleanup.references import listed_versions
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task

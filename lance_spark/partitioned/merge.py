@@ -26,7 +26,7 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.merge import Matched, MergeActions, conformed, key_paths, one_array, window_rows
-from lance_spark.table.row_level.moved_rows import by_fragment
+from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.writing.row_source import RowSource

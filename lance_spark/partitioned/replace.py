@@ -35,8 +35,8 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.writing.evolving_append import columns_lacking
 from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.schema_merge import columns_lacking
 
 
 def with_columns_of(table: PartitionedTable, source: pa.Schema) -> PartitionedTable:

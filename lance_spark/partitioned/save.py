@@ -34,7 +34,7 @@ from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.assignments import Assignments
-from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import GoneRows, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.versions.changes import update_metadata

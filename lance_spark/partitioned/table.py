@@ -36,7 +36,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.source import Split

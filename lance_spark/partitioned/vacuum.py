@@ -41,8 +41,8 @@ from lance_spark.table.cleanup.cleanup import (
     check_keep_from,
     cleanup,
 )
-from lance_spark.table.cleanup.leftovers import FileKind, Leftover
-from lance_spark.table.cleanup.other_roots import other_branches
+from lance_spark.table.cleanup.orphan_files import FileKind, Leftover
+from lance_spark.table.cleanup.references import other_branches
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest

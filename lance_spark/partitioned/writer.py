@@ -30,8 +30,8 @@ from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.table.paths import new_job
-from lance_spark.table.row_level.moved_row_writer import MovedRowWriter
-from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.writing.conform import Conformer
 from lance_spark.table.writing.write import FileLimits, remove_fragments, remove_job_files

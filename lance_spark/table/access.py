@@ -15,7 +15,7 @@ from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import TREE
-from lance_spark.table.writing.base_choice import checked_bases
+from lance_spark.table.writing.base_selection import checked_bases
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CREATE, CommitOptions, save
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits

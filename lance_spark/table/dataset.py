@@ -20,7 +20,7 @@ from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.index_candidates import Candidates, explained
 from lance_spark.table.reading.limit import limited

@@ -11,7 +11,7 @@ from lance_spark.namespace import directory_places
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.storage import open_store
 from lance_spark.table import location

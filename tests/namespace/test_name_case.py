@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 
 

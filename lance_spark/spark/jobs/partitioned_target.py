@@ -37,8 +37,8 @@ from lance_spark.spark.types import exchanged_schema, table_types, written_schem
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.moved_rows import NO_ORIGIN
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions

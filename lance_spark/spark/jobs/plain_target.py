@@ -28,9 +28,9 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import Search, address_scan, matching_rows
-from lance_spark.table.row_level.moved_row_writer import MovedRowWriter
-from lance_spark.table.row_level.moved_rows import NewFragment
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
+from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
+from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split

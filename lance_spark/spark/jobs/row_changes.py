@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.table.row_level.moved_rows import NO_ORIGIN
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
 from lance_spark.table.rows.row_address import UInt64Array
 
 BoolArray = npt.NDArray[np.bool_]

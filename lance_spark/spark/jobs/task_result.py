@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
-from lance_spark.table.row_level.moved_rows import NewFragment
+from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 

@@ -43,7 +43,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.value_equality import BoolArray, equal_values

@@ -13,15 +13,15 @@ from datetime import datetime, timedelta, timezone
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import PutResult
-from lance_spark.table.cleanup.leftovers import (
+from lance_spark.table.cleanup.named_files import NamedFiles
+from lance_spark.table.cleanup.orphan_files import (
     FileKind,
     Leftover,
     find_leftovers,
     remove_leftovers,
     remove_staging,
 )
-from lance_spark.table.cleanup.named_files import NamedFiles
-from lance_spark.table.cleanup.other_roots import (
+from lance_spark.table.cleanup.references import (
     detached_versions,
     listed_versions,
     other_branches,

@@ -12,14 +12,14 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema import evolution
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
-from lance_spark.table.columns.stand_ins import StandIns
+from lance_spark.table.columns.placeholder_columns import StandIns
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Project
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.scan import Scan

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
+from lance_spark.table.columns.placeholder_columns import StandIns
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project_once
-from lance_spark.table.columns.stand_ins import StandIns
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation

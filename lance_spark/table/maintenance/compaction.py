@@ -40,7 +40,7 @@ from lance_spark.table.maintenance.compaction_plan import (
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import OperationKind, Rewrite, RewriteGroup
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.row_lineage import KeptLineage, with_lineage

@@ -19,7 +19,7 @@ from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.successor import data_format, with_flags, writer_version
+from lance_spark.table.operations.manifest_builder import data_format, with_flags, writer_version
 from lance_spark.table.rows.fragment import BaseId, FragmentList
 
 _MAX_BASE_ID = (1 << 32) - 1

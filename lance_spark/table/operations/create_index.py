@@ -11,7 +11,7 @@ from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices, with_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.successor import (
+from lance_spark.table.operations.manifest_builder import (
     data_format,
     id_after,
     largest_fragment_id,

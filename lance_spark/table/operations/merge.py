@@ -18,7 +18,7 @@ from lance_spark.table.manifests import index_section
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.live_files import live_field_ids, with_live_files
-from lance_spark.table.operations.successor import (
+from lance_spark.table.operations.manifest_builder import (
     checked_row_id,
     data_format,
     id_after,

@@ -14,7 +14,7 @@ from lance_spark.schema.wire import fields_from_proto, fields_to_proto
 from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.successor import (
+from lance_spark.table.operations.manifest_builder import (
     id_after,
     largest_fragment_id,
     numbered,

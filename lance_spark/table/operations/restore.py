@@ -10,7 +10,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.successor import (
+from lance_spark.table.operations.manifest_builder import (
     data_format,
     id_after,
     largest_fragment_id,

@@ -12,8 +12,7 @@ from lance_spark.schema.field import ROW_ID_FIELD, FieldId
 from lance_spark.table.manifests.index_section import rewritten
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.rewritten_index import RewrittenIndex
-from lance_spark.table.operations.successor import (
+from lance_spark.table.operations.manifest_builder import (
     data_format,
     id_after,
     largest_fragment_id,
@@ -21,6 +20,7 @@ from lance_spark.table.operations.successor import (
     with_flags,
     writer_version,
 )
+from lance_spark.table.operations.rewritten_index import RewrittenIndex
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 
 

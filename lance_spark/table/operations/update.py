@@ -17,7 +17,7 @@ from lance_spark.table.operations.base import CommittableOperation, OperationKin
 from lance_spark.table.operations.column_rewrite import with_rewritten_columns
 from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.live_files import live_field_ids
-from lance_spark.table.operations.successor import (
+from lance_spark.table.operations.manifest_builder import (
     checked_row_id,
     data_format,
     id_after,

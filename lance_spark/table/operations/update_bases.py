@@ -11,7 +11,7 @@ from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.clone import free_base_id
-from lance_spark.table.operations.successor import data_format, with_flags, writer_version
+from lance_spark.table.operations.manifest_builder import data_format, with_flags, writer_version
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from lance_spark.schema.arrow import with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.successor import data_format, with_flags, writer_version
+from lance_spark.table.operations.manifest_builder import data_format, with_flags, writer_version
 from lance_spark.table.operations.update_map import UpdateMap
 
 _NO_FIELDS: Mapping[FieldId, UpdateMap] = MappingProxyType({})

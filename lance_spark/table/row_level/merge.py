@@ -32,8 +32,8 @@ from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.key_index import KeyIndex
-from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, origins_of, remove_new
-from lance_spark.table.row_level.moved_rows import by_fragment
+from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, origins_of, remove_new
+from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.row_level.update import version_to_write
 from lance_spark.table.rows.fragment import DataFragment

@@ -26,15 +26,15 @@ from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Append, CommittableOperation, Delete, OperationKind, Update
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.row_level.moved_rows import MovedRows, NewFragment, by_fragment
+from lance_spark.table.row_level.rewritten_rows import MovedRows, NewFragment, by_fragment
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from lance_spark.table.rows.fragment import DataFragment, DeletionFile, FragmentId
 from lance_spark.table.rows.row_address import UInt64Array, distinct
-from lance_spark.table.writing.evolving_append import change_evolving
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+from lance_spark.table.writing.schema_merge import change_evolving
 
 MAX_ARROW_ROWS = 5000
 """Up to so many deleted rows a deletion file is in the Arrow form, as the reference library writes it."""

@@ -17,10 +17,10 @@ from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflic
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import address_scan
-from lance_spark.table.row_level.moved_row_writer import MovedRowWriter, origins_of, remove_new
+from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, origins_of, remove_new
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 

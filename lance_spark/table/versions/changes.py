@@ -16,10 +16,10 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
-from lance_spark.table.writing.base_choice import checked_bases
+from lance_spark.table.writing.base_selection import checked_bases
 
 
 def restore(table: TableLocation, version: int, policy: RetryPolicy | None = None) -> Manifest:

@@ -19,12 +19,12 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, Transaction
 from lance_spark.table.operations import Append, Merge, Overwrite
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.writing.base_choice import unless_bases_change
+from lance_spark.table.writing.base_selection import unless_bases_change
 from lance_spark.table.writing.conform import Conformer, same_columns
-from lance_spark.table.writing.evolving_append import append_evolving, evolved_schema
 from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.schema_merge import append_evolving, evolved_schema
 from lance_spark.table.writing.write import FileLimits, remove_fragments, write_fragments
 
 CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"

@@ -33,7 +33,7 @@ from lance_spark.table.operations import (
 )
 from lance_spark.table.operations import OperationKind as K
 from lance_spark.table.operations.base import CommittableOperation
-from lance_spark.table.operations.successor import largest_fragment_id
+from lance_spark.table.operations.manifest_builder import largest_fragment_id
 from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID
 
 ONE_ROW = pa.table({"a": [1]})

@@ -18,9 +18,9 @@ from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import DataReplacement, Merge
-from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
-from lance_spark.table.writing.evolving_append import evolved_schema
+from lance_spark.table.writing.schema_merge import evolved_schema
 from lance_spark.table.writing.write import write_fragments
 from tests.support.column_tables import operation_of
 from tests.support.harmed_tables import QUIET

@@ -20,7 +20,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Append, Delete, Update
-from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.fragment import FragmentId, FragmentList
 from lance_spark.table.writing.write import write_fragments

@@ -16,7 +16,7 @@ from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.operations import OperationKind as K
 from lance_spark.table.operations import OtherOperation, Restore
-from lance_spark.table.operations.successor import largest_fragment_id
+from lance_spark.table.operations.manifest_builder import largest_fragment_id
 from lance_spark.table.versions.changes import restore
 from tests.support.harmed_tables import NO_WAIT, with_faults
 

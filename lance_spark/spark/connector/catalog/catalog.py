@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.spark.connector.catalog.places import (
+from lance_spark.spark.connector.catalog.resolve import (
     TableName,
     actual_namespace,
     actual_table,

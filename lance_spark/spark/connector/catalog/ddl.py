@@ -20,7 +20,7 @@ from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
-from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     LoadRequest,

@@ -21,7 +21,7 @@ from lance_spark.namespace.object_id import object_id
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
-from lance_spark.spark.connector.catalog.places import (
+from lance_spark.spark.connector.catalog.resolve import (
     Place,
     TableName,
     actual_table,

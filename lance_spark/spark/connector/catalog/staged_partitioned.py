@@ -28,7 +28,7 @@ from lance_spark.partitioned.table import (
     is_partitioned_table,
 )
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
-from lance_spark.spark.connector.catalog.places import Place, shown_name
+from lance_spark.spark.connector.catalog.resolve import Place, shown_name
 from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, name_of, stable_row_ids
 from lance_spark.spark.connector.catalog.table import TableDescription, describe_whole
 from lance_spark.spark.connector.channel.handles import Staged, TableHandle, timestamp_nanos_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.spark.connector.catalog.places import Place, names_of
+from lance_spark.spark.connector.catalog.resolve import Place, names_of
 from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, stable_row_ids
 from lance_spark.spark.connector.catalog.table import READS, WRITES, TableDescription, describe
 from lance_spark.spark.jobs.plain_target import plan_plain_write

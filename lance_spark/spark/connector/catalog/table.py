@@ -22,7 +22,7 @@ from lance_spark.partitioned.table import (
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
-from lance_spark.spark.connector.catalog.places import Place, TableName, find
+from lance_spark.spark.connector.catalog.resolve import Place, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
@@ -31,7 +31,7 @@ from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, 
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.successor import data_format
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import shown
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 

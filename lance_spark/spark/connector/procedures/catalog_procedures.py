@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.locations import given_location, location_uri
 from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
-from lance_spark.spark.connector.catalog.places import directory, new_identifier, shown_name
+from lance_spark.spark.connector.catalog.resolve import directory, new_identifier, shown_name
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.location import TableLocation

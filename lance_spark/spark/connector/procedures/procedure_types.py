@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, Long
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.connector.catalog.places import TableName, find
+from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 from lance_spark.table.dataset import Dataset

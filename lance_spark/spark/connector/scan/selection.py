@@ -15,7 +15,7 @@ from lance_spark.storage.local import LocalStore
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS
-from lance_spark.table.reading.zones import has_clustered_values, matching_rows, zoned_fields, zones_of
+from lance_spark.table.reading.zone_maps import has_clustered_values, matching_rows, zoned_fields, zones_of
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.source import Split

@@ -19,7 +19,7 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Merge, Recomputed, Update
 from lance_spark.table.operations.delete import with_deletions
-from lance_spark.table.operations.successor import checked_row_id, largest_fragment_id, numbered, with_row_ids
+from lance_spark.table.operations.manifest_builder import checked_row_id, largest_fragment_id, numbered, with_row_ids
 from lance_spark.table.operations.update import completed_lineage
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 

@@ -20,8 +20,8 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading import zones as zones_module
-from lance_spark.table.reading.zones import (
+from lance_spark.table.reading import zone_maps as zones_module
+from lance_spark.table.reading.zone_maps import (
     ZONE_ROWS,
     Zones,
     has_clustered_values,

@@ -11,7 +11,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.row_level.moved_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.writing.write import FileLimits, FragmentWriter, remove_fragments
 
