@@ -9,7 +9,7 @@
     │   ├── AlreadyExistsError          the name of a new table or namespace is taken
     │   └── NotEmptyError               a namespace to be dropped contains tables or namespaces
     ├── NotFoundError             no such table, version, tag, column or object
-    ├── CommitConflictError       another writer committed first (ours, theirs, table_version)
+    ├── CommitConflictError       another writer committed first (own, committed, table_version)
     │   ├── RetryableConflictError      read the new version and run the operation again
     │   └── IncompatibleConflictError   the operation is not possible on the new version
     └── StorageError              the store failed, or lacks a guarantee that commits need
@@ -141,15 +141,15 @@ class CommitConflictError(LanceError):
 
     Args:
         message: the conflict, and what to do.
-        ours: name of this operation.
-        theirs: name of the operation that was committed first.
+        own: name of this operation.
+        committed: name of the operation that was committed first.
         table_version: the version of the committed operation.
     """
 
-    def __init__(self, message: str, *, ours: str = "", theirs: str = "", table_version: int | None = None) -> None:
+    def __init__(self, message: str, *, own: str = "", committed: str = "", table_version: int | None = None) -> None:
         super().__init__(message)
-        self.ours = ours
-        self.theirs = theirs
+        self.own = own
+        self.committed = committed
         self.table_version = table_version
 
 

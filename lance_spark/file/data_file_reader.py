@@ -19,7 +19,7 @@ from lance_spark.layouts.base import FieldReads, RowRanges, side_by_side
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import has_free_stamps, kept_by_name
+from lance_spark.storage.cache import cached_by_path, has_free_etags
 
 TAIL_BYTES = 64 * 1024
 """About how many bytes at the end of a file are read first."""
@@ -150,7 +150,7 @@ def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffe
         return store.read_range(path, ByteRange(file_size - length, length)), length
 
     # Local files are in the page cache already; caching them again gains nothing.
-    tail = read()[0] if has_free_stamps(store) else kept_by_name(store, "end of file", path, file_size, read)
+    tail = read()[0] if has_free_etags(store) else cached_by_path(store, "end of file", path, file_size, read)
     return tail, file_size
 
 

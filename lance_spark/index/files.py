@@ -13,7 +13,7 @@ from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.cache import kept_by_name
+from lance_spark.storage.cache import cached_by_path
 
 Value = TypeVar("Value")
 
@@ -44,11 +44,11 @@ class IndexFiles:
         def make() -> tuple[DataFileReader, int]:
             return open_data_file(self._store, path, size=self._sizes.get(name)), TAIL_BYTES
 
-        return IndexFile(kept_by_name(self._store, "index file", path, self._sizes.get(name), make))
+        return IndexFile(cached_by_path(self._store, "index file", path, self._sizes.get(name), make))
 
     def kept(self, name: str, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """What `make` returns for a file, or has returned before: (value, bytes that it takes)."""
-        return kept_by_name(self._store, f"index {kind}", f"{self._folder}/{name}", self._sizes.get(name), make)
+        return cached_by_path(self._store, f"index {kind}", f"{self._folder}/{name}", self._sizes.get(name), make)
 
 
 class IndexFile:

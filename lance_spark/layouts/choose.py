@@ -27,7 +27,7 @@ from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.constant_write import encode_constant, encode_empty_structs, encode_nulls
-from lance_spark.layouts.dictionary_pages import DictionaryValues, given_dictionary, repeating_values
+from lance_spark.layouts.dictionary_pages import DictionaryValues, repeating_values, requested_dictionary
 from lance_spark.layouts.full_zip_write import encode_full_zip
 from lance_spark.layouts.leaf_values import leaf_block
 from lance_spark.layouts.level_chunks import MAX_CHUNK_VALUES, max_values
@@ -87,7 +87,7 @@ def _page(levels: Levels, values: pa.Array, limits: ChunkLimits, settings: PageS
     block: Block | None = None
     if limits.max_values >= 2:
         if pa.types.is_dictionary(values.type):
-            page = _dictionary_page(levels, given_dictionary(values), limits, settings)
+            page = _dictionary_page(levels, requested_dictionary(values), limits, settings)
         else:
             block = leaf_block(values)
             page = _narrow_page(levels, values, block, limits, settings)

@@ -31,7 +31,7 @@ class DictionaryValues:
     items: Block
 
 
-def given_dictionary(values: pa.DictionaryArray) -> DictionaryValues:
+def requested_dictionary(values: pa.DictionaryArray) -> DictionaryValues:
     """The indices and items of an Arrow dictionary array; unused items are removed if there are many."""
     if len(values.dictionary) > max(2 * len(values), 1000):
         values = _compacted(values)

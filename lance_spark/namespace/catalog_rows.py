@@ -78,8 +78,8 @@ class CatalogRows:
 
     def removed(self, object_ids: Sequence[str]) -> CatalogRows:
         """Without the rows with these ids."""
-        gone = pc.is_in(self.table[OBJECT_ID], value_set=pa.array(object_ids, self._type(OBJECT_ID)))
-        return CatalogRows(self.table.filter(pc.invert(gone)))
+        deleted = pc.is_in(self.table[OBJECT_ID], value_set=pa.array(object_ids, self._type(OBJECT_ID)))
+        return CatalogRows(self.table.filter(pc.invert(deleted)))
 
     def renamed(self, object_id: str, new_id: str) -> CatalogRows:
         """With another id in the row that has this one."""

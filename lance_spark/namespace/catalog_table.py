@@ -264,7 +264,7 @@ def _no_rebase(current: Manifest) -> CommittableOperation:
     """Whatever came between changes what the rows have to be."""
     raise RetryableConflictError(
         f"the catalog has got version {current.version} meanwhile",
-        ours=OperationKind.OVERWRITE.value,
+        own=OperationKind.OVERWRITE.value,
         table_version=current.version,
     )
 

@@ -51,22 +51,22 @@ from lance_spark.namespace.directory_places import Place, TableDirectories, Tabl
 from lance_spark.namespace.dropped_tables import DroppedTables
 from lance_spark.namespace.locations import (
     checked_location,
-    given_location,
     is_external,
     listed_directory,
     listed_name,
     location_uri,
+    requested_location,
 )
 from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.object_id import (
     Identifier,
     checked,
     child_names,
+    format_identifier,
     identifier_of,
     is_findable,
     object_id,
     prefix_of,
-    shown,
 )
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 
@@ -247,7 +247,9 @@ class DirectoryNamespace:
             # What was added since has not been looked at; it makes the namespace one that is not empty.
             added = removable_content(rows, path, cascade=True).items() - content.items()
             if added:
-                raise NotEmptyError(f"another writer has added {min(added)[0]!r} to {shown(path)}; drop it again")
+                raise NotEmptyError(
+                    f"another writer has added {min(added)[0]!r} to {format_identifier(path)}; drop it again"
+                )
             changed = rows.removed([*content, object_id(path)])
             require_unshared(changed, purged)
             return changed
@@ -304,7 +306,7 @@ class DirectoryNamespace:
         """
         identifier, properties = checked(identifier), checked_properties(properties)
         metadata = properties_to_json(properties)
-        given = None if location is None else given_location(self.root, location)
+        given = None if location is None else requested_location(self.root, location)
         if self._catalog is None:
             return self._declare_listed(identifier, given, properties)
         place = Place(given)
@@ -340,7 +342,7 @@ class DirectoryNamespace:
             InvalidInputError: the location leaves the root, or belongs to another table.
         """
         identifier, properties = checked(identifier), checked_properties(properties)
-        metadata, location = properties_to_json(properties), given_location(self.root, location)
+        metadata, location = properties_to_json(properties), requested_location(self.root, location)
         entry = self._directories.entry(location, properties)
         if entry.is_declared:
             raise NotFoundError(f"there is no table at {entry.uri}")
@@ -583,7 +585,7 @@ class DirectoryNamespace:
         """Declares a table in a root without a catalog."""
         location = listed_directory(identifier[0]) if len(identifier) == 1 else None
         if location is None or given not in (None, location) or properties:
-            raise needs_catalog(f"a table {shown(identifier)} with such a name, place or properties")
+            raise needs_catalog(f"a table {format_identifier(identifier)} with such a name, place or properties")
         state = self._directories.listing.state(identifier[0])
         if state is DirectoryState.DEREGISTERED:
             raise InvalidInputError(f"the directory {location!r} holds a table that was taken out; register it instead")

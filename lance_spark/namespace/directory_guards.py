@@ -14,13 +14,21 @@ from lance_spark.errors import (
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
 from lance_spark.namespace.catalog_rows import CatalogRows
 from lance_spark.namespace.locations import checked_location, is_external
-from lance_spark.namespace.object_id import DELIMITER, Identifier, ancestors, is_findable, object_id, prefix_of, shown
+from lance_spark.namespace.object_id import (
+    DELIMITER,
+    Identifier,
+    ancestors,
+    format_identifier,
+    is_findable,
+    object_id,
+    prefix_of,
+)
 
 
 def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
     """Raises `AlreadyExistsError` if something has the name."""
     if found is not None:
-        raise AlreadyExistsError(f"{shown(identifier)} exists already; it is a {found.object_type}")
+        raise AlreadyExistsError(f"{format_identifier(identifier)} exists already; it is a {found.object_type}")
 
 
 def require_distinct(
@@ -37,7 +45,8 @@ def require_distinct(
     for other in [*rows_alike, *listed_alike]:
         if other != instead_of:
             raise AlreadyExistsError(
-                f"{shown(identifier)} cannot be made beside {shown(other)}, from which it differs in case only"
+                f"{format_identifier(identifier)} cannot be made beside "
+                f"{format_identifier(other)}, from which it differs in case only"
             )
 
 
@@ -51,7 +60,7 @@ def require_namespaces(rows: CatalogRows, identifier: Identifier) -> None:
 def require_same(entry: CatalogEntry | None, location: str, identifier: Identifier) -> None:
     """Raises `NotFoundError` if the table that was found at `location` is gone, if another has its name now too."""
     if entry is None or entry.object_type != TABLE or entry.location != location:
-        raise NotFoundError(f"another writer has dropped the table {shown(identifier)} meanwhile")
+        raise NotFoundError(f"another writer has dropped the table {format_identifier(identifier)} meanwhile")
 
 
 def require_unshared(rows: CatalogRows, locations: Iterable[str]) -> None:
@@ -74,17 +83,17 @@ def require_inside(locations: Iterable[str]) -> None:
 
 def no_namespace(path: Identifier) -> NotFoundError:
     """The error that says so."""
-    return NotFoundError(f"there is no namespace {shown(path)}")
+    return NotFoundError(f"there is no namespace {format_identifier(path)}")
 
 
 def no_table(identifier: Identifier) -> NotFoundError:
     """The error that says so."""
-    return NotFoundError(f"there is no table {shown(identifier)}")
+    return NotFoundError(f"there is no table {format_identifier(identifier)}")
 
 
 def exists(identifier: Identifier) -> AlreadyExistsError:
     """The error that a table with this name exists."""
-    return AlreadyExistsError(f"the table {shown(identifier)} exists already")
+    return AlreadyExistsError(f"the table {format_identifier(identifier)} exists already")
 
 
 def needs_catalog(what: str) -> UnsupportedFeatureError:
@@ -107,7 +116,7 @@ def removable_content(rows: CatalogRows, path: Identifier, *, cascade: bool) -> 
     content = rows.below(prefix_of(path))
     if content and not cascade:
         raise NotEmptyError(
-            f"namespace {shown(path)} has {len(content)} objects in it, such as {content[0].object_id!r}"
+            f"namespace {format_identifier(path)} has {len(content)} objects in it, such as {content[0].object_id!r}"
         )
     for entry in content:
         if entry.object_type not in (TABLE, NAMESPACE):

@@ -77,7 +77,7 @@ def check_locations(locations: pa.Array | pa.ChunkedArray) -> None:
         checked_location(CATALOG_DIRECTORY)
 
 
-def given_location(root: str, location: UriOrPath) -> str:
+def requested_location(root: str, location: UriOrPath) -> str:
     """What to store for a location that the caller gives: a path relative to the root, or an absolute place.
 
     Raises:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.object_id import Identifier, shown
+from lance_spark.namespace.object_id import Identifier, format_identifier
 
 
 def folded(name: str) -> str:
@@ -39,10 +39,10 @@ def spelling(identifier: Identifier, children: Callable[[Identifier, bool], Iter
         if not alike:
             return None
         if len(alike) > 1:
-            candidates = " and ".join(shown((*found, other)) for other in alike)
+            candidates = " and ".join(format_identifier((*found, other)) for other in alike)
             raise InvalidInputError(
-                f"{shown(identifier)} may be {candidates}, which differ in case only; write the name that is meant "
-                "with its capitals"
+                f"{format_identifier(identifier)} may be {candidates}, which differ in case only; write "
+                "the name that is meant with its capitals"
             )
         found = (*found, alike[0])
     return found

@@ -74,6 +74,6 @@ def checked(identifier: Identifier) -> Identifier:
     return tuple(identifier)
 
 
-def shown(identifier: Identifier) -> str:
+def format_identifier(identifier: Identifier) -> str:
     """The identifier as messages show it."""
     return ".".join(identifier) if identifier else "the root namespace"

@@ -23,7 +23,7 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.directory_places import TableEntry
 from lance_spark.namespace.name_case import spelling
-from lance_spark.namespace.object_id import DELIMITER, Identifier, checked, is_findable, object_id, shown
+from lance_spark.namespace.object_id import DELIMITER, Identifier, checked, format_identifier, is_findable, object_id
 
 _ERRORS: dict[int, type[LanceError]] = {
     1: NotFoundError,
@@ -169,7 +169,7 @@ class RestNamespace:
         found = self._call(self._tables.describe_table, identifier, describe_table_request=request, check_declared=True)
         if found.managed_versioning:
             raise UnsupportedFeatureError(
-                f"the server keeps the versions of {shown(identifier)} itself", feature="managed versioning"
+                f"the server keeps the versions of {format_identifier(identifier)} itself", feature="managed versioning"
             )
         return self._entry(found, identifier, is_declared=bool(found.is_only_declared))
 
@@ -218,7 +218,7 @@ class RestNamespace:
     def _entry(self, found: Any, identifier: Identifier, *, is_declared: bool) -> TableEntry:
         uri = found.location
         if not uri:
-            raise StorageError(f"{self.uri} does not say where {shown(identifier)} is")
+            raise StorageError(f"{self.uri} does not say where {format_identifier(identifier)} is")
         return TableEntry(uri, found.properties or {}, is_declared, storage_options=found.storage_options or {})
 
     def _pages(self, request: Callable[..., Any], path: Identifier, names: str) -> Iterator[str]:
@@ -259,11 +259,15 @@ class RestNamespace:
             raise StorageError(f"{self.uri} does not answer: {error}") from error
         except ValueError as error:
             # What the client says of an answer that is not what the protocol has.
-            raise StorageError(f"the answer of {self.uri} about {shown(path)} makes no sense: {error}") from error
+            raise StorageError(
+                f"the answer of {self.uri} about {format_identifier(path)} makes no sense: {error}"
+            ) from error
 
     def _error(self, error: Any, path: Identifier) -> LanceError:
         code, text = _described(error.body)
-        message = f"{self.uri} says of {shown(path)}: {text or error.reason or 'nothing'} (status {error.status})"
+        message = (
+            f"{self.uri} says of {format_identifier(path)}: {text or error.reason or 'nothing'} (status {error.status})"
+        )
         if code == _UNSUPPORTED and error.status != _NOT_FOUND:
             return UnsupportedFeatureError(message, feature="REST namespace")
         kind = NotFoundError if code is None and error.status == _NOT_FOUND else _ERRORS.get(code or -1, StorageError)

@@ -57,7 +57,7 @@ class PartitionChange(ABC):
             CommitConflictError: it cannot follow what others have committed since `base`.
         """
 
-    def moved_to(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+    def rebase_onto(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
         """The change for a partition of the same values that another writer has created meanwhile.
 
         Raises:
@@ -80,7 +80,7 @@ class AppendRows(PartitionChange):
             return _create(table, location, fragments, options)
         return commit_append(location, with_schema(table, location, self.base, options), fragments, options)
 
-    def moved_to(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+    def rebase_onto(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
         source, target = table.location(self.partition).store, table.location(other).store
         copied: list[str] = []
         try:
@@ -153,7 +153,7 @@ class ChangeColumns(PartitionChange):
     def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         return self.step(location, location.history.load_latest().manifest)
 
-    def moved_to(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
+    def rebase_onto(self, table: PartitionedTable, other: Partition, base: Manifest) -> PartitionChange:
         return replace(self, partition=other, base=base)
 
 

@@ -32,7 +32,7 @@ from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 
 
@@ -159,7 +159,7 @@ class _Step:
 
     def _as_in(self, table: PartitionedTable, manifest: Manifest) -> LanceSchema:
         """The columns of the feed as a version of a partition of `table` has them."""
-        there = shown(manifest.schema, data_format(manifest))
+        there = with_blob_descriptors(manifest.schema, data_format(manifest))
         return found_in(self._wanted[table.version], _columns(table), there, by_id=True)
 
 
@@ -202,7 +202,7 @@ def _if_partitioned(table: PartitionedTable, number: int) -> PartitionedTable | 
 
 
 def _columns(table: PartitionedTable) -> LanceSchema:
-    return shown(table.lance_schema, table.file_version)
+    return with_blob_descriptors(table.lance_schema, table.file_version)
 
 
 def _schema(end: PartitionedTable, fields: LanceSchema, columns: Sequence[str] | None) -> pa.Schema:

@@ -28,7 +28,7 @@ from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.new_columns import arrow_fields
-from lance_spark.table.columns.placeholder_columns import StandIns
+from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
 from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -204,9 +204,9 @@ def follower(schema: LanceSchema, options: CommitOptions | None = None) -> Step:
         check_nulls(table, manifest, target)
         preserves = not forbids_more_nulls(manifest.schema, target)
         shares_column = bool({field.id for field in manifest.schema.fields} & {field.id for field in target.fields})
-        stand_ins = StandIns(manifest.schema, target)
-        needed = shares_column and any(stand_ins.columns_of(message) for message in manifest.fragments.messages)
-        made = Evolution(target, stand_ins if needed else None, preserves_nullability=preserves)
+        placeholders = PlaceholderColumns(manifest.schema, target)
+        needed = shares_column and any(placeholders.columns_of(message) for message in manifest.fragments.messages)
+        made = Evolution(target, placeholders if needed else None, preserves_nullability=preserves)
         return commit_evolution(table, manifest, made, options)
 
     return step

@@ -275,7 +275,7 @@ class _PartitionedCommit:
             before = opened.manifest
             if change.base is None or change.partition.location != seen.location:
                 # Versions of two tables cannot be compared, though their numbers may be equal.
-                change = self._changes[key] = change.moved_to(current, seen, opened.manifest)
+                change = self._changes[key] = change.rebase_onto(current, seen, opened.manifest)
             target, location = seen, opened.table.pinned_at(opened.manifest.version)
         manifest = change.commit(current, location, self._options)
         drops = isinstance(change, DropPartition)

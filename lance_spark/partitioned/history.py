@@ -26,7 +26,7 @@ from lance_spark.table.versions.version_summary import (
     Measured,
     TableVersion,
     version_summaries,
-    without_moved_rows,
+    without_rewritten_rows,
 )
 from lance_spark.table.writing.save import CommitOptions
 
@@ -74,7 +74,7 @@ def _version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> 
     operation = properties.pop(OPERATION, entry.operation)
     difference = None if now is None or before is None else _difference(before, now)
     if operation == OperationKind.REWRITE.value:
-        difference = without_moved_rows(difference)
+        difference = without_rewritten_rows(difference)
     content = None if now is None else _content(now)
     return replace(entry, operation=operation, properties=properties, content=content, difference=difference)
 

@@ -37,7 +37,7 @@ from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
@@ -122,7 +122,7 @@ class PartitionedTable:
     @property
     def schema(self) -> pa.Schema:
         """The columns in Arrow's types."""
-        return to_arrow_schema(shown(self.specs.schema, self.file_version))
+        return to_arrow_schema(with_blob_descriptors(self.specs.schema, self.file_version))
 
     @property
     def file_version(self) -> FileVersion:
@@ -272,7 +272,7 @@ class PartitionedTable:
     ) -> Scan:
         """A plan that reads the fragments of one partition; arguments and errors as `Dataset.plan`."""
         return Scan.of(
-            shown(self.specs.schema, data_format(opened.manifest)),
+            with_blob_descriptors(self.specs.schema, data_format(opened.manifest)),
             opened.bases,
             columns=columns,
             filter=filter,
@@ -307,7 +307,7 @@ class PartitionedTable:
         """What is asked for, checked, for when there is no partition."""
         dataset = self.catalog_version.dataset
         assert dataset is not None  # A namespace without `__manifest` has no specs.
-        schema = shown(self.specs.schema, self.file_version)
+        schema = with_blob_descriptors(self.specs.schema, self.file_version)
         bases = self.catalog.table.bases(dataset.manifest)
         return Scan.of(schema, bases, columns=columns, filter=filter, time_zone=time_zone)
 

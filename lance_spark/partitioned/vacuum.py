@@ -41,7 +41,7 @@ from lance_spark.table.cleanup.cleanup import (
     check_keep_from,
     cleanup,
 )
-from lance_spark.table.cleanup.orphan_files import FileKind, Leftover
+from lance_spark.table.cleanup.orphan_files import FileKind, OrphanFile
 from lance_spark.table.cleanup.references import other_branches
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
@@ -162,13 +162,13 @@ class _Vacuum:
 
     def run(self, keep_from: int | None) -> VacuumStats:
         """What went. Versions of the table go if they are older than `keep_from`; None: none go."""
-        catalog, gone = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
+        catalog, deleted = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
         kept = self._kept(catalog.versions if self._policy.dry_run else ())
         inside = [location for location in sorted(kept) if not is_external(location)]
-        found = overlapped(lambda location: self._clean(location, kept, gone), inside, NUM_THREADS)
+        found = overlapped(lambda location: self._clean(location, kept, deleted), inside, NUM_THREADS)
         cleaned = {place: stats for place, stats in zip(inside, found, strict=True) if stats != CleanupStats()}
-        dropped = [location for location in sorted(self._directories(gone)) if location not in kept]
-        removed = overlapped(lambda location: self._drop(location, location in gone), dropped, NUM_THREADS)
+        dropped = [location for location in sorted(self._directories(deleted)) if location not in kept]
+        removed = overlapped(lambda location: self._drop(location, location in deleted), dropped, NUM_THREADS)
         directories = {location: files for location, files in zip(dropped, removed, strict=True) if files}
         files = [file for of_directory in directories.values() for file in of_directory]
         return VacuumStats(catalog.versions, catalog, cleaned, tuple(directories), _counted(files))
@@ -191,10 +191,10 @@ class _Vacuum:
                 continue  # Another clean-up was faster; what it named goes when it is old.
         if not self._policy.dry_run:
             old = cleanup(location, policy, keep_from=keep_from)
-        gone: _Named = {}
+        deleted: _Named = {}
         for version in old.versions:
-            _add(gone, named.get(version, {}))
-        return old, gone
+            _add(deleted, named.get(version, {}))
+        return old, deleted
 
     def _refuses_tags(self) -> bool:
         """Whether tags are to be heeded; those of restores that were killed go when they are old."""
@@ -232,7 +232,7 @@ class _Vacuum:
             named.setdefault(partition.location, set()).update(_main_versions(partition))
         return named
 
-    def _clean(self, location: str, kept: _Named, gone: _Named) -> CleanupStats:
+    def _clean(self, location: str, kept: _Named, deleted: _Named) -> CleanupStats:
         """Step 3 for one partition."""
         table = TableLocation(location_uri(self._table.root, location), self._table.storage_options)
         newest = table.latest()
@@ -240,15 +240,15 @@ class _Vacuum:
             return CleanupStats()
         check_writable(newest.writer_flags, table.uri)
         before = None if self._window is None else self._now - self._window
-        run = _PartitionRun(table, self._policy, self._now, before, kept[location], gone.get(location, set()))
+        run = _PartitionRun(table, self._policy, self._now, before, kept[location], deleted.get(location, set()))
         run.remove_versions(newest, None)
         return run.remove_files(self._window)
 
-    def _directories(self, gone: _Named) -> set[str]:
+    def _directories(self, deleted: _Named) -> set[str]:
         """The places of partitions below the root, and those that versions named which went."""
         found = {path.rstrip("/").rpartition("/")[2] for path in self._store.list_folders("")}
         listed = {name for name in found if _DIRECTORY.fullmatch(name)}
-        return listed | {location for location in gone if not is_external(location)}
+        return listed | {location for location in deleted if not is_external(location)}
 
     def _drop(self, location: str, was_named: bool) -> list[ObjectInfo]:
         """Step 4 for one directory; what goes."""
@@ -284,11 +284,11 @@ class _PartitionRun(CleanupRun):
         now: datetime,
         before: datetime | None,
         kept: set[int | None],
-        gone: set[int | None],
+        deleted: set[int | None],
     ) -> None:
         super().__init__(table, policy, now)
         self._kept_versions = kept
-        self._gone_versions = gone
+        self._deleted_versions = deleted
         self._before = before
 
     def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
@@ -298,12 +298,12 @@ class _PartitionRun(CleanupRun):
     def _may_go(self, location: ManifestLocation) -> bool:
         if location.version in self._kept_versions:
             return False
-        if location.version in self._gone_versions or self._before is None:
+        if location.version in self._deleted_versions or self._before is None:
             return True
         return location.modified is None or location.modified < self._before
 
     def _is_old(self, manifest: Manifest) -> bool:
-        if manifest.version in self._gone_versions or self._before is None:
+        if manifest.version in self._deleted_versions or self._before is None:
             return True
         return manifest.timestamp < self._before
 
@@ -311,7 +311,7 @@ class _PartitionRun(CleanupRun):
 def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
     """What files in directories of partitions were."""
     files = [
-        Leftover(_KINDS[folder], entry.path, entry.size)
+        OrphanFile(_KINDS[folder], entry.path, entry.size)
         for entry in entries
         if (folder := entry.path.split("/")[1]) in _KINDS
     ]

@@ -130,8 +130,8 @@ class RowOrigins:
         """Of the rows at `places`: a row that comes from another partition is a new one there."""
         chosen = self.partitions.take(pa.array(places))
         stays = pc.fill_null(pc.equal(chosen, object_id), False).to_numpy(zero_copy_only=False)
-        origins: UInt64Array = np.where(stays, self.addresses[places], np.uint64(NO_ORIGIN))
-        return origins
+        source_addresses: UInt64Array = np.where(stays, self.addresses[places], np.uint64(NO_ORIGIN))
+        return source_addresses
 
 
 class PartitionWriter:
@@ -145,7 +145,7 @@ class PartitionWriter:
         self._open: OrderedDict[PartitionKey, MovedRowWriter] = OrderedDict()
         self._closed: dict[PartitionKey, list[NewFragment]] = {}
 
-    def write(self, batch: pa.RecordBatch, origins: RowOrigins | None = None) -> None:
+    def write(self, batch: pa.RecordBatch, source_addresses: RowOrigins | None = None) -> None:
         """Appends rows.
 
         Args:
@@ -159,7 +159,7 @@ class PartitionWriter:
         for part in grouped(rows, values):
             writer = self._writer(part)
             home = self._partitions[self._spec.id, part.key].object_id
-            writer.write(part.rows, None if origins is None else origins.within(home, part.places))
+            writer.write(part.rows, None if source_addresses is None else source_addresses.within(home, part.places))
 
     def close(self) -> list[WrittenPartition]:
         """Finishes all files; what was written, partition by partition."""

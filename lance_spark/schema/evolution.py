@@ -134,17 +134,17 @@ def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
         NotFoundError: there is no such field.
         InvalidInputError: the table or a struct would be empty, or the field cannot be removed separately.
     """
-    gone: set[FieldId] = set()
+    deleted: set[FieldId] = set()
     finder = FieldFinder(schema)
     for path in paths:
         along = finder.find(_names(finder, path))
         _check_part(along, path, "dropped")
-        gone.add(along[-1].id)
-    if not gone:
+        deleted.add(along[-1].id)
+    if not deleted:
         raise InvalidInputError("there is no column to drop")
 
     def kept(field: Field) -> Field | None:
-        if field.id in gone:
+        if field.id in deleted:
             return None
         children = tuple(child for node in field.children if (child := kept(node)) is not None)
         if field.children and not children:

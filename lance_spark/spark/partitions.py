@@ -92,10 +92,10 @@ class ProjectedSizes:
         for file in fragment.files:
             if file.size_bytes is None:
                 return None
-            total += file.size_bytes * self._share(file)
+            total += file.size_bytes * self._selectivity(file)
         return int(total)
 
-    def _share(self, file: DataFile) -> float:
+    def _selectivity(self, file: DataFile) -> float:
         key = (file.fields, file.version)
         if key not in self._shares:
             widths = {field.id: _width(field) for field in column_fields(self._schema.fields, file.version)}

@@ -43,12 +43,12 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object of a listing. `path` is relative to the store's root; `stamp` as in `cache.Identified`."""
+    """One object of a listing. `path` is relative to the store's root; `etag` as in `cache.Identified`."""
 
     path: str
     size: int
     modified: datetime | None = None
-    stamp: Hashable | None = field(default=None, compare=False)
+    etag: Hashable | None = field(default=None, compare=False)
 
 
 @runtime_checkable

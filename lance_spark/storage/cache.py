@@ -35,16 +35,16 @@ class Identified(Protocol):
 
     Attributes:
         identity: equal for stores that see the same objects with the same rights.
-        stamps_are_free: whether `stamp` sends no request.
+        stamps_are_free: whether `etag` sends no request.
     """
 
     @property
     def identity(self) -> Hashable: ...
 
     @property
-    def stamps_are_free(self) -> bool: ...
+    def etags_are_free(self) -> bool: ...
 
-    def stamp(self, path: str) -> Hashable | None:
+    def etag(self, path: str) -> Hashable | None:
         """A token unique among all objects that ever have this path; None if the store provides none.
 
         Raises:
@@ -134,18 +134,18 @@ shared = Cache(_bytes_of_environment())
 """The cache of this process. The environment variable LANCE_SPARK_CACHE_BYTES sets its size."""
 
 
-def has_free_stamps(store: ObjectStore) -> bool:
+def has_free_etags(store: ObjectStore) -> bool:
     """Whether `store` returns stamps without a request."""
     # A check against the protocol `Identified` takes longer than to read a small file.
     return bool(getattr(store, "stamps_are_free", False))
 
 
-def free_stamp(store: ObjectStore, path: str) -> Hashable | None:
+def free_etag(store: ObjectStore, path: str) -> Hashable | None:
     """The stamp of an object, None if it would cost a request."""
-    return store.stamp(path) if has_free_stamps(store) and isinstance(store, Identified) else None
+    return store.etag(path) if has_free_etags(store) and isinstance(store, Identified) else None
 
 
-def kept_by_name(
+def cached_by_path(
     store: ObjectStore, kind: str, path: str, details: Hashable, make: Callable[[], tuple[Value, int]]
 ) -> Value:
     """The cached value for an object whose name is never reused; on a miss `make` returns (value, size in bytes).
@@ -154,30 +154,30 @@ def kept_by_name(
         kind: the kind of value that is derived from the object.
         details: anything else that the value depends on.
     """
-    stamp = free_stamp(store, path)
-    if not isinstance(store, Identified) or (stamp is None and store.stamps_are_free):
+    etag = free_etag(store, path)
+    if not isinstance(store, Identified) or (etag is None and store.etags_are_free):
         return make()[0]
-    return _kept((kind, store.identity, path, stamp, details), make)
+    return _kept((kind, store.identity, path, etag, details), make)
 
 
-def kept_by_stamp(
-    store: ObjectStore, kind: str, path: str, stamp: Hashable | None, make: Callable[[], tuple[Value, int]]
+def cached_by_etag(
+    store: ObjectStore, kind: str, path: str, etag: Hashable | None, make: Callable[[], tuple[Value, int]]
 ) -> Value:
     """The cached value for the object with this current stamp; on a miss `make`'s, not cached if the stamp is None."""
-    if stamp is None or not isinstance(store, Identified):
+    if etag is None or not isinstance(store, Identified):
         return make()[0]
-    return _kept((kind, store.identity, path, stamp), make)
+    return _kept((kind, store.identity, path, etag), make)
 
 
-def peek_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable) -> object | None:
-    """The value that `put_by_stamp` cached for the object with this current stamp, None if it is not cached."""
-    return shared.get((kind, store.identity, path, stamp)) if isinstance(store, Identified) else None
+def peek_by_etag(store: ObjectStore, kind: str, path: str, etag: Hashable) -> object | None:
+    """The value that `put_by_etag` cached for the object with this current stamp, None if it is not cached."""
+    return shared.get((kind, store.identity, path, etag)) if isinstance(store, Identified) else None
 
 
-def put_by_stamp(store: ObjectStore, kind: str, path: str, stamp: Hashable, value: object, num_bytes: int) -> None:
+def put_by_etag(store: ObjectStore, kind: str, path: str, etag: Hashable, value: object, num_bytes: int) -> None:
     """Caches `value`, of size `num_bytes`, for the object with this current stamp."""
     if isinstance(store, Identified):
-        shared.put((kind, store.identity, path, stamp), value, num_bytes)
+        shared.put((kind, store.identity, path, etag), value, num_bytes)
 
 
 def _kept(key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:

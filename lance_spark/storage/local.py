@@ -125,7 +125,7 @@ class LocalStore:
             except FileNotFoundError:
                 continue
             modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
-            yield ObjectInfo(path, status.st_size, modified, _stamp(status))
+            yield ObjectInfo(path, status.st_size, modified, _etag(status))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         folder = folder_path(prefix)
@@ -170,14 +170,14 @@ class LocalStore:
 
     # The interface of `cache`.
 
-    stamps_are_free = True
+    etags_are_free = True
 
     @property
     def identity(self) -> Hashable:
         return LocalStore, self._directory
 
-    def stamp(self, path: str) -> Hashable | None:
-        return _stamp(self._status(path))
+    def etag(self, path: str) -> Hashable | None:
+        return _etag(self._status(path))
 
     def _status(self, path: str) -> os.stat_result:
         with self._reading(path):
@@ -258,7 +258,7 @@ class LocalStore:
         return StorageError(f"{path!r} in {self._uri}: {error.strerror or error}")
 
 
-def _stamp(status: os.stat_result) -> Hashable | None:
+def _etag(status: os.stat_result) -> Hashable | None:
     """None for a file so recent that another one could be written with equal times."""
     if abs(time.time() - status.st_mtime) < _COARSE_SECONDS:
         return None

@@ -91,13 +91,13 @@ class MemoryStore:
 
     # The interface of `cache`.
 
-    stamps_are_free = True
+    etags_are_free = True
 
     @property
     def identity(self) -> Hashable:
         return MemoryStore, self._root.location
 
-    def stamp(self, path: str) -> Hashable | None:
+    def etag(self, path: str) -> Hashable | None:
         return self._get(path).number
 
     def _key(self, path: str) -> str:

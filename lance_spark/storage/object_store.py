@@ -97,10 +97,10 @@ class FsspecStore(RemoteStore):
             raise FileNotFoundError(key)
         return int(found["size"])
 
-    def _stamp(self, key: str) -> Hashable | None:
+    def _etag(self, key: str) -> Hashable | None:
         filesystem = self._filesystem.get()
         filesystem.invalidate_cache()
-        return _stamp(filesystem.info(key))
+        return _etag(filesystem.info(key))
 
     def _write(self, key: str, body: bytes) -> None:
         self._prepare_folder(key)
@@ -136,7 +136,7 @@ class FsspecStore(RemoteStore):
         found = (self._find(folder) if recursive else self._ls(folder)).items()
         for key, info in sorted(found):
             if info.get("type") != "directory":
-                yield Listed(key, int(info.get("size") or 0), _modified(info), _stamp(info))
+                yield Listed(key, int(info.get("size") or 0), _modified(info), _etag(info))
 
     def _subfolders(self, folder: str) -> Iterator[str]:
         yield from sorted(
@@ -203,7 +203,7 @@ def _typed(text: str) -> Any:
     return text
 
 
-def _stamp(info: Mapping[str, Any]) -> Hashable | None:
+def _etag(info: Mapping[str, Any]) -> Hashable | None:
     """The generation or ETag, under the client's name for it; neither is ever reused."""
     for name in ("generation", "ETag", "etag"):
         value = info.get(name)

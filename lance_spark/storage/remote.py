@@ -41,7 +41,7 @@ class Listed:
     key: str
     size: int
     modified: datetime | None
-    stamp: Hashable | None = None
+    etag: Hashable | None = None
 
 
 class RemoteStore(ABC):
@@ -125,7 +125,7 @@ class RemoteStore(ABC):
             path = entry.key.removeprefix(self._prefix)
             # An entry that is not listed may also be the folder marker of some tools: an empty object "folder/".
             if entry.key.startswith(folder) and is_listed(path):
-                yield ObjectInfo(path, entry.size, entry.modified, entry.stamp)
+                yield ObjectInfo(path, entry.size, entry.modified, entry.etag)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         found = self._subfolders(self._folder_key(prefix))
@@ -143,16 +143,16 @@ class RemoteStore(ABC):
 
     # The interface of `cache`.
 
-    stamps_are_free = False
+    etags_are_free = False
 
     @property
     def identity(self) -> Hashable:
         return self.service, self._root.location
 
-    def stamp(self, path: str) -> Hashable | None:
+    def etag(self, path: str) -> Hashable | None:
         key = self._key(path)
         with self._translated(path):
-            return self._stamp(key)
+            return self._etag(key)
 
     # The interface of `exclusive_create`, on paths below the root.
 
@@ -182,7 +182,7 @@ class RemoteStore(ABC):
         """Size of the object; FileNotFoundError if it does not exist."""
 
     @abstractmethod
-    def _stamp(self, key: str) -> Hashable | None:
+    def _etag(self, key: str) -> Hashable | None:
         """A token that distinguishes the object from others of its name, None if the service has none."""
 
     @abstractmethod

@@ -62,7 +62,7 @@ class S3Store(RemoteStore):
     def _head(self, key: str) -> int:
         return int(self._client.call("head_object", Bucket=self._bucket, Key=key)["ContentLength"])
 
-    def _stamp(self, key: str) -> Hashable | None:
+    def _etag(self, key: str) -> Hashable | None:
         tag: str | None = self._client.call("head_object", Bucket=self._bucket, Key=key).get("ETag")
         return tag
 

@@ -88,10 +88,10 @@ class Bases:
         storage_options: Mapping[str, str] | None = None,
         *,
         version: int | None = None,
-        shown_as: str | None = None,
+        display_name: str | None = None,
     ) -> None:
         self._version = version
-        self._shown_as = shown_as
+        self._display_name = display_name
         self._root = root
         self._base_paths = {base.id: base for base in base_paths}
         self._storage_options = dict(storage_options) if storage_options else None
@@ -105,7 +105,7 @@ class Bases:
             "_base_paths": self._base_paths,
             "_storage_options": self._storage_options,
             "_version": self._version,
-            "_shown_as": self._shown_as,
+            "_shown_as": self._display_name,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -113,10 +113,10 @@ class Bases:
         self._stores = {}
         self._lock = Lock()
 
-    def of_table(self, uri: str, base_paths: tuple[BasePath, ...], version: int, shown_as: str | None) -> Bases:
+    def of_table(self, uri: str, base_paths: tuple[BasePath, ...], version: int, display_name: str | None) -> Bases:
         """Those of a version of another table, which the same storage options open; arguments as of the class."""
         root = open_store(uri, options_of(self._storage_options))
-        return Bases(root, base_paths, self._storage_options, version=version, shown_as=shown_as)
+        return Bases(root, base_paths, self._storage_options, version=version, display_name=display_name)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -130,13 +130,13 @@ class Bases:
         except NotFoundError as error:
             if self._version is None:
                 raise
-            shown = self._shown_as or f"version {self._version} of {self._root.uri}"
+            display_name = self._display_name or f"version {self._version} of {self._root.uri}"
             if self._has_version(self._version):
                 raise NotFoundError(
-                    f"{error}; {shown} names this file and is still there, so the table has lost it. Bring the file "
-                    "back, or RESTORE a version that does not need it"
+                    f"{error}; {display_name} names this file and is still there, so the table has lost it. Bring "
+                    "the file back, or RESTORE a version that does not need it"
                 ) from error
-            raise removed_meanwhile(shown) from error
+            raise removed_meanwhile(display_name) from error
 
     def _has_version(self, version: int) -> bool:
         try:
@@ -213,11 +213,11 @@ class Bases:
             return store
 
 
-def removed_meanwhile(shown: str) -> NotFoundError:
-    """The error of a reader whose version a clean-up has removed; `shown` is the version and its table."""
+def removed_meanwhile(display_name: str) -> NotFoundError:
+    """The error of a reader whose version a clean-up has removed; `display_name` is the version and its table."""
     return NotFoundError(
-        f"{shown} was removed by VACUUM or an automatic clean-up while it was read. Run the query again; for queries "
-        "that take long, keep versions longer than they run, or give the version a tag, which VACUUM spares"
+        f"{display_name} was removed by VACUUM or an automatic clean-up while it was read. Run the query again; for "
+        "queries that take long, keep versions longer than they run, or give the version a tag, which VACUUM spares"
     )
 
 

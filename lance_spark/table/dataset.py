@@ -21,7 +21,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.index_candidates import Candidates, explained
 from lance_spark.table.reading.limit import limited
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
@@ -49,7 +49,7 @@ class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
 
     def __init__(self, location: TableLocation, manifest: Manifest) -> None:
         super().__init__(location, manifest)
-        self._shown = shown(manifest.schema, data_format(manifest))
+        self._shown = with_blob_descriptors(manifest.schema, data_format(manifest))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled is where the version is; storage options, credentials among them, travel as they were given.

@@ -33,12 +33,12 @@ class Split:
     table: TableLocation
     manifest: Manifest
     key: str | None = None
-    shown_as: str | None = None
+    display_name: str | None = None
 
     @property
     def bases(self) -> Bases:
         """The stores that hold the split's files."""
-        return self.table.bases(self.manifest, shown_as=self.shown_as)
+        return self.table.bases(self.manifest, display_name=self.display_name)
 
 
 class TableSource(Protocol):

@@ -29,17 +29,17 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     uri = str(tmp_path_factory.mktemp("aggregates") / "table")
     rows: list[dict[str, object]] = []
     for number in range(12):
-        gone = number >= 8 or number % 4 == 1
+        deleted = number >= 8 or number % 4 == 1
         rows.append(
             {
                 "id": number,
-                "tiny": None if gone else number * 17 % 9 - 4,
-                "big": None if gone else (-1) ** number * (2**62 + number),
-                "day": None if gone else date(1960 + number * 7 % 20, 1, 1 + number),
-                "moment": None if gone else datetime(1969, 12, 31, 23, 59, 50 + number, 7, tzinfo=timezone.utc),
-                "price": None if gone else Decimal((-1) ** number * (number + 1)).scaleb(-2),
-                "wide": None if gone else Decimal(f"{'-' * (number % 2)}{10**28 + number}.25"),
-                "name": None if gone else ["é", "e", "z", "", "ez", "Z", "\U0001f600", "ﬀ"][number],
+                "tiny": None if deleted else number * 17 % 9 - 4,
+                "big": None if deleted else (-1) ** number * (2**62 + number),
+                "day": None if deleted else date(1960 + number * 7 % 20, 1, 1 + number),
+                "moment": None if deleted else datetime(1969, 12, 31, 23, 59, 50 + number, 7, tzinfo=timezone.utc),
+                "price": None if deleted else Decimal((-1) ** number * (number + 1)).scaleb(-2),
+                "wide": None if deleted else Decimal(f"{'-' * (number % 2)}{10**28 + number}.25"),
+                "name": None if deleted else ["é", "e", "z", "", "ez", "Z", "\U0001f600", "ﬀ"][number],
                 "fraction": [1.0, float("nan"), -0.0, 0.0][number % 4],
             }
         )
@@ -321,7 +321,7 @@ def test_rows_after_a_window_of_many_groups_stay_as_they_are() -> None:
 
 
 def test_averages_as_spark_adds_doubles(spark: SparkSession, uri: str) -> None:
-    read = large(spark, uri, whole="CAST(id AS INT)", big="9007199254740993 + id")
+    read = large(spark, uri, table="CAST(id AS INT)", big="9007199254740993 + id")
     assert answered(read.selectExpr("avg(whole)", "sum(big)"))
     assert not answered(read.selectExpr("avg(big)", "sum(big)"))
     same_as_spark(spark, uri, ["avg(whole)", "sum(whole)", "count(whole)"])

@@ -36,11 +36,11 @@ def test_constants_that_are_no_utf_8(spark: SparkSession, uri: str, condition: s
 def test_an_estimate_does_not_fail_on_deleted_rows(spark: SparkSession, tmp_path: Path, condition: str) -> None:
     """The sample has deleted rows, on which this filter fails."""
     numbers = np.arange(120_000)
-    gone = numbers % 50 == 3
+    deleted = numbers % 50 == 3
     columns = {
         "id": numbers,
-        "k": np.where(gone, 0, numbers % 90 + 1),
-        "s": ["no number" if out else str(n % 9) for n, out in zip(numbers.tolist(), gone.tolist(), strict=True)],
+        "k": np.where(deleted, 0, numbers % 90 + 1),
+        "s": ["no number" if out else str(n % 9) for n, out in zip(numbers.tolist(), deleted.tolist(), strict=True)],
     }
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table(columns), uri).delete("k = 0")
@@ -49,7 +49,7 @@ def test_an_estimate_does_not_fail_on_deleted_rows(spark: SparkSession, tmp_path
     try:
         joined = read.alias("a").join(read.alias("b"), "id")
         assert "SortMergeJoin" in plan(joined)
-        k, s = columns["k"][~gone], numbers[~gone] % 9
+        k, s = columns["k"][~deleted], numbers[~deleted] % 9
         kept = {"100": k < 34, "CAST": s > 3, "k": (k != 5) & (k < 34)}[condition.split("(")[0].split(" ")[0]]
         assert joined.count() == read.count() == kept.sum()
     finally:

@@ -136,8 +136,8 @@ def test_only_small_reads_are_done_at_once(tmp_path: Path) -> None:
     numbers = np.random.default_rng(3).integers(0, 1 << 40, 200_000)
     texts = [f"{number:x}" * 20 for number in numbers]
     lance.write_dataset(pa.table({"id": range(200_000), "n": numbers, "text": texts}), uri, max_rows_per_file=50_000)
-    whole, _ = ask(uri)
-    assert (whole["is_inline"], whole["num_rows"]) == (False, 200_000)
+    table, _ = ask(uri)
+    assert (table["is_inline"], table["num_rows"]) == (False, 200_000)
     first, tasks = ask(uri, limit=100)
     assert (first["is_inline"], first["num_rows"], tasks) == (True, 100, 1)
     # The filter reads the long texts, for a column that is small.

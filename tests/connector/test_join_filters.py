@@ -32,15 +32,17 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Enough rows that filters at run time are worth it; every tenth key is null. By the reference library."""
     numbers = np.arange(ROWS)
     keys = numbers * 7919 % KEYS
-    gone = numbers // 10 % 10 == 3
+    deleted = numbers // 10 % 10 == 3
     columns = {
         "id": pa.array(numbers),
-        "k": pa.array(keys, mask=gone),
-        "small": pa.array(keys.astype(np.int16), mask=gone),
-        "name": pa.array([f"key {key}" for key in keys], mask=gone),
-        "day": pa.array(keys.astype(np.int32), mask=gone).cast(pa.date32()),
-        "price": pa.array([None if out else Decimal(int(key)).scaleb(-2) for key, out in zip(keys, gone, strict=True)]),
-        "x": pa.array(keys.astype(np.float64), mask=gone),
+        "k": pa.array(keys, mask=deleted),
+        "small": pa.array(keys.astype(np.int16), mask=deleted),
+        "name": pa.array([f"key {key}" for key in keys], mask=deleted),
+        "day": pa.array(keys.astype(np.int32), mask=deleted).cast(pa.date32()),
+        "price": pa.array(
+            [None if out else Decimal(int(key)).scaleb(-2) for key, out in zip(keys, deleted, strict=True)]
+        ),
+        "x": pa.array(keys.astype(np.float64), mask=deleted),
         "part": pa.array([{"k": int(key)} for key in keys]),
     }
     columns["price"] = columns["price"].cast(pa.decimal128(9, 2))
@@ -201,17 +203,17 @@ def test_an_estimate_lets_spark_broadcast_a_filtered_table(spark: SparkSession, 
 
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "500000")
     try:
-        whole = size("true")
-        assert whole > 1_600_000
-        assert size("v < 40000") < whole / 5
-        assert size("v >= 0") == whole
+        table = size("true")
+        assert table > 1_600_000
+        assert size("v < 40000") < table / 5
+        assert size("v >= 0") == table
         load(spark, uri).createOrReplaceTempView("t")
         frame = spark.sql("SELECT a.id FROM t a JOIN t b ON a.id = b.id WHERE b.v < 4000")
         assert "BroadcastHashJoin" in plan(frame)
         assert frame.count() == 4000
         # Below the threshold nobody has to know.
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000000000")
-        assert size("v < 40000") == whole
+        assert size("v < 40000") == table
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 

@@ -52,7 +52,7 @@ SUMMED = ("tiny", "price", "wide", "late")
 def row(number: int) -> dict[str, object]:
     """Nulls everywhere, and in the partition `z` nothing but them."""
     k = [None, "a", "b", "é", "z"][number % 5]
-    gone = k == "z" or number % 7 == 3
+    deleted = k == "z" or number % 7 == 3
     fractions = [float("nan"), -0.0, 0.0, float("-inf"), 1.5]
     values: dict[str, object] = {
         "tiny": number * 17 % 9 - 4,
@@ -65,7 +65,7 @@ def row(number: int) -> dict[str, object]:
         "flag": number % 2 == 0,
         "fraction": fractions[number % 5],
     }
-    return {"id": number, "k": k, **{name: None if gone else value for name, value in values.items()}}
+    return {"id": number, "k": k, **{name: None if deleted else value for name, value in values.items()}}
 
 
 def rows_of(frame: DataFrame) -> list[str]:

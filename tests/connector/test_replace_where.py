@@ -94,8 +94,8 @@ def test_a_rival_is_first(spark: SparkSession, uri: str, action: str, left: list
         f"INSERT INTO {table} REPLACE WHERE word IN ('w2', 'w3', 'w20') "
         "SELECT rival_of_replace(1) AS id, 'new' AS word, 0L AS part"
     )
-    gone = {2, 3, 7, 20} | ({30} if action == "update" else set())
-    kept = [key for key in range(ROWS) if key not in gone]
+    deleted = {2, 3, 7, 20} | ({30} if action == "update" else set())
+    kept = [key for key in range(ROWS) if key not in deleted]
     assert [row[0] for row in seen(spark, uri, "id")] == sorted([*kept, *left])
     assert version(uri) == (6 if action == "update" else 5)
 

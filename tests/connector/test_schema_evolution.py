@@ -151,8 +151,8 @@ def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str
     if action != "add":
         # It has read all rows, so it is run again on the new version.
         spark.sql(statement)
-        gone = {"id = 1": [1], "id = 9": [9]}.get(action, [])
-        old = [key for key in range(8) if key not in gone]
+        deleted = {"id = 1": [1], "id = 9": [9]}.get(action, [])
+        old = [key for key in range(8) if key not in deleted]
         late = _old(50) if action == "append" else []
         assert seen(spark, uri, "id", "s", "word") == [*_old(*old), *_new(8, 9, 10, 11), *late]
         assert version(uri) == 3
@@ -200,12 +200,12 @@ def _whole(root: str) -> PartitionedTable:
 
 def _parts(root: str) -> set[tuple[object, ...]]:
     """The rows, as both libraries see them."""
-    whole = _whole(root)
+    table = _whole(root)
     rows: list[tuple[object, ...]] = []
-    for opened in whole.open_all(whole.partitions()):
+    for opened in table.open_all(table.partitions()):
         dataset = lance.dataset(opened.table.store.uri, version=opened.manifest.version)
         rows += [tuple(row.values()) for row in dataset.to_table(columns=["id", "k", "more"]).to_pylist()]
-    ours = [tuple(row.values()) for batch in whole.scan(["id", "k", "more"]) for row in batch.to_pylist()]
+    ours = [tuple(row.values()) for batch in table.scan(["id", "k", "more"]) for row in batch.to_pylist()]
     assert sorted(rows, key=str) == sorted(ours, key=str)
     assert len(set(rows)) == len(rows)
     return set(rows)
@@ -272,13 +272,13 @@ def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, actio
     uri = _whole(root).root
 
     def rival(key: int) -> int:
-        whole = open_partitioned(uri)
-        if key != 8 or whole.version != 2:
+        table = open_partitioned(uri)
+        if key != 8 or table.version != 2:
             return key
         if action == "add":
-            edit_columns(whole, lambda schema, first: with_added(schema, pa.schema([("o", pa.int8())]), first).schema)
+            edit_columns(table, lambda schema, first: with_added(schema, pa.schema([("o", pa.int8())]), first).schema)
         else:
-            delete_rows(whole, action)
+            delete_rows(table, action)
         return key
 
     spark.udf.register("rival_in_partitions", udf(rival, "bigint"))
@@ -286,8 +286,8 @@ def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, actio
     statement = MERGE.format(parted).replace("wider s", source)
     if action != "add":
         spark.sql(statement)
-        gone = int(action.split()[-1])
-        assert _parts(root) == {*(_PARTS[key] for key in range(6) if key != gone), *_WIDER}
+        deleted = int(action.split()[-1])
+        assert _parts(root) == {*(_PARTS[key] for key in range(6) if key != deleted), *_WIDER}
         assert _whole(root).version == 4
         return
     with pytest.raises(Exception, match="LANCE_COMMIT_CONFLICT"):

@@ -310,7 +310,7 @@ def test_row_level(spark: SparkSession, tmp_path: Path, case: str) -> None:
     assert "Exchange" not in explained, explained
     version = open_partitioned(uri).version
     spark.sql(statement)
-    whole = open_partitioned(uri)
-    assert whole.version == version + 1
-    rows = whole.to_table(["id", "salary"])
+    table = open_partitioned(uri)
+    assert table.version == version + 1
+    rows = table.to_table(["id", "salary"])
     assert dict(zip(rows["id"].to_pylist(), rows["salary"].to_pylist(), strict=True)) == expected

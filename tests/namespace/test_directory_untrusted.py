@@ -14,7 +14,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundErro
 from lance_spark.namespace import locations, object_id
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.locations import checked_location, given_location, hashed_directory, listed_directory
+from lance_spark.namespace.locations import checked_location, hashed_directory, listed_directory, requested_location
 
 BAD_LOCATIONS = [
     None,
@@ -197,15 +197,15 @@ def test_a_namespace_does_not_become_a_table(root: str) -> None:
 
 
 def test_given_locations_become_relative() -> None:
-    assert given_location("/root", "/root/a/b/") == "a/b"
-    assert given_location("/root", "file:///root/a%20b") == "a b"
-    assert given_location("s3://bucket/x", "s3://bucket/x/y%25") == "y%"
-    assert given_location("s3://bucket/x", "s3://bucket/xy") == "s3://bucket/xy"
-    assert given_location("/root", "/else where") == "file:///else%20where"
-    assert given_location("s3://bucket", "/local") == "file:///local"
+    assert requested_location("/root", "/root/a/b/") == "a/b"
+    assert requested_location("/root", "file:///root/a%20b") == "a b"
+    assert requested_location("s3://bucket/x", "s3://bucket/x/y%25") == "y%"
+    assert requested_location("s3://bucket/x", "s3://bucket/xy") == "s3://bucket/xy"
+    assert requested_location("/root", "/else where") == "file:///else%20where"
+    assert requested_location("s3://bucket", "/local") == "file:///local"
     for inside in ("/root", "/", "file:///root", "a/./b", "a//b", ""):
         with pytest.raises(InvalidInputError):
-            given_location("/root", inside)
+            requested_location("/root", inside)
 
 
 def test_directories_of_new_tables() -> None:

@@ -216,13 +216,13 @@ def test_new_columns_beside_others(table: PartitionedTable, root: str, rival: st
 def test_values_of_a_fragment_that_goes(table: PartitionedTable, root: str) -> None:
     plan = plan_partitioned_columns(table, NEW, new_job())
     parts = backfilled(table, plan, {1: {"note": "one", "s": None}, 4: {"note": "four", "s": None}})
-    gone = next(item for item in parts if item.object_id and item.fragment.fragment_id == 0)
+    deleted = next(item for item in parts if item.object_id and item.fragment.fragment_id == 0)
     theirs = delete_rows(table, "id IN (1, 2)")
     expected = known(theirs)
     made = commit_partitioned_backfill(plan, parts)
     told = {4: "four"}
     check(made, {key: {**row, "note": told.get(key), "s": None} for key, row in expected.items()})
-    assert not [name for name in files(root) if name.endswith(gone.fragment.file.path)]
+    assert not [name for name in files(root) if name.endswith(deleted.fragment.file.path)]
 
 
 CONFLICTS: dict[str, Callable[[PartitionedTable], PartitionedTable]] = {

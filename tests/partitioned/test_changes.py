@@ -41,11 +41,11 @@ def test_partitions_that_a_filter_covers_go_without_a_look_at_rows(
         raise AssertionError("rows are read")
 
     monkeypatch.setattr(PartitionedTable, "plan", reads)
-    gone = delete_rows(table, "country = 'at' OR country IS NULL")
+    deleted = delete_rows(table, "country = 'at' OR country IS NULL")
     monkeypatch.undo()
-    assert ids(gone) == [3]
-    assert len(gone.partitions()) == 1
-    assert ids(delete_rows(gone, "true")) == []
+    assert ids(deleted) == [3]
+    assert len(deleted.partitions()) == 1
+    assert ids(delete_rows(deleted, "true")) == []
     assert ids(delete_rows(table, "country = 'at' AND id = 1")) == []
 
 

@@ -133,7 +133,7 @@ class Histories(RuleBasedStateMachine):
         given = self.arrow(rows, base)
         keys = set(self.known[base.version].names)
         kept = [{key: value for key, value in row.items() if key in keys} for row in rows]
-        self.run(writer, lambda whole: save_rows(whole, given), lambda _, newest: [newest.with_rows(kept)])
+        self.run(writer, lambda table: save_rows(table, given), lambda _, newest: [newest.with_rows(kept)])
 
     @rule(writer=WRITERS, span=SPANS)
     def delete(self, writer: int, span: tuple[int, int]) -> None:
@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
             return outcomes
 
         matched = "delete" if deletes else "update"
-        self.run(writer, lambda whole: merge_rows(whole, source, "id", when_matched=matched), allowed)
+        self.run(writer, lambda table: merge_rows(table, source, "id", when_matched=matched), allowed)
 
     @rule(writer=WRITERS)
     def compact(self, writer: int) -> None:
@@ -302,13 +302,13 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def every_reader_sees_the_same(self) -> None:
         newest = max(self.states)
-        whole = open_partitioned(f"{self.root}/t")
-        assert whole.version == newest
-        assert shown_table(whole.to_table()) == self.states[newest].shown()
-        rows = {row.pop("id"): row for row in by_reference(whole)}
+        table = open_partitioned(f"{self.root}/t")
+        assert table.version == newest
+        assert shown_table(table.to_table()) == self.states[newest].shown()
+        rows = {row.pop("id"): row for row in by_reference(table)}
         assert {number: {**row, "id": number} for number, row in rows.items()} == self.states[newest].shown()[1]
         older = sorted(self.states)[self.next_id % len(self.states)]
-        assert shown_table(open_partitioned(whole.root, version=older).to_table()) == self.states[older].shown()
+        assert shown_table(open_partitioned(table.root, version=older).to_table()) == self.states[older].shown()
 
 
 TestHistories = Histories.TestCase

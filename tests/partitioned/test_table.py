@@ -94,14 +94,14 @@ def test_overwrites(table: PartitionedTable) -> None:
 
 
 def test_deletes_and_updates_rows(table: PartitionedTable) -> None:
-    gone = delete_rows(table, "id IN (1, 3)")
-    assert (ids(gone), gone.version) == ([2, 4, 5], table.version + 1)
-    assert delete_rows(gone, "id = 99").version == gone.version
-    moved = update_rows(gone, {"country": "'de'", "x": 1.5}, "id IN (2, 4)")
+    deleted = delete_rows(table, "id IN (1, 3)")
+    assert (ids(deleted), deleted.version) == ([2, 4, 5], table.version + 1)
+    assert delete_rows(deleted, "id = 99").version == deleted.version
+    moved = update_rows(deleted, {"country": "'de'", "x": 1.5}, "id IN (2, 4)")
     assert ids(moved, "country = 'de'") == [2, 4]
     assert ids(moved, "country IS NULL") == []
     assert ids(moved) == [2, 4, 5]
-    assert moved.version == gone.version + 1
+    assert moved.version == deleted.version + 1
 
 
 @pytest.mark.parametrize("stable", ["true", "false"])

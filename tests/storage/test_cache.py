@@ -15,7 +15,7 @@ import pytest
 import lance_spark
 from lance_spark.storage import cache, open_store
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.cache import Cache, Identified, kept_by_name, kept_by_stamp
+from lance_spark.storage.cache import Cache, Identified, cached_by_etag, cached_by_path
 from lance_spark.storage.faults import FaultStore
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.location import TableLocation
@@ -40,13 +40,13 @@ class Counting(CountingStore):
         return self._inner.identity
 
     @property
-    def stamps_are_free(self) -> bool:
+    def etags_are_free(self) -> bool:
         assert isinstance(self._inner, Identified)
-        return self._inner.stamps_are_free
+        return self._inner.etags_are_free
 
-    def stamp(self, path: str) -> object:
+    def etag(self, path: str) -> object:
         assert isinstance(self._inner, Identified)
-        return self._inner.stamp(path)
+        return self._inner.etag(path)
 
 
 def rows(*values: int) -> pa.Table:
@@ -126,8 +126,8 @@ def test_stores_without_a_name_are_left_out() -> None:
     inner.put("a", b"1")
     for store in (FaultStore(inner, []), CountingStore(inner)):
         for _ in range(2):
-            assert kept_by_stamp(store, "kind", "a", "stamp", make("x", calls)) == "x"
-            assert kept_by_name(store, "kind", "a", 1, make("x", calls)) == "x"
+            assert cached_by_etag(store, "kind", "a", "stamp", make("x", calls)) == "x"
+            assert cached_by_path(store, "kind", "a", 1, make("x", calls)) == "x"
     assert len(calls) == 8
 
 
@@ -139,17 +139,17 @@ def test_what_tells_values_apart(s3_bucket: S3Bucket) -> None:
         open_store("s3://lance-tests/y", options),
         open_store("s3://lance-tests/x", options | {"aws_access_key_id": "somebody-else"}),
     ]
-    assert kept_by_stamp(one, "kind", "a", "1", make("first", calls)) == "first"
-    assert kept_by_stamp(same, "kind", "a", "1", make("again", calls)) == "first"
+    assert cached_by_etag(one, "kind", "a", "1", make("first", calls)) == "first"
+    assert cached_by_etag(same, "kind", "a", "1", make("again", calls)) == "first"
     for other in others:
-        assert kept_by_stamp(other, "kind", "a", "1", make("other", calls)) == "other"
-    assert kept_by_stamp(one, "kind", "a", "2", make("new", calls)) == "new"
-    assert kept_by_stamp(one, "kind", "b", "1", make("path", calls)) == "path"
-    assert kept_by_stamp(one, "other kind", "a", "1", make("kind", calls)) == "kind"
-    assert kept_by_stamp(one, "kind", "a", None, make("unknown", calls)) == "unknown"
-    assert kept_by_name(one, "kind", "c", 1, make("named", calls)) == "named"
-    assert kept_by_name(same, "kind", "c", 1, make("again", calls)) == "named"
-    assert kept_by_name(same, "kind", "c", 2, make("details", calls)) == "details"
+        assert cached_by_etag(other, "kind", "a", "1", make("other", calls)) == "other"
+    assert cached_by_etag(one, "kind", "a", "2", make("new", calls)) == "new"
+    assert cached_by_etag(one, "kind", "b", "1", make("path", calls)) == "path"
+    assert cached_by_etag(one, "other kind", "a", "1", make("kind", calls)) == "kind"
+    assert cached_by_etag(one, "kind", "a", None, make("unknown", calls)) == "unknown"
+    assert cached_by_path(one, "kind", "c", 1, make("named", calls)) == "named"
+    assert cached_by_path(same, "kind", "c", 1, make("again", calls)) == "named"
+    assert cached_by_path(same, "kind", "c", 2, make("details", calls)) == "details"
 
 
 def test_an_error_is_not_kept() -> None:
@@ -160,8 +160,8 @@ def test_an_error_is_not_kept() -> None:
         raise ValueError("on purpose")
 
     with pytest.raises(ValueError, match="on purpose"):
-        kept_by_name(store, "kind", "a", 1, fail)
-    assert kept_by_name(store, "kind", "a", 1, lambda: ("fine", 1)) == "fine"
+        cached_by_path(store, "kind", "a", 1, fail)
+    assert cached_by_path(store, "kind", "a", 1, lambda: ("fine", 1)) == "fine"
 
 
 def counted(uri: str, options: dict[str, str] | None = None) -> tuple[TableLocation, Counting]:
@@ -249,15 +249,15 @@ def test_a_table_that_is_removed_and_made_anew(place: str, tmp_path: Path, s3_bu
 def test_a_young_local_file_has_no_stamp(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path), open_store(str(tmp_path))._root, {})  # type: ignore[attr-defined]
     store.put("a", b"1")
-    assert store.stamp("a") is None, "another file could be written with the same inode, size and times"
+    assert store.etag("a") is None, "another file could be written with the same inode, size and times"
     old = time.time() - 10
     os.utime(tmp_path / "a", (old, old))
-    first = store.stamp("a")
+    first = store.etag("a")
     assert first is not None
-    assert [entry.stamp for entry in store.list("")] == [first]
+    assert [entry.etag for entry in store.list("")] == [first]
     store.put("a", b"2")
     os.utime(tmp_path / "a", (old, old))
-    assert store.stamp("a") not in (None, first), "the time of a change of the inode cannot be set back"
+    assert store.etag("a") not in (None, first), "the time of a change of the inode cannot be set back"
 
 
 def test_stamps_of_listings_and_of_objects_agree(s3_bucket: S3Bucket) -> None:
@@ -270,8 +270,8 @@ def test_stamps_of_listings_and_of_objects_agree(s3_bucket: S3Bucket) -> None:
         for content in (b"12", b"34", b"56"):
             store.put("folder/a", content)
             (listed,) = store.list("folder")
-            assert listed.stamp == store.stamp("folder/a") is not None
-            seen.add(listed.stamp)
+            assert listed.etag == store.etag("folder/a") is not None
+            seen.add(listed.etag)
         assert len(seen) == 3
         with pytest.raises(lance_spark.NotFoundError):
-            store.stamp("folder/b")
+            store.etag("folder/b")

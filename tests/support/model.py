@@ -45,8 +45,8 @@ class State:
         return replace(self, rows={**self.rows, **{row["id"]: row for row in rows}})
 
     def without(self, ids: Iterable[int]) -> State:
-        gone = set(ids)
-        return replace(self, rows={number: row for number, row in self.rows.items() if number not in gone})
+        deleted = set(ids)
+        return replace(self, rows={number: row for number, row in self.rows.items() if number not in deleted})
 
     def changed(self, ids: Iterable[int], change: Callable[[Row], Row]) -> State:
         """The rows `ids`, as far as they are there, with what `change` says of each."""

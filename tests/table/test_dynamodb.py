@@ -77,12 +77,12 @@ def shared(s3_bucket: S3Bucket) -> Shared:
 def test_entries_are_the_references_own(shared: Shared) -> None:
     shared.append(1)
     shared.append_by_reference(2)
-    ours, theirs = shared.items()
-    assert {name: type(value) for name, value in ours.items()} == {name: type(v) for name, v in theirs.items()}
-    assert (ours["base_uri"], ours["version"], ours["committer"]) == (shared.base_uri, "1", "lancedb")
-    assert (ours["path"], theirs["path"]) == (shared.manifests()[1], shared.manifests()[0])
-    size = shared.bucket.client().head_object(Bucket=shared.bucket.name, Key=ours["path"])["ContentLength"]
-    assert ours["size"] == str(size)
+    own, committed = shared.items()
+    assert {name: type(value) for name, value in own.items()} == {name: type(v) for name, v in committed.items()}
+    assert (own["base_uri"], own["version"], own["committer"]) == (shared.base_uri, "1", "lancedb")
+    assert (own["path"], committed["path"]) == (shared.manifests()[1], shared.manifests()[0])
+    size = shared.bucket.client().head_object(Bucket=shared.bucket.name, Key=own["path"])["ContentLength"]
+    assert own["size"] == str(size)
 
 
 def test_both_libraries_write_one_table(shared: Shared) -> None:

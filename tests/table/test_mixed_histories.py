@@ -28,7 +28,7 @@ class MixedHistories(Histories):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gone: set[int] = set()
+        self.deleted: set[int] = set()
         self.tagged: dict[str, int] = {}
         self.branches: dict[str, State] = {}
         self.roots: dict[str, int] = {}
@@ -38,7 +38,7 @@ class MixedHistories(Histories):
         self.references: dict[int, lance.LanceDataset] = {}
 
     def versions_left(self) -> list[int]:
-        return sorted(set(self.states) - self.gone)
+        return sorted(set(self.states) - self.deleted)
 
     def opened(self, reader: int, *, newest: bool = False) -> lance.LanceDataset:
         """What one of two readers of the reference works on.
@@ -230,7 +230,7 @@ class MixedHistories(Histories):
         dataset.cleanup(keep_versions=keep, delete_unverified=unverified, error_if_tagged_old_versions=False)
         left = {entry.version for entry in dataset.versions()}
         assert left == {*before[-keep:], *self.tagged.values(), *self.roots.values()}
-        self.gone = set(self.states) - left
+        self.deleted = set(self.states) - left
 
     @rule(writer=WRITERS, number=st.integers(0, 2))
     def tag(self, writer: int, number: int) -> None:

@@ -115,12 +115,12 @@ def test_branches_and_clones(tmp_path: Path) -> None:
     lance.dataset(uri).shallow_clone(clone, 1)
     columns = ["a", "b", "_rowid"]
 
-    def check_both(mine: Callable[[], Dataset], theirs: Callable[[], lance.LanceDataset]) -> None:
+    def check_both(mine: Callable[[], Dataset], committed: Callable[[], lance.LanceDataset]) -> None:
         mine().update({"b": "'y'"}, "a % 2 = 1")
         mine().merge(pa.table({"a": [0, 1, 9], "b": ["z"] * 3}), "a")
         mine().delete("a = 4")
         found = mine().to_table(columns=columns).sort_by("a").to_pylist()
-        assert found == theirs().scanner(columns=columns).to_table().sort_by("a").to_pylist()
+        assert found == committed().scanner(columns=columns).to_table().sort_by("a").to_pylist()
         assert "".join(f"{row['a']}{row['b']}" for row in found) == "0z1z2x3y5y9z"
         assert [row["_rowid"] for row in found] == [0, 1, 2, 3, 5, 6]
 

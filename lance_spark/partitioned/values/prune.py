@@ -261,8 +261,8 @@ class _Projection:
         if known is not None or isinstance(expr, Column):
             return known
         children = [self._on_values(child) for child in expr.children()]
-        whole = [child for child in children if child is not None]
-        return _rebuilt(expr, whole) if len(whole) == len(children) else None
+        table = [child for child in children if child is not None]
+        return _rebuilt(expr, table) if len(table) == len(children) else None
 
     def _boxed(self, box: dict[Path, ValueSet]) -> list[Expr | None]:
         """Conditions for partitions that may hold a row with such values in each column."""

@@ -97,5 +97,5 @@ def _numbered(column: pa.Array) -> Int64Array:
         keys = _comparable(column)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     indices = column.dictionary_encode(null_encoding="encode").indices
-    numbered: Int64Array = indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbered
+    assign_fragment_ids: Int64Array = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return assign_fragment_ids

@@ -82,13 +82,15 @@ class PartitionedTarget(Target):
         table = open_partitioned(self.root, version=self.base_version, storage_options=self.storage_options)
         return table if self.specs is None else PlannedTable(table, self.specs)
 
-    def write(self, rows: Iterable[Rows], *, with_origins: bool) -> tuple[NewFiles, ...]:
+    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
         assert self.plan is not None, "rows are written"
         with PartitionWriter(self.plan) as writer:
             for batch, ids in rows:
-                writer.write(batch, None if ids is None else _row_origins(ids))
+                writer.write(batch, None if ids is None else _row_source_addresses(ids))
             written = writer.close()
-        return tuple(NewFiles.of(item.new, item.partition, with_origins=with_origins) for item in written)
+        return tuple(
+            NewFiles.of(item.new, item.partition, with_source_addresses=with_source_addresses) for item in written
+        )
 
     def opener(self) -> Callable[[str | None], Split]:
         table = self.table()
@@ -190,11 +192,13 @@ def plan_partitioned_changes(table: PartitionedTable, columns: StructType, optio
         UnsupportedFeatureError: this release cannot write such columns.
     """
     table.catalog.table.history.check_commits()
-    shown = exchanged_schema(columns)
-    types = table_types(shown, table.schema)
+    display_name = exchanged_schema(columns)
+    types = table_types(display_name, table.schema)
     plan = PartitionedWrite.of(table, types, options.limits(table.properties)) if columns.fields else None
     commit_options = CommitOptions(message=options.commit_message)
-    return RowChangeJob(PartitionedTarget.of(table, plan), types, commit_options, OriginalValues.of(shown, types))
+    return RowChangeJob(
+        PartitionedTarget.of(table, plan), types, commit_options, OriginalValues.of(display_name, types)
+    )
 
 
 def _check_as_made(table: PartitionedTable, options: WriteOptions) -> None:
@@ -217,7 +221,7 @@ def _check_as_made(table: PartitionedTable, options: WriteOptions) -> None:
         )
 
 
-def _row_origins(ids: RowIds) -> RowOrigins:
+def _row_source_addresses(ids: RowIds) -> RowOrigins:
     assert ids.keys is not None, "rows of a partitioned table have the keys of their partitions"
     is_new = ids.addresses == NO_ORIGIN
     keys = pa.array(np.where(is_new, None, ids.keys.to_numpy(zero_copy_only=False)), pa.string())

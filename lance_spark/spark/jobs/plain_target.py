@@ -68,10 +68,10 @@ class PlainTarget(Target):
     limits: FileLimits
     evolved: LanceSchema | None = None
 
-    def write(self, rows: Iterable[Rows], *, with_origins: bool) -> tuple[NewFiles, ...]:
+    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
         assert self.plan is not None, "rows are written"
-        new = self._write_moved(rows, self.plan) if with_origins else self._write_new(rows, self.plan)
-        return (NewFiles.of(new, with_origins=with_origins),) if new else ()
+        new = self._write_rewritten(rows, self.plan) if with_source_addresses else self._write_new(rows, self.plan)
+        return (NewFiles.of(new, with_source_addresses=with_source_addresses),) if new else ()
 
     def _write_new(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
         store, version = self.location.store, plan.file_version
@@ -80,11 +80,11 @@ class PlainTarget(Target):
                 writer.write(batch if plan.conform is None else plan.conform(batch))
             return list(map(NewFragment, writer.close()))
 
-    def _write_moved(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
+    def _write_rewritten(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
         store, version = self.location.store, plan.file_version
         with MovedRowWriter(store, plan.schema, file_version=version, limits=self.limits, job=self.job) as writer:
-            for batch, origins in rows:
-                known = None if origins is None else origins.addresses
+            for batch, source_addresses in rows:
+                known = None if source_addresses is None else source_addresses.addresses
                 writer.write(batch if plan.conform is None else plan.conform(batch), known)
             return writer.close()
 
@@ -135,7 +135,7 @@ class PlainTarget(Target):
                 raise IncompatibleConflictError(
                     f"another writer has changed the columns of {self.location.uri}, and so does this one. Read the "
                     "new version and decide again",
-                    ours=WriteMode.REPLACE_WHERE.value,
+                    own=WriteMode.REPLACE_WHERE.value,
                     table_version=version.version,
                 )
             deleted = matching_rows(self.location, self._evolved(version), filter, known)
@@ -261,8 +261,8 @@ def plan_plain_changes(
     """
     check_plain_changeable(location, base)
     location.history.check_commits()
-    shown = exchanged_schema(columns)
-    types = table_types(shown, to_arrow_schema(base.schema))
+    display_name = exchanged_schema(columns)
+    types = table_types(display_name, to_arrow_schema(base.schema))
     plan = plan_write(base, RowSource(types, iter(())), mode=APPEND) if columns.fields else None
     return RowChangeJob(
         PlainTarget(
@@ -275,7 +275,7 @@ def plan_plain_changes(
         ),
         types,
         CommitOptions(message=options.commit_message),
-        OriginalValues.of(shown, types),
+        OriginalValues.of(display_name, types),
     )
 
 

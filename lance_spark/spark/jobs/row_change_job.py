@@ -45,7 +45,7 @@ class RowChangeJob(Job):
         changes = (deleted.with_those_of(RowChanges.from_batch(batch)) for batch in batches)
         written: tuple[NewFiles, ...] = ()
         if self.target.takes_rows:
-            written = self.target.write(self._rows(changes), with_origins=True)
+            written = self.target.write(self._rows(changes), with_source_addresses=True)
         else:
             deque(changes, maxlen=0)
         return TaskResult(written, deleted.packed())
@@ -54,18 +54,18 @@ class RowChangeJob(Job):
         split_of = cache(self.target.opener()) if self.originals is not None else None
         for batch in changes:
             if batch.rows is not None:
-                origins = batch.origins
-                yield self._restored(batch.rows, origins, split_of), origins
+                source_addresses = batch.source_addresses
+                yield self._restored(batch.rows, source_addresses, split_of), source_addresses
 
     def _restored(
-        self, rows: pa.RecordBatch, origins: RowIds, split_of: Callable[[str | None], Split] | None
+        self, rows: pa.RecordBatch, source_addresses: RowIds, split_of: Callable[[str | None], Split] | None
     ) -> pa.RecordBatch:
         batch = from_spark_batch(rows, self.table_types)
         if self.originals is None or split_of is None:
             return batch
-        for key, is_here in origins.by_split():
+        for key, is_here in source_addresses.by_split():
             split = split_of(key)
-            read = partial(read_rows, split.table, split.manifest, origins.addresses[is_here])
+            read = partial(read_rows, split.table, split.manifest, source_addresses.addresses[is_here])
             batch = self.originals.restored(batch, is_here, read)
         return batch
 

@@ -89,6 +89,6 @@ class RowChanges:
         return cls(kinds, row_ids, pa.RecordBatch.from_struct_array(rows))
 
     @property
-    def origins(self) -> RowIds:
+    def source_addresses(self) -> RowIds:
         """Which rows those in `rows` were."""
         return self.ids.where(self.kinds != ChangeKind.DELETE)

@@ -93,7 +93,7 @@ class Target(ABC):
         return self.job is not None
 
     @abstractmethod
-    def write(self, rows: Iterable[Rows], *, with_origins: bool) -> tuple[NewFiles, ...]:
+    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
         """Writes the rows of a task.
 
         Args:

@@ -31,23 +31,30 @@ class NewFiles:
     """
 
     fragments: tuple[bytes, ...]
-    origins: tuple[PackedAddresses, ...] = ()
+    source_addresses: tuple[PackedAddresses, ...] = ()
     partition: Partition | None = None
 
     @classmethod
-    def of(cls, new: Sequence[NewFragment], partition: Partition | None = None, *, with_origins: bool) -> NewFiles:
+    def of(
+        cls, new: Sequence[NewFragment], partition: Partition | None = None, *, with_source_addresses: bool
+    ) -> NewFiles:
         """`new` as it travels to the driver."""
         fragments = tuple(item.fragment.to_bytes() for item in new)
-        known = [item.origins for item in new if item.origins is not None] if with_origins else []
+        known = (
+            [item.source_addresses for item in new if item.source_addresses is not None]
+            if with_source_addresses
+            else []
+        )
         return cls(fragments, tuple(map(PackedAddresses.of, known)), partition)
 
     def unpack(self) -> tuple[NewFragment, ...]:
         """As a commit takes it."""
         fragments = map(DataFragment.from_bytes, self.fragments)
-        if not self.origins:
+        if not self.source_addresses:
             return tuple(map(NewFragment, fragments))
         return tuple(
-            NewFragment(fragment, packed.unpack()) for fragment, packed in zip(fragments, self.origins, strict=True)
+            NewFragment(fragment, packed.unpack())
+            for fragment, packed in zip(fragments, self.source_addresses, strict=True)
         )
 
 

@@ -30,7 +30,7 @@ class WriteJob(Job):
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         rows = ((from_spark_batch(batch, self.table_types), None) for batch in batches)
-        return TaskResult(self.target.write(rows, with_origins=False))
+        return TaskResult(self.target.write(rows, with_source_addresses=False))
 
     def commit(
         self,

@@ -123,15 +123,15 @@ class _Comparison:
         self._diff = VersionDiff()
 
     def run(self) -> VersionDiff:
-        gone, new, kept = self._fragments()
-        if gone and new and self._kind is OperationKind.UNKNOWN and not self._stable:
+        deleted, new, kept = self._fragments()
+        if deleted and new and self._kind is OperationKind.UNKNOWN and not self._stable:
             raise UnsupportedFeatureError(
                 f"version {self._after.manifest.version} does not tell what made it, and without stable row ids "
                 "nothing tells whether it changed rows or only moved them",
                 feature="changes of a version without a transaction",
             )
         self._compare_kept(kept)
-        self._diff.deleted += [RowSet(fragment) for fragment in gone]
+        self._diff.deleted += [RowSet(fragment) for fragment in deleted]
         self._diff.inserted += [RowSet(fragment) for fragment in new]
         if self._stable and self._diff.deleted and self._diff.inserted:
             self._pair()
@@ -153,8 +153,8 @@ class _Comparison:
                 else:
                     new.append(after[place])
                     replaced.append(known)
-        gone = [before[place] for place in sorted([*places.values(), *replaced])]
-        return gone, new, kept
+        deleted = [before[place] for place in sorted([*places.values(), *replaced])]
+        return deleted, new, kept
 
     def _same_rows(self, before: DataFragment, after: DataFragment) -> bool:
         """True unless the fragment has only its number from the one before; old releases gave numbers twice."""
@@ -186,20 +186,20 @@ class _Comparison:
 
     def _pair(self) -> None:
         """Takes rows that are gone at one place and new at another one out of deleted and inserted."""
-        gone = _Rows.of(self._diff.deleted, self._before.bases)
+        deleted = _Rows.of(self._diff.deleted, self._before.bases)
         new = _Rows.of(self._diff.inserted, self._after.bases)
-        _, at_gone, at_new = np.intersect1d(gone.row_ids, new.row_ids, return_indices=True)
-        if len(at_gone) == 0:
+        _, at_deleted, at_new = np.intersect1d(deleted.row_ids, new.row_ids, return_indices=True)
+        if len(at_deleted) == 0:
             return
         # A restore brings back old versions of rows, and columns can have been rewritten without a trace in these.
         trusted = self._kind is not OperationKind.RESTORE
-        updated = (gone.last_updated_at[at_gone] != new.last_updated_at[at_new]) & trusted
-        self._diff.deleted = gone.without(at_gone)
+        updated = (deleted.last_updated_at[at_deleted] != new.last_updated_at[at_new]) & trusted
+        self._diff.deleted = deleted.without(at_deleted)
         self._diff.inserted = new.without(at_new)
-        self._diff.preimages += gone.only(at_gone[updated])
+        self._diff.preimages += deleted.only(at_deleted[updated])
         self._diff.postimages += new.only(at_new[updated])
         names = self._after.manifest.schema.names()
-        self._diff.maybe_updated += _pairs(gone, at_gone[~updated], new, at_new[~updated], names)
+        self._diff.maybe_updated += _pairs(deleted, at_deleted[~updated], new, at_new[~updated], names)
 
 
 class _FieldPairs:
@@ -311,18 +311,18 @@ def _offsets(rows: RowSet, reader: FragmentReader) -> Int64Array:
 
 
 def _pairs(
-    gone: _Rows, at_gone: Int64Array, new: _Rows, at_new: Int64Array, names: Iterable[str]
+    deleted: _Rows, at_deleted: Int64Array, new: _Rows, at_new: Int64Array, names: Iterable[str]
 ) -> Iterable[RowPairs]:
-    """The rows number `at_gone` and `at_new`, which are the same ones, by pair of fragments."""
-    order = np.lexsort((at_gone, new.places[at_new], gone.places[at_gone]))
-    at_gone, at_new = at_gone[order], at_new[order]
-    both = gone.places[at_gone] * len(new.fragments) + new.places[at_new]
+    """The rows number `at_deleted` and `at_new`, which are the same ones, by pair of fragments."""
+    order = np.lexsort((at_deleted, new.places[at_new], deleted.places[at_deleted]))
+    at_deleted, at_new = at_deleted[order], at_new[order]
+    both = deleted.places[at_deleted] * len(new.fragments) + new.places[at_new]
     for rows in np.split(np.arange(len(both)), np.flatnonzero(np.diff(both)) + 1):
         if len(rows):
             yield RowPairs(
-                gone.fragments[int(gone.places[at_gone[rows[0]]])],
+                deleted.fragments[int(deleted.places[at_deleted[rows[0]]])],
                 new.fragments[int(new.places[at_new[rows[0]]])],
-                gone.offsets[at_gone[rows]],
+                deleted.offsets[at_deleted[rows]],
                 new.offsets[at_new[rows]],
                 tuple(names),
             )

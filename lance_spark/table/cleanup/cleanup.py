@@ -16,9 +16,9 @@ from lance_spark.storage.base import PutResult
 from lance_spark.table.cleanup.named_files import NamedFiles
 from lance_spark.table.cleanup.orphan_files import (
     FileKind,
-    Leftover,
-    find_leftovers,
-    remove_leftovers,
+    OrphanFile,
+    find_orphan_files,
+    remove_orphan_files,
     remove_staging,
 )
 from lance_spark.table.cleanup.references import (
@@ -96,9 +96,9 @@ class CleanupStats:
     staged_files: int = 0
     bytes_removed: int = 0
 
-    def with_files(self, removed: Sequence[Leftover]) -> CleanupStats:
+    def with_files(self, removed: Sequence[OrphanFile]) -> CleanupStats:
         """These and some files more."""
-        counts = Counter(leftover.kind for leftover in removed)
+        counts = Counter(orphan.kind for orphan in removed)
         return replace(
             self,
             data_files=self.data_files + counts[FileKind.DATA],
@@ -106,7 +106,7 @@ class CleanupStats:
             index_files=self.index_files + counts[FileKind.INDEX],
             transaction_files=self.transaction_files + counts[FileKind.TRANSACTION],
             staged_files=self.staged_files + counts[FileKind.STAGED],
-            bytes_removed=self.bytes_removed + sum(leftover.size for leftover in removed),
+            bytes_removed=self.bytes_removed + sum(orphan.size for orphan in removed),
         )
 
 
@@ -177,7 +177,7 @@ class CleanupRun:
         self._now = now
         self._horizon = policy.horizon(now)
         self._kept = NamedFiles()
-        self._gone = NamedFiles()
+        self._deleted = NamedFiles()
         self._known: set[int] = set()
         self._removed: dict[int, int] = {}
 
@@ -250,7 +250,7 @@ class CleanupRun:
         self._put_back([entry for entry in batch if entry[0].version in protected])
         for location, data, manifest in batch:
             if location.version not in protected:
-                self._gone.add(manifest, elsewhere=False)
+                self._deleted.add(manifest, elsewhere=False)
                 self._removed[location.version] = len(data)
 
     def _put_back(self, entries: Sequence[_Removal]) -> None:
@@ -268,11 +268,11 @@ class CleanupRun:
         self._keep_new_versions()
         before = None if window is None else self._now - window
         store = self._history.store
-        found = list(find_leftovers(store, self._kept, self._gone, before))
+        found = list(find_orphan_files(store, self._kept, self._deleted, before))
         stats = CleanupStats(tuple(self._removed), bytes_removed=sum(self._removed.values()))
         if self._policy.dry_run:
             return stats.with_files(found)
-        stats = stats.with_files(remove_leftovers(store, found, self._kept, self._keep_new_versions))
+        stats = stats.with_files(remove_orphan_files(store, found, self._kept, self._keep_new_versions))
         staged = remove_staging(store, 0 if window is None else window.total_seconds())
         return replace(stats, staged_files=stats.staged_files + staged)
 

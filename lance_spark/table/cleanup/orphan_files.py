@@ -35,7 +35,7 @@ class FileKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class OrphanFile:
     """A file that may go."""
 
     kind: FileKind
@@ -52,9 +52,9 @@ class RemovesStaging(Protocol):
         ...
 
 
-def find_leftovers(
-    store: ObjectStore, kept: NamedFiles, gone: NamedFiles, unnamed_before: datetime | None
-) -> Iterator[Leftover]:
+def find_orphan_files(
+    store: ObjectStore, kept: NamedFiles, deleted: NamedFiles, unnamed_before: datetime | None
+) -> Iterator[OrphanFile]:
     """The files below `store` that may go.
 
     Args:
@@ -66,7 +66,7 @@ def find_leftovers(
     def may_go(entry: ObjectInfo) -> bool:
         if kept.has(entry.path):
             return False
-        if gone.has(entry.path) or unnamed_before is None:
+        if deleted.has(entry.path) or unnamed_before is None:
             return True
         return entry.modified is not None and entry.modified < unnamed_before
 
@@ -74,7 +74,7 @@ def find_leftovers(
         for entry in store.list(folder, recursive=folder in (DATA, INDICES)):
             kind = kind_of(entry.path)
             if kind is not None and may_go(entry):
-                yield Leftover(kind, entry.path, entry.size)
+                yield OrphanFile(kind, entry.path, entry.size)
 
 
 def kind_of(path: str) -> FileKind | None:
@@ -92,9 +92,9 @@ def kind_of(path: str) -> FileKind | None:
     return FileKind.STAGED if folder == VERSIONS and _STAGED_MANIFEST.fullmatch(name) else None
 
 
-def remove_leftovers(
-    store: ObjectStore, leftovers: Sequence[Leftover], kept: NamedFiles, look_again: Callable[[], None]
-) -> list[Leftover]:
+def remove_orphan_files(
+    store: ObjectStore, orphans: Sequence[OrphanFile], kept: NamedFiles, look_again: Callable[[], None]
+) -> list[OrphanFile]:
     """Removes files; those that went.
 
     Args:
@@ -104,11 +104,11 @@ def remove_leftovers(
     Raises:
         StorageError: the store failed; some files are gone.
     """
-    removed: list[Leftover] = []
-    for start in range(0, len(leftovers), _BATCH):
+    removed: list[OrphanFile] = []
+    for start in range(0, len(orphans), _BATCH):
         look_again()
-        batch = [leftover for leftover in leftovers[start : start + _BATCH] if not kept.has(leftover.path)]
-        overlapped(lambda leftover: store.delete(leftover.path), batch, _THREADS)
+        batch = [orphan for orphan in orphans[start : start + _BATCH] if not kept.has(orphan.path)]
+        overlapped(lambda orphan: store.delete(orphan.path), batch, _THREADS)
         removed += batch
     return removed
 

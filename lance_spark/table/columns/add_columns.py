@@ -35,7 +35,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Recomputed
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 from lance_spark.table.rows.fragment import DataFragment
@@ -206,7 +206,7 @@ class _Computed:
 
 def readable(base: Manifest) -> pa.Schema:
     """What expressions and keys may name."""
-    data = to_arrow_schema(shown(base.schema, data_format(base)))
+    data = to_arrow_schema(with_blob_descriptors(base.schema, data_format(base)))
     return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
 
 
@@ -216,7 +216,7 @@ def scan_of(bases: Bases, base: Manifest, columns: Sequence[str] | None, batch_s
     Raises:
         InvalidInputError: the table has a column of that name.
     """
-    schema: LanceSchema = shown(base.schema, data_format(base))
+    schema: LanceSchema = with_blob_descriptors(base.schema, data_format(base))
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
     return Scan.of(

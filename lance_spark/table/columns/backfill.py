@@ -165,10 +165,10 @@ def write_backfill(
     twice = offsets[1:][offsets[1:] == offsets[:-1]]
     if len(twice):
         raise InvalidInputError(f"more than one row is to go to row {int(twice[0])} of fragment {fragment.id}")
-    gone = np.intersect1d(offsets, reader.deletions.offsets)
-    if len(gone):
+    deleted = np.intersect1d(offsets, reader.deletions.offsets)
+    if len(deleted):
         raise InvalidInputError(
-            f"row {int(gone[0])} of fragment {fragment.id} is not there any more: it was deleted, or an update has "
+            f"row {int(deleted[0])} of fragment {fragment.id} is not there any more: it was deleted, or an update has "
             "moved it; tell the rows by addresses of the version that is read"
         )
     new = _Rows(_in_types(rows, plan.arrow_schema), offsets, order)

@@ -24,7 +24,7 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import converted
 
 
-class StandIns:
+class PlaceholderColumns:
     """What fragments need after columns were dropped.
 
     Args:

@@ -12,7 +12,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema import evolution
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
-from lance_spark.table.columns.placeholder_columns import StandIns
+from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
@@ -21,7 +21,7 @@ from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Project
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.writing.save import CommitOptions
 
@@ -47,9 +47,9 @@ def drop_columns(
     def attempt(version: Manifest) -> Manifest:
         check_followable(version)
         schema = evolution.without(version.schema, wanted)
-        stand_ins = StandIns(version.schema, schema)
-        if any(stand_ins.columns_of(message) for message in version.fragments.messages):
-            return commit_evolution(table, version, Evolution(schema, stand_ins), options)
+        placeholders = PlaceholderColumns(version.schema, schema)
+        if any(placeholders.columns_of(message) for message in version.fragments.messages):
+            return commit_evolution(table, version, Evolution(schema, placeholders), options)
         return project_once(table, version, schema, options)
 
     return retry_on_conflict(attempt, base, table.newest, options.policy)
@@ -132,7 +132,7 @@ def check_nulls(table: TableLocation, base: Manifest, after: LanceSchema) -> Non
     required = _newly_required(base.schema, after)
     if not required:
         return
-    schema = shown(base.schema, data_format(base))
+    schema = with_blob_descriptors(base.schema, data_format(base))
     tops = [field for field in schema.fields if any(node.id in required for node in field.walk())]
     scan = Scan.of(schema, table.bases(base), columns=[field.name for field in tops])
     for fragment in base.fragments:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
-from lance_spark.table.columns.placeholder_columns import StandIns
+from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project_once
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -39,12 +39,12 @@ def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: Commi
             return version
         check_nulls(table, version, schema)
         known = {field.id for field in version.schema.walk()}
-        stand_ins = StandIns(version.schema, schema)
-        needs_files = any(stand_ins.columns_of(message) for message in version.fragments.messages)
+        placeholders = PlaceholderColumns(version.schema, schema)
+        needs_files = any(placeholders.columns_of(message) for message in version.fragments.messages)
         if not needs_files and all(field.id in known for field in schema.walk()):
             return project_once(table, version, schema, options)
         preserves = not forbids_more_nulls(version.schema, schema)
-        evolution = Evolution(schema, stand_ins if needs_files else None, preserves_nullability=preserves)
+        evolution = Evolution(schema, placeholders if needs_files else None, preserves_nullability=preserves)
         return commit_evolution(table, version, evolution, options)
 
     return retry_on_conflict(attempt, base, table.newest, options.policy)

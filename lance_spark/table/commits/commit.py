@@ -156,7 +156,7 @@ class Commit:
             self._policy.wait(attempt)
         raise RetryableConflictError(
             f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try later",
-            ours=self._operation.kind.value,
+            own=self._operation.kind.value,
             table_version=None if self._current is None else self._current.version,
         )
 
@@ -191,19 +191,25 @@ class Commit:
         if transaction_file:
             self._store.put(f"{TRANSACTIONS}/{transaction_file}", self._transaction.to_bytes())
 
-    def _check_conflict(self, theirs: Manifest, transaction: Transaction | None) -> None:
+    def _check_conflict(self, committed: Manifest, transaction: Transaction | None) -> None:
         operation = OtherOperation(OperationKind.UNKNOWN) if transaction is None else transaction.operation
         if self._base is None:
             raise IncompatibleConflictError(
                 f"another writer has created the table {self._store.uri}",
-                ours=self._operation.kind.value,
-                theirs=operation.kind.value,
-                table_version=theirs.version,
+                own=self._operation.kind.value,
+                committed=operation.kind.value,
+                table_version=committed.version,
             )
         base = self._base
         check_conflict(
             ConflictContext(
-                self._operation, operation, base.schema, theirs.schema, theirs.version, base.fragments, theirs.fragments
+                self._operation,
+                operation,
+                base.schema,
+                committed.schema,
+                committed.version,
+                base.fragments,
+                committed.fragments,
             )
         )
 
@@ -220,7 +226,7 @@ class Commit:
         raise RetryableConflictError(
             f"version {missing} of {self._store.uri} was cleaned up before it could be checked for a conflict. "
             "Read the newest version and run the operation again",
-            ours=self._operation.kind.value,
+            own=self._operation.kind.value,
             table_version=missing,
         )
 

@@ -30,8 +30,8 @@ class ConflictContext:
         fragments_before, fragments_after: fragments of these two versions.
     """
 
-    ours: CommittableOperation
-    theirs: Operation
+    own: CommittableOperation
+    committed: Operation
     before: LanceSchema
     after: LanceSchema
     version: int
@@ -52,8 +52,8 @@ def incompatible(context: ConflictContext) -> None:
     raise IncompatibleConflictError(
         f"{_description(context)}: what it builds on is no longer there. Read the new version, and run the operation "
         "again if it still applies",
-        ours=context.ours.kind.value,
-        theirs=context.theirs.kind.value,
+        own=context.own.kind.value,
+        committed=context.committed.kind.value,
         table_version=context.version,
     )
 
@@ -62,8 +62,8 @@ def retryable(context: ConflictContext) -> None:
     """Ours must be computed again from the new version."""
     raise RetryableConflictError(
         f"{_description(context)}. Read the new version and run the operation again",
-        ours=context.ours.kind.value,
-        theirs=context.theirs.kind.value,
+        own=context.own.kind.value,
+        committed=context.committed.kind.value,
         table_version=context.version,
     )
 
@@ -74,8 +74,8 @@ def same_columns(context: ConflictContext) -> None:
     The reference library asks whether theirs promises to keep nullability. Looking at the two schemas is safer: a
     column that theirs dropped or gave another type must not take our values along under an id that can be used again.
     """
-    assert isinstance(context.ours, (Append, Update))
-    fragments = context.ours.fragments if isinstance(context.ours, Append) else context.ours.new_fragments
+    assert isinstance(context.own, (Append, Update))
+    fragments = context.own.fragments if isinstance(context.own, Append) else context.own.new_fragments
     written = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
     for field_id, (parents, old) in before.items():
@@ -98,7 +98,7 @@ def same_data_files(context: ConflictContext) -> None:
     Files that no longer hold a column of the table may have gone. Which rows theirs deleted is looked at when the
     deletion files are merged.
     """
-    touched = context.ours.touched_fragment_ids
+    touched = context.own.touched_fragment_ids
     after = {message.id: message for message in context.fragments_after.messages if message.id in touched}
     for message in context.fragments_before.messages:
         if message.id not in touched:
@@ -116,16 +116,16 @@ def same_columns_and_files(context: ConflictContext) -> None:
 
 def other_config_keys(context: ConflictContext) -> None:
     """Ours may follow unless it sets config too: which keys theirs has set is not looked at."""
-    assert isinstance(context.ours, Overwrite)
-    if context.ours.config_upserts:
+    assert isinstance(context.own, Overwrite)
+    if context.own.config_upserts:
         retryable(context)
 
 
 def unless_schema_metadata(context: ConflictContext) -> None:
     """Ours may follow a change of the table's config and metadata, but not one of metadata of schema or fields."""
-    if not isinstance(context.theirs, UpdateConfig):
+    if not isinstance(context.committed, UpdateConfig):
         retryable(context)
-    elif context.theirs.changes_schema:
+    elif context.committed.changes_schema:
         incompatible(context)
 
 
@@ -134,37 +134,37 @@ def other_keys(context: ConflictContext) -> None:
 
     A replacement of all entries changes every key; the reference library looks only at those that it sets.
     """
-    assert isinstance(context.ours, UpdateConfig)
-    if not isinstance(context.theirs, UpdateConfig):
+    assert isinstance(context.own, UpdateConfig)
+    if not isinstance(context.committed, UpdateConfig):
         retryable(context)
-    elif context.ours.collides(context.theirs):
+    elif context.own.collides(context.committed):
         incompatible(context)
 
 
 def other_keys_than_overwrite(context: ConflictContext) -> None:
     """Ours may follow an overwrite that did not set a key of ours; metadata of the schema went with the schema."""
-    assert isinstance(context.ours, UpdateConfig)
-    config = context.ours.config
-    if context.ours.changes_schema:
+    assert isinstance(context.own, UpdateConfig)
+    config = context.own.config
+    if context.own.changes_schema:
         incompatible(context)
-    if not isinstance(context.theirs, Overwrite):
+    if not isinstance(context.committed, Overwrite):
         retryable(context)
-    elif config is not None and config.collides(UpdateMap(context.theirs.config_upserts)):
+    elif config is not None and config.collides(UpdateMap(context.committed.config_upserts)):
         incompatible(context)
 
 
 def other_bases(context: ConflictContext) -> None:
     """Ours may follow if theirs has added other bases."""
-    assert isinstance(context.ours, UpdateBases)
-    if not isinstance(context.theirs, UpdateBases):
+    assert isinstance(context.own, UpdateBases)
+    if not isinstance(context.committed, UpdateBases):
         retryable(context)
-    elif any(clashing(one, other) for one in context.ours.new_bases for other in context.theirs.new_bases):
+    elif any(clashing(one, other) for one in context.own.new_bases for other in context.committed.new_bases):
         incompatible(context)
 
 
 def _description(context: ConflictContext) -> str:
     return (
-        f"an operation of kind {context.ours.kind.value!r} cannot follow {context.theirs.kind.value!r}, "
+        f"an operation of kind {context.own.kind.value!r} cannot follow {context.committed.kind.value!r}, "
         f"which another writer committed as version {context.version}"
     )
 

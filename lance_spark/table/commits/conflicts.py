@@ -328,4 +328,4 @@ def check_conflict(context: ConflictContext) -> None:
         RetryableConflictError: not as it is; computed anew it may.
         IncompatibleConflictError: it makes no sense after theirs.
     """
-    RULES[context.ours.kind][context.theirs.kind](context)
+    RULES[context.own.kind][context.committed.kind](context)

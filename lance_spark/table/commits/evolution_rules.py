@@ -19,7 +19,7 @@ from lance_spark.table.rows.fragment import FragmentList
 
 def same_fields(context: ConflictContext) -> None:
     """Ours may follow if theirs left the columns as they were: ours says what all of them are from then on."""
-    assert isinstance(context.ours, (Merge, Project))
+    assert isinstance(context.own, (Merge, Project))
     if context.before.fields != context.after.fields:
         retryable(context)
 
@@ -30,8 +30,8 @@ def same_fields_and_nulls(context: ConflictContext) -> None:
     The reference library lets a Project that forbids nulls follow a Delete or Rewrite, and so does this.
     """
     same_fields(context)
-    assert isinstance(context.ours, Project)
-    if context.ours.preserves_nullability:
+    assert isinstance(context.own, Project)
+    if context.own.preserves_nullability:
         return
     before = {message.id: message for message in context.fragments_before.messages}
     for message in context.fragments_after.messages:
@@ -49,16 +49,16 @@ def recomputed(context: ConflictContext) -> None:
     """
     same_fields(context)
     same_data_files(context)
-    assert isinstance(context.ours, Merge)
-    if context.ours.recomputed is Recomputed.NEVER:
+    assert isinstance(context.own, Merge)
+    if context.own.recomputed is Recomputed.NEVER:
         retryable(context)
 
 
 def recomputed_from_rows(context: ConflictContext) -> None:
     """As `recomputed`, after an operation that moves rows: values that are known by place cannot follow."""
     recomputed(context)
-    assert isinstance(context.ours, Merge)
-    if context.ours.recomputed is Recomputed.BY_PLACE:
+    assert isinstance(context.own, Merge)
+    if context.own.recomputed is Recomputed.BY_PLACE:
         retryable(context)
 
 
@@ -68,20 +68,20 @@ def rewritten_rows_stay(context: ConflictContext) -> None:
     If it rewrites columns, no row may have left either: moved, it would keep the value that ours replaces.
     """
     same_data_files(context)
-    assert isinstance(context.ours, Update)
-    if context.ours.mode is UpdateMode.REWRITE_COLUMNS:
+    assert isinstance(context.own, Update)
+    if context.own.mode is UpdateMode.REWRITE_COLUMNS:
         _check_same_deletions(context)
 
 
 def rewritten_columns_stay(context: ConflictContext) -> None:
     """Ours may follow if its files, and those that it has read, mean what they meant."""
-    assert isinstance(context.ours, Update)
-    if context.ours.mode is UpdateMode.REWRITE_ROWS:
+    assert isinstance(context.own, Update)
+    if context.own.mode is UpdateMode.REWRITE_ROWS:
         same_columns_and_files(context)
         return
     same_data_files(context)
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
-    for field_id in context.ours.fields_modified:
+    for field_id in context.own.fields_modified:
         found, known = after.get(field_id), before.get(field_id)
         if found is None or known is None or meaning(known) != meaning(found):
             retryable(context)
@@ -91,33 +91,33 @@ def rewritten_columns_stay(context: ConflictContext) -> None:
 
 def fields_stay(context: ConflictContext) -> None:
     """Ours may follow if the fields whose metadata it changes are still there."""
-    assert isinstance(context.ours, UpdateConfig)
+    assert isinstance(context.own, UpdateConfig)
     after = dict(fields_by_id(context.after))
-    if any(field_id not in after for field_id in context.ours.field_metadata):
+    if any(field_id not in after for field_id in context.own.field_metadata):
         incompatible(context)
 
 
 def unless_of_schema(context: ConflictContext) -> None:
     """Ours may follow a return to another content, unless it changes metadata of the schema that is gone."""
-    assert isinstance(context.ours, UpdateConfig)
-    if context.ours.changes_schema:
+    assert isinstance(context.own, UpdateConfig)
+    if context.own.changes_schema:
         incompatible(context)
 
 
 def replaced_values_stay(context: ConflictContext) -> None:
     """Ours may follow if the fragments are there, and the fields that ours replaces mean and hold what they did."""
-    assert isinstance(context.ours, DataReplacement)
+    assert isinstance(context.own, DataReplacement)
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
-    for field_id in context.ours.field_ids:
+    for field_id in context.own.field_ids:
         found, known = after.get(FieldId(field_id)), before.get(FieldId(field_id))
         if found is None:
             incompatible(context)
         elif known is not None and (meaning(known) != meaning(found) or known[1].nullable > found[1].nullable):
             retryable(context)
     old, new = _by_id(context.fragments_before), _by_id(context.fragments_after)
-    for fragment_id in context.ours.touched_fragment_ids & old.keys():
+    for fragment_id in context.own.touched_fragment_ids & old.keys():
         left = new.get(fragment_id)
-        if left is None or _holders(old[fragment_id], context.ours.field_ids) != _holders(left, context.ours.field_ids):
+        if left is None or _holders(old[fragment_id], context.own.field_ids) != _holders(left, context.own.field_ids):
             retryable(context)
 
 
@@ -132,7 +132,7 @@ def replaced_fragments_stay(context: ConflictContext) -> None:
     left = _by_id(context.fragments_after)
     if any(
         fragment_id not in left
-        for fragment_id in context.ours.touched_fragment_ids & _by_id(context.fragments_before).keys()
+        for fragment_id in context.own.touched_fragment_ids & _by_id(context.fragments_before).keys()
     ):
         incompatible(context)
     replaced_values_stay(context)
@@ -140,7 +140,7 @@ def replaced_fragments_stay(context: ConflictContext) -> None:
 
 def _check_same_deletions(context: ConflictContext) -> None:
     old, new = _by_id(context.fragments_before), _by_id(context.fragments_after)
-    for fragment_id in context.ours.touched_fragment_ids & old.keys():
+    for fragment_id in context.own.touched_fragment_ids & old.keys():
         if fragment_id not in new or old[fragment_id].deletion_file != new[fragment_id].deletion_file:
             retryable(context)
 

@@ -46,8 +46,8 @@ def _id_after_all(history: History, base: Manifest) -> int:
         largest = max(largest, file.manifest.schema.max_field_id)
         transaction = history.transaction(file)
         writer = file.manifest.writer_version
-        ours = writer is not None and writer.library == writer_version().library
-        if ours and transaction is not None and transaction.operation.kind is OperationKind.MERGE:
+        own = writer is not None and writer.library == writer_version().library
+        if own and transaction is not None and transaction.operation.kind is OperationKind.MERGE:
             break  # Whoever added columns here has looked back too.
     return largest + 1
 

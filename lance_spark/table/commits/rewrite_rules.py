@@ -24,20 +24,20 @@ def same_rows(context: ConflictContext) -> None:
     The reference library lets a compaction follow every Project. Looking at the schemas is safer: a column that theirs
     dropped must not come back under an id that can be used again.
     """
-    assert isinstance(context.ours, Rewrite)
-    touched = context.ours.touched_fragment_ids
+    assert isinstance(context.own, Rewrite)
+    touched = context.own.touched_fragment_ids
     before, after = _by_id(context.fragments_before), _by_id(context.fragments_after)
     if any(fragment_id in before and before[fragment_id] != after.get(fragment_id) for fragment_id in touched):
         retryable(context)
-    if not columns_stay(context.before, context.after, context.ours.written_fields):
+    if not columns_stay(context.before, context.after, context.own.written_fields):
         retryable(context)
 
 
 def other_index_names(context: ConflictContext) -> None:
     """Ours may follow if theirs has added and removed indices of other names."""
-    assert isinstance(context.ours, CreateIndex)
-    theirs = context.theirs
-    if not isinstance(theirs, CreateIndex) or not context.ours.names.isdisjoint(theirs.names):
+    assert isinstance(context.own, CreateIndex)
+    committed = context.committed
+    if not isinstance(committed, CreateIndex) or not context.own.names.isdisjoint(committed.names):
         retryable(context)
 
 
@@ -47,11 +47,11 @@ def indexed_values_stay(context: ConflictContext) -> None:
     Rows may be gone. The reference library trusts what the messages of Merge, Project and Update say of columns; here
     the files count that hold the indexed fields.
     """
-    assert isinstance(context.ours, CreateIndex)
-    if not context.ours.new_indices:
+    assert isinstance(context.own, CreateIndex)
+    if not context.own.new_indices:
         return
     before, after = _by_id(context.fragments_before), _by_id(context.fragments_after)
-    for index in context.ours.new_indices:
+    for index in context.own.new_indices:
         if not index.tells_coverage or not columns_stay(context.before, context.after, index.fields):
             retryable(context)
         for fragment_id in index.fragment_ids():
@@ -59,7 +59,7 @@ def indexed_values_stay(context: ConflictContext) -> None:
                 continue
             found = after.get(fragment_id)
             if found is None:
-                if context.theirs.kind not in _TAKES_ROWS:
+                if context.committed.kind not in _TAKES_ROWS:
                     retryable(context)
             elif _holders(before[fragment_id], index) != _holders(found, index):
                 retryable(context)

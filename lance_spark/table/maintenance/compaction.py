@@ -167,7 +167,7 @@ def commit_compaction(
         if not fitting and not _has_all(newest, groups):
             raise RetryableConflictError(
                 f"other writers have changed all fragments of {table.uri} that were compacted; compact again",
-                ours=OperationKind.REWRITE.value,
+                own=OperationKind.REWRITE.value,
                 table_version=newest.version,
             )
         return newest, fitting

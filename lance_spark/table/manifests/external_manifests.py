@@ -128,12 +128,12 @@ class ExternalManifests:
                 return PutResult.UNKNOWN
             if entry.path == staged.path:
                 return PutResult.CREATED
-            ours = self._holds(entry, payload)
+            own = self._holds(entry, payload)
         except LanceError as error:
             _log.warning("cannot tell whose version %d of %s is: %s", staged.version, self._store.uri, error)
             return PutResult.UNKNOWN
         delete_quietly(self._store, staged.path)
-        return PutResult.CREATED if ours else result
+        return PutResult.CREATED if own else result
 
     def _holds(self, entry: ManifestEntry, payload: bytes) -> bool:
         """Whether the manifest that an entry names is `payload`; not if it was cleaned up."""

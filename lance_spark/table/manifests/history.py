@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.cache import has_free_stamps, kept_by_stamp
+from lance_spark.storage.cache import cached_by_etag, has_free_etags
 from lance_spark.table.manifests.features import check_readable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
@@ -115,7 +115,7 @@ class History:
         if is_detached(version):
             path = detached_manifest_path(version)
             return self._decoded(self.store.read(path), path, version)
-        if has_free_stamps(self.store):
+        if has_free_etags(self.store):
             return self.load_at(self.manifests.locate(version))
         data, location = self.manifests.read_version(version)
         return self._decoded(data, location.path, version)
@@ -131,7 +131,7 @@ class History:
             data = self.manifests.read(location)
             return self._decoded(data, location.path, location.version), data.size * _PARSED_FACTOR
 
-        return kept_by_stamp(self.store, "manifest", location.path, location.stamp, read)
+        return cached_by_etag(self.store, "manifest", location.path, location.etag, read)
 
     def summary_at(self, location: ManifestLocation) -> ManifestSummary:
         """What a history shows of the version at `location`; one read.

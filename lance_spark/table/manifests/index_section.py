@@ -49,12 +49,12 @@ def without_fragments(
     Raises:
         CorruptFileError: not a serialized section, or not a Roaring bitmap in it.
     """
-    gone = pyroaring.BitMap(fragment_ids)
+    deleted = pyroaring.BitMap(fragment_ids)
 
     def after(index: IndexMetadata) -> IndexMetadata | None:
-        if not gone or index.is_system or (fields is not None and not index.covers_fields(fields)):
+        if not deleted or index.is_system or (fields is not None and not index.covers_fields(fields)):
             return index
-        return index.without_fragments(gone) if index.tells_coverage else None
+        return index.without_fragments(deleted) if index.tells_coverage else None
 
     return _changed(section, after)
 
@@ -109,9 +109,9 @@ def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: C
         CorruptFileError: not a serialized section.
     """
     added = tuple(new)
-    gone = {*removed, *(index.uuid for index in added)}
+    deleted = {*removed, *(index.uuid for index in added)}
     message = _parse(section)
-    kept = [index for index in message.indices if IndexMetadata.from_proto(index).uuid not in gone]
+    kept = [index for index in message.indices if IndexMetadata.from_proto(index).uuid not in deleted]
     return _serialized(message, [*kept, *(index.message for index in added)])
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.storage.base import ObjectStore, PutResult
-from lance_spark.storage.cache import free_stamp
+from lance_spark.storage.cache import free_etag
 from lance_spark.storage.exclusive_create import check_commits
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
 
@@ -38,7 +38,7 @@ class ManifestLocation:
     naming: ManifestNaming
     modified: datetime | None = None
     size: int | None = None
-    stamp: Hashable | None = field(default=None, compare=False)
+    etag: Hashable | None = field(default=None, compare=False)
 
     @property
     def path(self) -> str:
@@ -148,17 +148,17 @@ class ObjectManifests:
             parsed = parse_manifest_name(entry.path.rpartition("/")[2])
             if parsed is not None:
                 naming, version = parsed
-                yield ManifestLocation(version, naming, entry.modified, entry.size, entry.stamp)
+                yield ManifestLocation(version, naming, entry.modified, entry.size, entry.etag)
 
     def locate(self, version: int) -> ManifestLocation:
         for naming in (ManifestNaming.V2, ManifestNaming.V1):
             path = naming.path(version)
             try:
-                stamp = free_stamp(self._store, path)
+                etag = free_etag(self._store, path)
                 size = self._store.size(path)
             except NotFoundError:
                 continue
-            return ManifestLocation(version, naming, size=size, stamp=stamp)
+            return ManifestLocation(version, naming, size=size, etag=etag)
         raise self._not_found(version)
 
     def read(self, location: ManifestLocation) -> pa.Buffer:

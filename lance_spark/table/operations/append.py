@@ -10,11 +10,11 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
+    assign_fragment_ids,
     checked_row_id,
     data_format,
     id_after,
     largest_fragment_id,
-    numbered,
     with_flags,
     with_row_ids,
     writer_version,
@@ -41,7 +41,7 @@ class Append(CommittableOperation):
         if previous is None:
             raise InvalidInputError("there is no table to append to")
         largest_id = largest_fragment_id(previous)
-        new = numbered(self.fragments, largest_id)
+        new = assign_fragment_ids(self.fragments, largest_id)
         next_row_id = previous.next_row_id
         if previous.has_stable_row_ids:
             new, next_row_id = with_row_ids(new, checked_row_id(previous), settings.version)

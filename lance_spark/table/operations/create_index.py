@@ -82,7 +82,7 @@ class CreateIndex(CommittableOperation):
             if index.uuid not in present:
                 raise RetryableConflictError(
                     f"index {index.name!r} is not the one that is to be removed. Read the new version and try again",
-                    ours=self.operation_kind.value,
+                    own=self.operation_kind.value,
                     table_version=previous.version,
                 )
 

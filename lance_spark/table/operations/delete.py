@@ -62,11 +62,11 @@ class Delete(CommittableOperation):
         if missing:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)} to delete from")
         updated = {fragment.id: fragment for fragment in self.updated_fragments}
-        gone = frozenset(self.deleted_fragment_ids)
+        deleted = frozenset(self.deleted_fragment_ids)
         fragments = FragmentList(
             with_deletions(message, updated.get(FragmentId(message.id)))
             for message in previous.fragments.messages
-            if message.id not in gone
+            if message.id not in deleted
         )
         manifest = replace(
             previous,

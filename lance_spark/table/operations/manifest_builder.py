@@ -27,7 +27,7 @@ def id_after(largest_id: int, num_new: int) -> int | None:
     return largest_id + num_new if largest_id + num_new >= 0 else None
 
 
-def numbered(fragments: Iterable[DataFragment], largest_id: int) -> tuple[DataFragment, ...]:
+def assign_fragment_ids(fragments: Iterable[DataFragment], largest_id: int) -> tuple[DataFragment, ...]:
     """New fragments with the ids that follow `largest_id`.
 
     Raises:

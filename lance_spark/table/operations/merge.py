@@ -111,30 +111,30 @@ class Merge(CommittableOperation):
 
     def _check_rows(self, previous: Manifest) -> None:
         """The message lists all fragments, so one from an older version would bring back or lose rows."""
-        ours = {message.id: message for message in self.fragments.messages}
+        own = {message.id: message for message in self.fragments.messages}
         for message in previous.fragments.messages:
-            found = ours.pop(message.id, None)
+            found = own.pop(message.id, None)
             if FragmentId(message.id) in self.losing:
                 continue
             if found is None or not _same_rows(message, found):
                 raise RetryableConflictError(
                     f"fragment {message.id} has other rows by now. Read the new version and run the operation again",
-                    ours=self.kind.value,
+                    own=self.kind.value,
                     table_version=previous.version,
                 )
         largest_id = largest_fragment_id(previous)
-        if any(fragment_id <= largest_id for fragment_id in ours):
-            raise InvalidInputError(f"the fragments {sorted(ours)} to add have ids that the table has used")
+        if any(fragment_id <= largest_id for fragment_id in own):
+            raise InvalidInputError(f"the fragments {sorted(own)} to add have ids that the table has used")
 
     def _indices(self, previous: Manifest) -> bytes | None:
         """Indices of fields that stay, without the fragments in which values of their fields lie elsewhere now."""
         section = index_section.of_schema(previous.index_section, self.schema)
         if not section:
             return section
-        ours: Mapping[int, table_pb2.DataFragment] = {message.id: message for message in self.fragments.messages}
+        own: Mapping[int, table_pb2.DataFragment] = {message.id: message for message in self.fragments.messages}
         moved: dict[frozenset[int], list[int]] = {}
         for before in previous.fragments.messages:
-            after = ours.get(before.id)
+            after = own.get(before.id)
             if after is not None and before.files != after.files:
                 old, new = _places(before), _places(after)
                 changed = frozenset(

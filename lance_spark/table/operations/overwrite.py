@@ -15,9 +15,9 @@ from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
+    assign_fragment_ids,
     id_after,
     largest_fragment_id,
-    numbered,
     with_flags,
     with_row_ids,
     writer_version,
@@ -64,7 +64,7 @@ class Overwrite(CommittableOperation):
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
         stable_row_ids = settings.stable_row_ids if previous is None else previous.has_stable_row_ids
         largest_id = -1 if previous is None else largest_fragment_id(previous)
-        new = numbered(self.fragments, largest_id)
+        new = assign_fragment_ids(self.fragments, largest_id)
         next_row_id = 0 if previous is None else previous.next_row_id
         if stable_row_ids:
             new, next_row_id = with_row_ids(new, next_row_id, settings.version)

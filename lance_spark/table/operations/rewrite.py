@@ -13,10 +13,10 @@ from lance_spark.table.manifests.index_section import rewritten
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
+    assign_fragment_ids,
     data_format,
     id_after,
     largest_fragment_id,
-    numbered,
     with_flags,
     writer_version,
 )
@@ -152,7 +152,7 @@ class Rewrite(CommittableOperation):
             reserved = [fragment.id for fragment in group.new_fragments if fragment.id]
             if reserved and (len(reserved) < len(group.new_fragments) or max(reserved) > largest_id):
                 raise InvalidInputError(f"the fragment ids {sorted(reserved)} were not reserved")
-            new = group.new_fragments if reserved else numbered(group.new_fragments, largest_id)
+            new = group.new_fragments if reserved else assign_fragment_ids(group.new_fragments, largest_id)
             largest_id = largest_id if reserved else largest_id + len(new)
             result[group.old_fragments[0].id] = new
         return result, largest_id
@@ -160,10 +160,10 @@ class Rewrite(CommittableOperation):
 
 def _replaced(
     messages: Iterable[table_pb2.DataFragment],
-    gone: frozenset[FragmentId],
+    deleted: frozenset[FragmentId],
     groups: Mapping[FragmentId, Sequence[DataFragment]],
 ) -> list[table_pb2.DataFragment]:
-    kept = [message for message in messages if FragmentId(message.id) not in gone]
+    kept = [message for message in messages if FragmentId(message.id) not in deleted]
     new = [fragment.to_proto() for fragments in groups.values() for fragment in fragments]
     # The reference library sorts fragments in every commit, and takes a version for corrupt where they are not.
     return sorted([*kept, *new], key=lambda message: message.id)

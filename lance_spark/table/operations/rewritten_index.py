@@ -42,9 +42,9 @@ class RewrittenIndex:
         covered = index.fragment_ids()
         after = pyroaring.BitMap(covered)
         for old, new in groups:
-            gone = pyroaring.BitMap(old)
-            after -= gone
-            if gone <= covered:
+            deleted = pyroaring.BitMap(old)
+            after -= deleted
+            if deleted <= covered:
                 after |= pyroaring.BitMap(new)
         message = table_pb2.IndexMetadata()
         message.CopyFrom(index.message)

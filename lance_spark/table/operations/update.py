@@ -18,11 +18,11 @@ from lance_spark.table.operations.column_rewrite import with_rewritten_columns
 from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.live_files import live_field_ids
 from lance_spark.table.operations.manifest_builder import (
+    assign_fragment_ids,
     checked_row_id,
     data_format,
     id_after,
     largest_fragment_id,
-    numbered,
     with_flags,
     writer_version,
 )
@@ -115,16 +115,16 @@ class Update(CommittableOperation):
         if self.mode is UpdateMode.REWRITE_COLUMNS:
             return self._with_columns(previous, settings)
         updated = {fragment.id: fragment for fragment in self.updated_fragments}
-        gone = frozenset(self.removed_fragment_ids)
+        deleted = frozenset(self.removed_fragment_ids)
         largest_id = largest_fragment_id(previous)
-        new = numbered(self.new_fragments, largest_id)
+        new = assign_fragment_ids(self.new_fragments, largest_id)
         next_row_id = previous.next_row_id
         if previous.has_stable_row_ids:
             new, next_row_id = completed_lineage(new, checked_row_id(previous), settings.version)
         kept = FragmentList(
             with_deletions(message, updated.get(FragmentId(message.id)))
             for message in previous.fragments.messages
-            if message.id not in gone
+            if message.id not in deleted
         )
         manifest = replace(
             previous,

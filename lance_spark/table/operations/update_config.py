@@ -121,7 +121,7 @@ class UpdateConfig(CommittableOperation):
             (self.schema_metadata, other.schema_metadata),
             *((mine, other.field_metadata.get(field_id)) for field_id, mine in self.field_metadata.items()),
         ]
-        return any(mine is not None and theirs is not None and mine.collides(theirs) for mine, theirs in pairs)
+        return any(mine is not None and committed is not None and mine.collides(committed) for mine, committed in pairs)
 
 
 def _schema_metadata(message: transaction_pb2.Transaction.UpdateConfig) -> UpdateMap | None:

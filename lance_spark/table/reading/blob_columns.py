@@ -24,14 +24,14 @@ _DESCRIPTION = tuple(
 _VALUES = (FileVersion.V0_1, FileVersion.V2_0, FileVersion.V2_1)
 
 
-def shown(schema: LanceSchema, file_version: FileVersion | None) -> LanceSchema:
+def with_blob_descriptors(schema: LanceSchema, file_version: FileVersion | None) -> LanceSchema:
     """The schema of what a scan returns of a table whose data files are of `file_version`."""
     if file_version is None or file_version in _VALUES:
         return schema
     return LanceSchema(tuple(_shown(field) for field in schema.fields), schema.metadata)
 
 
-def is_shown_otherwise(field: Field, file_version: FileVersion) -> bool:
+def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:
     """True if a scan shows blobs of `field` as descriptions but files of `file_version` hold values, or the reverse."""
     holds_values = file_version in _VALUES
     return any(is_blob(node) and (node.children == _DESCRIPTION) is holds_values for node in field.walk())

@@ -20,7 +20,7 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
-from lance_spark.table.reading.blob_columns import is_shown_otherwise
+from lance_spark.table.reading.blob_columns import has_other_descriptors
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
 
@@ -160,7 +160,7 @@ def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, 
 def _held(fields: Sequence[Field], file: DataFile, columns: Mapping[FieldId, int]) -> dict[FieldId, Field]:
     """What `file` holds of each of `fields`, by the id of the top-level field."""
     held = {field.id: part for field in fields if (part := _part(field, columns)) is not None}
-    if any(is_shown_otherwise(part, file.version) for part in held.values()):
+    if any(has_other_descriptors(part, file.version) for part in held.values()):
         raise UnsupportedFeatureError(
             "a blob column lies in files of 2.2 and of an older version; compact the table first",
             feature="blob column in files of several versions",

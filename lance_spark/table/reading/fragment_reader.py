@@ -14,7 +14,7 @@ from lance_spark.file.v0_1_reader import V01FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
-from lance_spark.storage.cache import kept_by_name
+from lance_spark.storage.cache import cached_by_path
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.rows.deletion_vector import DeletionVector
@@ -121,7 +121,7 @@ class FragmentReader:
             return found, found.offsets.nbytes
 
         try:
-            return kept_by_name(store, "deletions", path, (num_rows, described), load)
+            return cached_by_path(store, "deletions", path, (num_rows, described), load)
         except CorruptFileError as error:
             raise error.at(path=path, root=store.uri) from None
 

@@ -22,7 +22,7 @@ from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.storage.cache import kept_by_name
+from lance_spark.storage.cache import cached_by_path
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.rows.fragment import DataFragment
@@ -50,7 +50,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Zones:
+class ZoneMap:
     """Bounds of a column of a fragment: of zone i the rows [i * ZONE_ROWS, (i + 1) * ZONE_ROWS).
 
     Attributes:
@@ -131,7 +131,7 @@ def _has_bounds(dtype: pa.DataType) -> bool:
     return bool(is_number or pt.is_date32(dtype) or pt.is_timestamp(dtype))
 
 
-def zones_of(fragment: DataFragment, field: Field, bases: Bases) -> Zones | None:
+def zone_map_of(fragment: DataFragment, field: Field, bases: Bases) -> ZoneMap | None:
     """The zones of a top-level field; None if no file or more than one has it, or if there are no rows. The first call
     for a file reads the whole column.
 
@@ -146,11 +146,11 @@ def zones_of(fragment: DataFragment, field: Field, bases: Bases) -> Zones | None
     if not reader.num_rows:
         return None
 
-    def make() -> tuple[Zones, int]:
+    def make() -> tuple[ZoneMap, int]:
         zones = _computed(reader, field)
         return zones, zones.num_bytes
 
-    return kept_by_name(store, "zones", path, (field.id, field.logical_type), make)
+    return cached_by_path(store, "zones", path, (field.id, field.logical_type), make)
 
 
 def has_clustered_values(fragments: Sequence[tuple[DataFragment, Bases]], field: Field) -> bool:
@@ -167,11 +167,11 @@ def has_clustered_values(fragments: Sequence[tuple[DataFragment, Bases]], field:
         return False
     lows, highs = np.concatenate([zones.lows for zones in known]), np.concatenate([zones.highs for zones in known])
     null_counts = np.concatenate([zones.null_counts for zones in known])
-    return Zones(known[0].dtype, lows, highs, null_counts).tell_rows_apart()
+    return ZoneMap(known[0].dtype, lows, highs, null_counts).tell_rows_apart()
 
 
-def _sampled_zones(fragment: DataFragment, bases: Bases, field: Field) -> Zones | None:
-    """Some of the zones of a fragment; None as of `zones_of`."""
+def _sampled_zones(fragment: DataFragment, bases: Bases, field: Field) -> ZoneMap | None:
+    """Some of the zones of a fragment; None as of `zone_map_of`."""
     files = [file for file in fragment.files if field.id in file.columns()]
     if len(files) != 1:
         return None
@@ -180,25 +180,25 @@ def _sampled_zones(fragment: DataFragment, bases: Bases, field: Field) -> Zones 
     if not reader.num_rows:
         return None
 
-    def make() -> tuple[Zones, int]:
+    def make() -> tuple[ZoneMap, int]:
         size = min(ZONE_ROWS, reader.num_rows)
         count = reader.num_rows // size
         starts = np.linspace(0, count - 1, min(count, _SAMPLED_ZONES)).astype(np.int64) * size
         rows = row_ranges((starts[:, None] + np.arange(size)).ravel())
-        zones = Zones(to_arrow_type(field), *_bounds(reader.columns([field]).read(rows)[0]))
+        zones = ZoneMap(to_arrow_type(field), *_bounds(reader.columns([field]).read(rows)[0]))
         return zones, zones.num_bytes
 
-    return kept_by_name(store, "sampled zones", path, (field.id, field.logical_type), make)
+    return cached_by_path(store, "sampled zones", path, (field.id, field.logical_type), make)
 
 
-def _computed(reader: FragmentReader, field: Field) -> Zones:
+def _computed(reader: FragmentReader, field: Field) -> ZoneMap:
     columns = reader.columns([field])
     bounds = [
         _bounds(columns.read(RowRanges.of(start, min(start + _WINDOW_ROWS, reader.num_rows)))[0])
         for start in range(0, reader.num_rows, _WINDOW_ROWS)
     ]
     lows, highs, null_counts = (np.concatenate(parts) for parts in zip(*bounds, strict=True))
-    return Zones(to_arrow_type(field), lows, highs, null_counts)
+    return ZoneMap(to_arrow_type(field), lows, highs, null_counts)
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -224,7 +224,7 @@ def _number_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def matching_rows(
-    condition: Expr, zones: Mapping[tuple[str, ...], Zones], num_rows: int, *, time_zone: str = "UTC"
+    condition: Expr, zones: Mapping[tuple[str, ...], ZoneMap], num_rows: int, *, time_zone: str = "UTC"
 ) -> list[tuple[int, int]]:
     """The rows of a fragment that a filter can match, as ascending ranges [start, stop), at most 16.
 
@@ -234,7 +234,7 @@ def matching_rows(
     """
     num_zones = -(-num_rows // ZONE_ROWS)
 
-    def may_have(first: int, last: int, known: Mapping[tuple[str, ...], Zones]) -> bool:
+    def may_have(first: int, last: int, known: Mapping[tuple[str, ...], ZoneMap]) -> bool:
         """Whether a row of the zones [first, last) can match, by what `known` tells."""
         rows = min(last * ZONE_ROWS, num_rows) - first * ZONE_ROWS
         statistics = {path: item.over(first, last, rows) for path, item in known.items()}

@@ -20,7 +20,7 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.row_changes import GoneRows, NewerVersionCheck, commit_row_changes
@@ -57,9 +57,9 @@ def delete_rows(
     condition = condition_of(filter, to_match_all="give 'true'")
 
     def attempt(version: Manifest) -> Manifest:
-        gone = matching_rows(table, version, condition)
+        deleted = matching_rows(table, version, condition)
         asked = None if check is None else check(version)
-        return commit_row_changes(table, version, gone, options=options, predicate=str(filter), check=asked)
+        return commit_row_changes(table, version, deleted, options=options, predicate=str(filter), check=asked)
 
     return retry_on_conflict(attempt, base, table.newest, options.policy)
 
@@ -73,7 +73,7 @@ class Search:
     """
 
     version: Manifest
-    gone: GoneRows
+    deleted: GoneRows
 
     def comparable(self, other: Manifest) -> dict[FragmentId, DataFragment]:
         """The fragments of which the filter keeps the same rows in the version `other`, if they are equal there."""
@@ -93,14 +93,14 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Sea
     if isinstance(filter, Literal) and filter.value is True:
         return dict.fromkeys(FragmentId(message.id) for message in base.fragments.messages)
     if known is not None and known.version.version == base.version:
-        return known.gone
+        return known.deleted
     searched = {} if known is None else known.comparable(base)
     scan = address_scan(table, base, filter)
     found: dict[FragmentId, Int64Array | None] = {}
     for fragment in base.fragments:
         if known is not None and searched.get(fragment.id) == fragment:
-            if fragment.id in known.gone:
-                found[fragment.id] = known.gone[fragment.id]
+            if fragment.id in known.deleted:
+                found[fragment.id] = known.deleted[fragment.id]
             continue
         parts = [batch.column(0).to_numpy() for batch in scan.read_fragment(fragment)]
         if parts:
@@ -122,7 +122,7 @@ def address_scan(
         InvalidInputError: a column of the table has the name of that column, or the filter makes no sense.
         NotFoundError: there is no such column.
     """
-    schema = shown(base.schema, data_format(base))
+    schema = with_blob_descriptors(base.schema, data_format(base))
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
     return Scan.of(

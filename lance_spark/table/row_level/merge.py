@@ -32,7 +32,7 @@ from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.key_index import KeyIndex
-from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, origins_of, remove_new
+from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new, source_addresses_of
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.row_level.update import version_to_write
@@ -163,13 +163,13 @@ class _Merge:
         updates = self._actions.matched is Matched.UPDATE
         with MovedRowWriter(self._table.store, self._base.schema, file_version=file_version) as writer:
             if updates:
-                for batch, origins in self._updated(matches):
-                    writer.write(batch, origins)
+                for batch, source_addresses in self._updated(matches):
+                    writer.write(batch, source_addresses)
             for start in range(0, len(matches.inserted), self._window_rows()):
                 writer.write(self._batch(matches.inserted[start : start + self._window_rows()], {}))
             new = writer.close()
         with cleanup_on_failure(lambda: remove_new(self._table.store, new)):
-            leaving = [matches.unmatched, origins_of(new) if updates else matches.addresses]
+            leaving = [matches.unmatched, source_addresses_of(new) if updates else matches.addresses]
             return commit_row_changes(
                 self._table,
                 self._base,
@@ -302,7 +302,7 @@ class _InsertedKeys:
                 raise RetryableConflictError(
                     f"another writer inserted a key that was about to be inserted into {self._table.uri}. "
                     "Read the new version and run the merge again",
-                    ours=OperationKind.UPDATE.value,
+                    own=OperationKind.UPDATE.value,
                     table_version=manifest.version,
                 )
             self._known[message.id] = message.files

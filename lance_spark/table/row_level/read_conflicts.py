@@ -126,7 +126,7 @@ def conflict(uri: str, version: int) -> RetryableConflictError:
     return RetryableConflictError(
         f"version {version} of {uri}, which another writer has committed, adds, changes or deletes rows that this "
         "statement has read. Run it again, or set the table property 'isolation-level' to 'snapshot'",
-        ours=OperationKind.UPDATE.value,
+        own=OperationKind.UPDATE.value,
         table_version=version,
     )
 
@@ -212,11 +212,11 @@ def _changes_of(before: VersionRows, after: VersionRows, old: DataFragment, new:
         yield _Change(before, old)
         yield _Change(after, new)
     elif old.deletion_file != new.deletion_file:
-        gone = _deleted(after, new)
+        deleted = _deleted(after, new)
         known = _deleted(before, old)
-        yield _Change(before, old, np.setdiff1d(gone, known, assume_unique=True))
+        yield _Change(before, old, np.setdiff1d(deleted, known, assume_unique=True))
         # A restored version brings rows back.
-        yield _Change(after, new, np.setdiff1d(known, gone, assume_unique=True))
+        yield _Change(after, new, np.setdiff1d(known, deleted, assume_unique=True))
 
 
 def _messages(rows: VersionRows) -> Sequence[table_pb2.DataFragment]:

@@ -36,9 +36,9 @@ class MovedRowWriter:
         job: str | None = None,
     ) -> None:
         self._writer = FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job)
-        self._origins: list[UInt64Array] = []
+        self._source_addresses: list[UInt64Array] = []
 
-    def write(self, batch: pa.RecordBatch, origins: UInt64Array | None = None) -> None:
+    def write(self, batch: pa.RecordBatch, source_addresses: UInt64Array | None = None) -> None:
         """Appends rows.
 
         Args:
@@ -48,19 +48,19 @@ class MovedRowWriter:
         Raises:
             InvalidInputError: the batch does not fit the schema, or not its origins.
         """
-        if origins is None:
-            origins = np.full(batch.num_rows, NO_ORIGIN, np.uint64)
-        if len(origins) != batch.num_rows:
-            raise InvalidInputError(f"{batch.num_rows} rows come with the addresses of {len(origins)}")
+        if source_addresses is None:
+            source_addresses = np.full(batch.num_rows, NO_ORIGIN, np.uint64)
+        if len(source_addresses) != batch.num_rows:
+            raise InvalidInputError(f"{batch.num_rows} rows come with the addresses of {len(source_addresses)}")
         self._writer.write(batch)
-        self._origins.append(origins)
+        self._source_addresses.append(source_addresses)
 
     def close(self) -> list[NewFragment]:
         """Finishes the last file; the new fragments in row order."""
         fragments = self._writer.close()
-        origins = np.concatenate([np.empty(0, np.uint64), *self._origins])
+        source_addresses = np.concatenate([np.empty(0, np.uint64), *self._source_addresses])
         ends = np.cumsum(np.array([fragment.physical_rows for fragment in fragments], np.int64))
-        parts = np.split(origins, ends[:-1])
+        parts = np.split(source_addresses, ends[:-1])
         return [NewFragment(fragment, part) for fragment, part in zip(fragments, parts, strict=False)]
 
     def abort(self) -> None:
@@ -74,11 +74,11 @@ class MovedRowWriter:
         self._writer.__exit__(kind, error, traceback)
 
 
-def origins_of(new: Sequence[NewFragment]) -> UInt64Array:
+def source_addresses_of(new: Sequence[NewFragment]) -> UInt64Array:
     """uint64[n]: the addresses that rows of `new` had: those of the rows that are to go."""
-    parts = [item.origins for item in new if item.origins is not None]
-    origins: UInt64Array = np.concatenate([np.empty(0, np.uint64), *parts])
-    moved: UInt64Array = origins[origins != NO_ORIGIN]
+    parts = [item.source_addresses for item in new if item.source_addresses is not None]
+    source_addresses: UInt64Array = np.concatenate([np.empty(0, np.uint64), *parts])
+    moved: UInt64Array = source_addresses[source_addresses != NO_ORIGIN]
     return moved
 
 

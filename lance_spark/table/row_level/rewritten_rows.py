@@ -37,7 +37,7 @@ class NewFragment:
     """
 
     fragment: DataFragment
-    origins: UInt64Array | None = None
+    source_addresses: UInt64Array | None = None
 
 
 class MovedRows:
@@ -59,18 +59,18 @@ class MovedRows:
         base: Manifest,
         bases: Bases,
         new: Sequence[NewFragment],
-        gone: Mapping[FragmentId, Int64Array | None],
+        deleted: Mapping[FragmentId, Int64Array | None],
     ) -> None:
         self.fragments = tuple(item.fragment for item in new)
         self._base = base
-        self._origins = [_checked_origins(item) for item in new]
-        known = [origins[origins != NO_ORIGIN] for origins in self._origins]
+        self._source_addresses = [_checked_source_addresses(item) for item in new]
+        known = [source_addresses[source_addresses != NO_ORIGIN] for source_addresses in self._source_addresses]
         addresses = np.concatenate([np.empty(0, np.uint64), *known])
         order = np.argsort(addresses, kind="stable")
         ascending = addresses[order]
         if bool((ascending[1:] == ascending[:-1]).any()):
             raise InvalidInputError("a row that goes comes again more than once")
-        self._check_gone(ascending, gone)
+        self._check_gone(ascending, deleted)
         self._row_ids: list[UInt64Array] = []
         self._created: list[UInt64Array] = []
         if base.has_stable_row_ids:
@@ -88,18 +88,18 @@ class MovedRows:
             return self.fragments
         next_row_id = previous.next_row_id
         result = []
-        for number, (fragment, origins) in enumerate(zip(self.fragments, self._origins, strict=True)):
-            is_moved = origins != NO_ORIGIN
-            if not is_moved.any():
+        for number, (fragment, source_addresses) in enumerate(zip(self.fragments, self._source_addresses, strict=True)):
+            is_rewritten = source_addresses != NO_ORIGIN
+            if not is_rewritten.any():
                 result.append(fragment)
                 continue
-            is_moved = is_moved[: int(np.flatnonzero(is_moved)[-1]) + 1]
-            num_new = int(np.count_nonzero(~is_moved))
+            is_rewritten = is_rewritten[: int(np.flatnonzero(is_rewritten)[-1]) + 1]
+            num_new = int(np.count_nonzero(~is_rewritten))
             check_ids_left(next_row_id, num_new)
-            row_ids, created = np.empty(len(is_moved), np.uint64), np.empty(len(is_moved), np.uint64)
-            row_ids[is_moved], created[is_moved] = self._row_ids[number], self._created[number]
-            row_ids[~is_moved] = np.arange(next_row_id, next_row_id + num_new, dtype=np.uint64)
-            created[~is_moved] = previous.version + 1
+            row_ids, created = np.empty(len(is_rewritten), np.uint64), np.empty(len(is_rewritten), np.uint64)
+            row_ids[is_rewritten], created[is_rewritten] = self._row_ids[number], self._created[number]
+            row_ids[~is_rewritten] = np.arange(next_row_id, next_row_id + num_new, dtype=np.uint64)
+            created[~is_rewritten] = previous.version + 1
             next_row_id += num_new
             result.append(
                 replace(
@@ -110,9 +110,9 @@ class MovedRows:
             )
         return tuple(result)
 
-    def _check_gone(self, addresses: UInt64Array, gone: Mapping[FragmentId, Int64Array | None]) -> None:
+    def _check_gone(self, addresses: UInt64Array, deleted: Mapping[FragmentId, Int64Array | None]) -> None:
         for fragment_id, offsets in by_fragment(addresses):
-            rows = gone.get(fragment_id, np.empty(0, np.int64))
+            rows = deleted.get(fragment_id, np.empty(0, np.int64))
             if rows is not None and not bool(np.isin(offsets, rows).all()):
                 raise InvalidInputError(f"a row of fragment {fragment_id} comes again, but does not go")
 
@@ -144,12 +144,12 @@ def by_fragment(addresses: UInt64Array) -> list[tuple[FragmentId, Int64Array]]:
     return [(FragmentId(owner), part) for owner, part in zip(owners, np.split(offsets, starts), strict=True)]
 
 
-def _checked_origins(item: NewFragment) -> UInt64Array:
+def _checked_source_addresses(item: NewFragment) -> UInt64Array:
     num_rows = item.fragment.physical_rows
     if num_rows is None:
         raise InvalidInputError("a new fragment does not tell its number of rows")
-    if item.origins is None:
+    if item.source_addresses is None:
         return np.full(num_rows, NO_ORIGIN, np.uint64)
-    if len(item.origins) != num_rows:
-        raise InvalidInputError(f"a new fragment of {num_rows} rows tells the origins of {len(item.origins)}")
-    return item.origins
+    if len(item.source_addresses) != num_rows:
+        raise InvalidInputError(f"a new fragment of {num_rows} rows tells the origins of {len(item.source_addresses)}")
+    return item.source_addresses

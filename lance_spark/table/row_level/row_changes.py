@@ -58,7 +58,7 @@ def rows_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array]:
 def commit_row_changes(
     table: TableLocation,
     base: Manifest,
-    gone: GoneRows,
+    deleted: GoneRows,
     new: Sequence[NewFragment] = (),
     options: CommitOptions | None = None,
     *,
@@ -67,7 +67,7 @@ def commit_row_changes(
     check: NewerVersionCheck | None = None,
     evolved: LanceSchema | None = None,
 ) -> Manifest:
-    """The version of `table` without the rows `gone` and with the fragments `new`; `base` if there are neither.
+    """The version of `table` without the rows `deleted` and with the fragments `new`; `base` if there are neither.
 
     Made for a driver whose tasks do the work. A task reads rows of `base` with `_rowaddr`, writes what they become
     with a `FragmentWriter`, and hands back its fragments, the addresses of the rows that go, and for each row of a new
@@ -102,14 +102,14 @@ def commit_row_changes(
     if is_detached(base.version):
         raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
     check_writable(base.writer_flags, table.uri)
-    gone = {fragment_id: rows for fragment_id, rows in gone.items() if rows is None or len(rows)}
-    if not gone and not new and evolved is None:
+    deleted = {fragment_id: rows for fragment_id, rows in deleted.items() if rows is None or len(rows)}
+    if not deleted and not new and evolved is None:
         return base
     if changed_fields is None:
         changed_fields = [field.id for field in base.schema.walk()]
     options = options or CommitOptions()
-    moved = MovedRows(base, table.bases(base), new, gone)
-    changes = _RowChanges(table, base, gone, moved, predicate, tuple(changed_fields), check, evolved)
+    moved = MovedRows(base, table.bases(base), new, deleted)
+    changes = _RowChanges(table, base, deleted, moved, predicate, tuple(changed_fields), check, evolved)
     with cleanup_on_failure(changes.remove_files):
         transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
@@ -138,7 +138,7 @@ class _RowChanges:
         self,
         table: TableLocation,
         base: Manifest,
-        gone: GoneRows,
+        deleted: GoneRows,
         moved: MovedRows,
         predicate: str,
         changed_fields: tuple[FieldId, ...],
@@ -147,7 +147,7 @@ class _RowChanges:
     ) -> None:
         self._table = table
         self._base = base
-        self._gone = gone
+        self._deleted = deleted
         self._moved = moved
         self._predicate = predicate
         self._changed_fields = changed_fields
@@ -167,7 +167,7 @@ class _RowChanges:
         """
         if self._check is not None and manifest.version != self._base.version:
             self._check(manifest)
-        if not self._gone and self._check is None and self._evolved is None:
+        if not self._deleted and self._check is None and self._evolved is None:
             return Append(self._moved.fragments)
         updated, removed = self._losses(manifest)
         if not self._moved.fragments and self._evolved is None:
@@ -181,7 +181,7 @@ class _RowChanges:
         updated: list[DataFragment] = []
         removed: list[FragmentId] = []
         for place, message in enumerate(manifest.fragments.messages):
-            if FragmentId(message.id) not in self._gone:
+            if FragmentId(message.id) not in self._deleted:
                 continue
             fragment = manifest.fragments[place]
             outcome = self._outcomes.get(fragment.id)
@@ -191,12 +191,12 @@ class _RowChanges:
                 removed.append(fragment.id)
             else:
                 updated.append(replace(fragment, deletion_file=outcome.after))
-        if len(updated) + len(removed) < len(self._gone):
+        if len(updated) + len(removed) < len(self._deleted):
             raise self._conflict_error("removed a fragment that has some of the rows", manifest.version)
         return tuple(updated), tuple(removed)
 
     def _take_from(self, fragment: DataFragment, bases: Bases, version: int) -> _Outcome:
-        rows = self._gone[fragment.id]
+        rows = self._deleted[fragment.id]
         known = self._outcomes.get(fragment.id)
         if rows is None:
             if known is not None:
@@ -223,7 +223,7 @@ class _RowChanges:
         return RetryableConflictError(
             f"another writer {what} that are to go from {self._table.uri}. "
             "Read the new version and run the operation again",
-            ours=self._kind.value,
+            own=self._kind.value,
             table_version=version,
         )
 

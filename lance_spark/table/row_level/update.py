@@ -20,7 +20,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import address_scan
-from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, origins_of, remove_new
+from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new, source_addresses_of
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
@@ -78,8 +78,8 @@ def _update_once(
                 writer.write(assignments(rows), batch.column(batch.num_columns - 1).to_numpy())
         new = writer.close()
     with cleanup_on_failure(lambda: remove_new(table.store, new)):
-        gone = rows_by_fragment(origins_of(new))
-        return commit_row_changes(table, base, gone, new, options, changed_fields=assignments.changed_fields())
+        deleted = rows_by_fragment(source_addresses_of(new))
+        return commit_row_changes(table, base, deleted, new, options, changed_fields=assignments.changed_fields())
 
 
 def version_to_write(base: Manifest) -> FileVersion:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, NotFoundError
-from lance_spark.storage.cache import peek_by_stamp, put_by_stamp
+from lance_spark.storage.cache import peek_by_etag, put_by_etag
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import WriterVersion, timestamp_of
@@ -188,10 +188,10 @@ def _told(kind: OperationKind, difference: Difference | None) -> Difference | No
     """What a version has changed, as a user sees it."""
     if kind is OperationKind.CLONE:
         return None  # Of the table or branch that was cloned, the rows were there before.
-    return without_moved_rows(difference) if kind is OperationKind.REWRITE else difference
+    return without_rewritten_rows(difference) if kind is OperationKind.REWRITE else difference
 
 
-def without_moved_rows(difference: Difference | None) -> Difference | None:
+def without_rewritten_rows(difference: Difference | None) -> Difference | None:
     """What a compaction has changed: it moves rows, and neither adds nor removes any."""
     if difference is None or difference.added_rows != difference.removed_rows:
         return difference
@@ -204,23 +204,23 @@ _ENTRY_BYTES = 1024
 
 def _stamp(step: _Step) -> Hashable | None:
     before, now = step
-    if now.stamp is None or (before is not None and before.stamp is None):
+    if now.etag is None or (before is not None and before.etag is None):
         return None
-    return now.stamp, None if before is None else (before.version, before.stamp)
+    return now.etag, None if before is None else (before.version, before.etag)
 
 
 def _kept(history: History, step: _Step) -> TableVersion | None:
-    stamp = _stamp(step)
-    if stamp is None:
+    etag = _stamp(step)
+    if etag is None:
         return None
-    return cast("TableVersion | None", peek_by_stamp(history.store, _KIND, step[1].path, stamp))
+    return cast("TableVersion | None", peek_by_etag(history.store, _KIND, step[1].path, etag))
 
 
 def _keep(history: History, step: _Step, entry: TableVersion) -> None:
-    stamp = _stamp(step)
+    etag = _stamp(step)
     follows = step[0] is None or entry.difference is not None or step[0].version != entry.version - 1
-    if stamp is not None and follows:
-        put_by_stamp(history.store, _KIND, step[1].path, stamp, entry, _ENTRY_BYTES)
+    if etag is not None and follows:
+        put_by_etag(history.store, _KIND, step[1].path, etag, entry, _ENTRY_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def checked_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:
     return tuple(result)
 
 
-def unless_bases_change(operation: Append | Overwrite, base: Manifest) -> Rebase | None:
+def require_same_bases(operation: Append | Overwrite, base: Manifest) -> Rebase | None:
     """Lets an operation follow only versions in which the bases that have its new files are those of `base`.
 
     A restore can take bases away, whose ids are given to others then.
@@ -52,7 +52,7 @@ def unless_bases_change(operation: Append | Overwrite, base: Manifest) -> Rebase
         if not expected <= set(manifest.base_paths):
             raise IncompatibleConflictError(
                 "another writer has taken away the base paths that new data files were written to",
-                ours=operation.kind.value,
+                own=operation.kind.value,
                 table_version=manifest.version,
             )
         return operation

@@ -21,7 +21,7 @@ from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, Transaction
 from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.writing.base_selection import unless_bases_change
+from lance_spark.table.writing.base_selection import require_same_bases
 from lance_spark.table.writing.conform import Conformer, same_columns
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.schema_merge import append_evolving, evolved_schema
@@ -142,7 +142,7 @@ def commit_append(
     if evolved is None:
         append = Append(tuple(fragments))
         transaction = Transaction.new(base.version, append, options.all_properties())
-        keeps_bases = unless_bases_change(append, base)
+        keeps_bases = require_same_bases(append, base)
         return Commit(table.history, base, transaction, NewTable(file_version), options.policy, keeps_bases).run()
     schema = evolved
 
@@ -172,7 +172,7 @@ def commit_overwrite(
     operation = Overwrite(tuple(fragments), schema, dict(options.config or {}), initial_bases)
     transaction = Transaction.new(0 if base is None else base.version, operation, options.all_properties())
     new_table = NewTable(file_version, options.stable_row_ids)
-    keeps_bases = None if base is None else unless_bases_change(operation, base)
+    keeps_bases = None if base is None else require_same_bases(operation, base)
     return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases).run()
 
 

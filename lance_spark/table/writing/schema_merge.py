@@ -19,7 +19,12 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Merge, Recomputed, Update
 from lance_spark.table.operations.delete import with_deletions
-from lance_spark.table.operations.manifest_builder import checked_row_id, largest_fragment_id, numbered, with_row_ids
+from lance_spark.table.operations.manifest_builder import (
+    assign_fragment_ids,
+    checked_row_id,
+    largest_fragment_id,
+    with_row_ids,
+)
 from lance_spark.table.operations.update import completed_lineage
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 
@@ -48,7 +53,7 @@ def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schem
     Raises:
         CorruptFileError: the table has stable row ids, but nobody can tell which are free.
     """
-    new = numbered(fragments, largest_fragment_id(manifest))
+    new = assign_fragment_ids(fragments, largest_fragment_id(manifest))
     if manifest.has_stable_row_ids:
         new, _ = with_row_ids(new, checked_row_id(manifest), manifest.version + 1)
     return Merge(
@@ -68,7 +73,7 @@ def change_evolving(manifest: Manifest, update: Update, schema: LanceSchema) -> 
     """
     updated = {fragment.id: fragment for fragment in update.updated_fragments}
     removed = frozenset(update.removed_fragment_ids)
-    new = numbered(update.new_fragments, largest_fragment_id(manifest))
+    new = assign_fragment_ids(update.new_fragments, largest_fragment_id(manifest))
     if manifest.has_stable_row_ids:
         new, _ = completed_lineage(new, checked_row_id(manifest), manifest.version + 1)
     kept = FragmentList(

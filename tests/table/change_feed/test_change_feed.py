@@ -458,31 +458,31 @@ THEIRS = [*OURS, "widen"]
 
 def step(uri: str, writer: str, what: str, number: int) -> None:
     """One version of a random history, if the operation fits the table."""
-    ours, theirs = lance_spark.open(uri), lance.dataset(uri)
+    own, committed = lance_spark.open(uri), lance.dataset(uri)
     table = pa.table({"a": pa.array([number, number + 1], pa.int64()), "b": [f"n{number}", None]})
-    names, fits = theirs.schema.names, theirs.schema == table.schema
+    names, fits = committed.schema.names, committed.schema == table.schema
     by_us = writer == "ours"
     if what == "overwrite" or (what == "append" and fits):
         lance_spark.write(table, uri, mode=what) if by_us else lance.write_dataset(table, uri, mode=what)
     elif what == "delete":
-        (ours if by_us else theirs).delete(f"a % 3 = {number % 3}")
+        (own if by_us else committed).delete(f"a % 3 = {number % 3}")
     elif what == "restore":
-        version = 1 + number % theirs.version
-        ours.restore(version) if by_us else lance.dataset(uri, version=version).restore()
+        version = 1 + number % committed.version
+        own.restore(version) if by_us else lance.dataset(uri, version=version).restore()
     elif what == "update":
         where = f"a % 2 = {number % 2}"
-        ours.update({"a": "a + 1"}, where) if by_us else theirs.update({"a": "a + 1"}, where=where)
+        own.update({"a": "a + 1"}, where) if by_us else committed.update({"a": "a + 1"}, where=where)
     elif what == "merge" and fits:
         source = pa.table({"a": pa.array([number % 10, 1000 + number], pa.int64()), "b": ["m", "i"]})
-        unique = len(set(theirs.to_table()["a"].to_pylist())) == theirs.count_rows()
+        unique = len(set(committed.to_table()["a"].to_pylist())) == committed.count_rows()
         if by_us and unique:
-            ours.merge(source, "a")
+            own.merge(source, "a")
         elif unique:
-            theirs.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(source)
+            committed.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(source)
     elif what == "compact":
-        ours.compact() if by_us else theirs.optimize.compact_files()
+        own.compact() if by_us else committed.optimize.compact_files()
     else:
-        change_columns(ours if by_us else theirs, names, what, number % 3)
+        change_columns(own if by_us else committed, names, what, number % 3)
 
 
 def change_columns(dataset: lance_spark.Dataset | lance.LanceDataset, names: list[str], what: str, number: int) -> None:

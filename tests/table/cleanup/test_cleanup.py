@@ -100,17 +100,17 @@ def test_all_but_the_newest_go(tmp_path: Path, stable: bool) -> None:
 
 @pytest.mark.parametrize("keep", [1, 2, 3, 5, 8, 20])
 def test_the_newest_ones_stay(tmp_path: Path, keep: int) -> None:
-    uri, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    for table in (uri, theirs):
+    uri, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for table in (uri, committed):
         history_of(table)
     before = contents(uri)
     lance_spark.open(uri).cleanup(keep_versions=keep)
-    lance.dataset(theirs).cleanup_old_versions(retain_versions=keep)
+    lance.dataset(committed).cleanup_old_versions(retain_versions=keep)
     assert contents(uri) == {number: before[number] for number in range(max(9 - keep, 1), 9)}
-    assert numbers(uri) == numbers(theirs)
+    assert numbers(uri) == numbers(committed)
     for folder in ("data", "_deletions", "_versions", "_indices", "_transactions"):
-        ours, reference = ([name for name in files(table) if name.startswith(folder)] for table in (uri, theirs))
-        assert len(ours) == len(reference), folder
+        own, reference = ([name for name in files(table) if name.startswith(folder)] for table in (uri, committed))
+        assert len(own) == len(reference), folder
 
 
 def test_both_conditions_must_hold(tmp_path: Path) -> None:

@@ -69,12 +69,12 @@ def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
 
 def test_the_same_messages_as_the_reference(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
-    ours, theirs = make(tmp_path), make(tmp_path / "x")
+    own, committed = make(tmp_path), make(tmp_path / "x")
     new = pa.schema([pa.field("s", pa.struct([("new", pa.int32())])), pa.field("n", pa.int32())])
     for step in (new, {"c": "a * 2"}):
-        lance_spark.open(ours).add_columns(step)
-        lance.dataset(theirs).add_columns(step)
-        left, right = lance_spark.open(ours), lance_spark.open(theirs)
+        lance_spark.open(own).add_columns(step)
+        lance.dataset(committed).add_columns(step)
+        left, right = lance_spark.open(own), lance_spark.open(committed)
         assert left.lance_schema == right.lance_schema
         one, other = operation_of(left), operation_of(right)
         assert isinstance(one, Merge)

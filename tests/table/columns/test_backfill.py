@@ -109,15 +109,15 @@ def test_new_values(tmp_path: Path, kind: str) -> None:
 
 def test_the_reference_makes_the_same_of_the_same(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
-    ours, theirs = make(tmp_path, "stable"), make(tmp_path / "x", "stable")
-    dataset = lance_spark.open(ours)
+    own, committed = make(tmp_path, "stable"), make(tmp_path / "x", "stable")
+    dataset = lance_spark.open(own)
     plan = plan_new_values(dataset.location, dataset.manifest, ["a"])
     commit_backfill(dataset.location, dataset.manifest, plan, run(dataset, plan, {0: {"a": -1}}), QUIET)
     update = pa.table({"_rowaddr": pa.array([0], pa.uint64()), "a": pa.array([-1], pa.int64())})
     fragment, modified = (
-        lance.dataset(theirs).get_fragments()[0].update_columns(update, left_on="_rowaddr", right_on="_rowaddr")
+        lance.dataset(committed).get_fragments()[0].update_columns(update, left_on="_rowaddr", right_on="_rowaddr")
     )
-    left, operation = lance_spark.open(ours), operation_of(lance_spark.open(ours))
+    left, operation = lance_spark.open(own), operation_of(lance_spark.open(own))
     assert isinstance(operation, Update)
     reference = lance.LanceOperation.Update(
         updated_fragments=[fragment],
@@ -125,8 +125,8 @@ def test_the_reference_makes_the_same_of_the_same(tmp_path: Path) -> None:
         update_mode="rewrite_columns",
         updated_fragment_offsets=dict(operation.updated_offsets),
     )
-    lance.LanceDataset.commit(theirs, reference, read_version=2)
-    right = lance_spark.open(theirs)
+    lance.LanceDataset.commit(committed, reference, read_version=2)
+    right = lance_spark.open(committed)
     for one, other in zip(left.fragments, right.fragments, strict=True):
         assert [file.fields for file in one.files] == [file.fields for file in other.files]
         assert one.last_updated_at_versions == other.last_updated_at_versions

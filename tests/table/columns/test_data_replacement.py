@@ -106,13 +106,13 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_beside_other_writers(tmp_path: Path, name: str) -> None:
-    theirs, expected = CASES[name]
+    committed, expected = CASES[name]
     verdicts: list[object] = []
     for who, put in (("ours", replace), ("theirs", reference_replace)):
         (tmp_path / who).mkdir()
         uri = make(tmp_path / who)
         path = new_file(uri, "new", "a", [7, 8, 9])
-        theirs(lance.dataset(uri))
+        committed(lance.dataset(uri))
         try:
             put(uri, 0, 0, path, read_version=2)
             verdicts.append(None)

@@ -26,11 +26,11 @@ def nested(num_rows: int, start: int = 0) -> pa.Table:
 def assert_all_versions_equal(uri: str) -> None:
     for entry in lance.dataset(uri).versions():
         expected = lance.dataset(uri, version=entry["version"]).to_table()
-        ours = lance_spark.open(uri, version=entry["version"])
-        assert ours.schema == expected.schema
-        assert_tables_equal(ours.to_table(), expected)
+        own = lance_spark.open(uri, version=entry["version"])
+        assert own.schema == expected.schema
+        assert_tables_equal(own.to_table(), expected)
         if expected.num_rows:
-            assert_tables_equal(ours.take([0, expected.num_rows - 1]), expected.take([0, expected.num_rows - 1]))
+            assert_tables_equal(own.take([0, expected.num_rows - 1]), expected.take([0, expected.num_rows - 1]))
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])

@@ -59,11 +59,11 @@ def test_the_same_messages_as_the_reference(tmp_path: Path) -> None:
         (lambda d: d.alter_column("a", nullable=True), lambda d: d.alter_columns({"path": "a", "nullable": True})),
     ]
     (tmp_path / "x").mkdir()
-    ours, theirs = make(tmp_path), make(tmp_path / "x")
+    own, committed = make(tmp_path), make(tmp_path / "x")
     for mine, reference in steps:
-        mine(lance_spark.open(ours))
-        reference(lance.dataset(theirs))
-        left, right = (lance_spark.open(uri) for uri in (ours, theirs))
+        mine(lance_spark.open(own))
+        reference(lance.dataset(committed))
+        left, right = (lance_spark.open(uri) for uri in (own, committed))
         assert operation_of(left) == operation_of(right)
         assert left.lance_schema == right.lance_schema
         assert isinstance(operation_of(left), Project)

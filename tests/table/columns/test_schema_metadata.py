@@ -28,18 +28,18 @@ STEPS: list[tuple[dict[str, str | None], bool]] = [
 @pytest.mark.parametrize(("entries", "replace"), STEPS)
 def test_each_step_is_as_by_the_reference(tmp_path: Path, entries: dict[str, str | None], replace: bool) -> None:
     (tmp_path / "x").mkdir()
-    ours, theirs = make(tmp_path), make(tmp_path / "x")
-    for uri in (ours, theirs):
+    own, committed = make(tmp_path), make(tmp_path / "x")
+    for uri in (own, committed):
         lance.dataset(uri).update_schema_metadata({"k": "0", "old": "y"})
         lance.dataset(uri).update_field_metadata({"s.x": {"k": "0", "old": "y"}})
-    lance_spark.open(ours).update_schema_metadata(entries, replace=replace)
-    lance_spark.open(ours).update_field_metadata({"s.x": entries, "a": entries}, replace=replace)
-    lance.dataset(theirs).update_schema_metadata(entries, replace=replace)
-    lance.dataset(theirs).update_field_metadata({"s.x": entries, "a": entries}, replace=replace)
-    assert checked(ours).lance_schema == lance_spark.open(theirs).lance_schema
-    assert lance.dataset(ours).schema.equals(lance.dataset(theirs).schema, check_metadata=True)
-    assert operation_of(lance_spark.open(ours)) == operation_of(lance_spark.open(theirs))
-    assert isinstance(operation_of(lance_spark.open(ours)), UpdateConfig)
+    lance_spark.open(own).update_schema_metadata(entries, replace=replace)
+    lance_spark.open(own).update_field_metadata({"s.x": entries, "a": entries}, replace=replace)
+    lance.dataset(committed).update_schema_metadata(entries, replace=replace)
+    lance.dataset(committed).update_field_metadata({"s.x": entries, "a": entries}, replace=replace)
+    assert checked(own).lance_schema == lance_spark.open(committed).lance_schema
+    assert lance.dataset(own).schema.equals(lance.dataset(committed).schema, check_metadata=True)
+    assert operation_of(lance_spark.open(own)) == operation_of(lance_spark.open(committed))
+    assert isinstance(operation_of(lance_spark.open(own)), UpdateConfig)
 
 
 def test_what_makes_no_sense(tmp_path: Path) -> None:
@@ -86,13 +86,13 @@ CHANGES: dict[str, Callable[[lance.LanceDataset | lance_spark.Dataset], object]]
 
 @pytest.mark.parametrize("theirs", THEIRS)
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_reference_judges_the_same(tmp_path: Path, change: str, theirs: str) -> None:
+def test_the_reference_judges_the_same(tmp_path: Path, change: str, committed: str) -> None:
     results = []
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
         uri = make(tmp_path / name)
         stale = lance_spark.open(uri) if name == "ours" else lance.dataset(uri)
-        THEIRS[theirs](lance.dataset(uri))
+        THEIRS[committed](lance.dataset(uri))
         try:
             CHANGES[change](stale)
             verdict = "ok"

@@ -180,15 +180,15 @@ def test_the_reference_and_we_append_at_the_same_time(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0), uri)
 
-    def ours() -> None:
+    def own() -> None:
         for number in range(6):
             lance_spark.write(rows(100 + number), uri, mode="append")
 
-    def theirs() -> None:
+    def committed() -> None:
         for number in range(6):
             lance.write_dataset(rows(200 + number), uri, mode="append")
 
-    threads = [threading.Thread(target=ours), threading.Thread(target=theirs)]
+    threads = [threading.Thread(target=own), threading.Thread(target=committed)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -258,7 +258,7 @@ def test_an_append_against_changes_of_schema_and_content(
     else:
         with pytest.raises(error) as caught:
             append(with_faults(uri, run), rows(9))
-        assert caught.value.ours == "append"
+        assert caught.value.own == "append"
         assert caught.value.table_version == 3
         assert len(list((tmp_path / "t" / "_transactions").glob("2-*.txn"))) == 1, "ours is removed"
 
@@ -335,7 +335,7 @@ def test_a_version_without_a_transaction_conflicts(uri: str) -> None:
 
     with pytest.raises(RetryableConflictError) as caught:
         append(with_faults(uri, Fault(PUT, Harm.NONE, run=meanwhile)), rows(1))
-    assert caught.value.theirs == "unknown"
+    assert caught.value.committed == "unknown"
 
 
 def patch_flags(uri: str, reader: int, writer: int) -> None:

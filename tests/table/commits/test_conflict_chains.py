@@ -50,7 +50,7 @@ def link(uri: str, state: State, step: Step, *, by_reference: bool) -> State:
         if by_reference and step.reference is not None:
             step.reference(lance.dataset(uri))
         else:
-            step.ours(lance_spark.open(uri))
+            step.own(lance_spark.open(uri))
     except (LanceError, OSError, ValueError, KeyError):
         assert lance_spark.open(uri).version == before
         return state
@@ -65,19 +65,19 @@ def link(uri: str, state: State, step: Step, *, by_reference: bool) -> State:
 )
 @given(
     chain=st.lists(st.tuples(st.sampled_from(LINKS), st.booleans()), min_size=2, max_size=4),
-    ours=st.lists(st.sampled_from(OURS), min_size=5, max_size=5, unique_by=lambda step: step.name),
+    own=st.lists(st.sampled_from(OURS), min_size=5, max_size=5, unique_by=lambda step: step.name),
 )
-def test_whatever_follows_is_right(copies: Copies, chain: list[tuple[str, bool]], ours: list[Step]) -> None:
+def test_whatever_follows_is_right(copies: Copies, chain: list[tuple[str, bool]], own: list[Step]) -> None:
     uri = copies.copy("start", "after")
     base = newest = states()[2]
     for place, (name, by_reference) in enumerate(chain):
         step = append(40 + 10 * place) if name == "append" else next(step for step in THEIRS if step.name == name)
         newest = link(uri, newest, step, by_reference=by_reference)
     assert not troubles(uri, [newest])
-    for step in ours:
+    for step in own:
         both = copies.copy("after", "both")
         try:
-            step.ours(lance_spark.open(both, version=2))
+            step.own(lance_spark.open(both, version=2))
         except CommitConflictError:
             continue
         assert not troubles(both, [step.effect(base, newest), step.effect(newest, newest)]), step.name

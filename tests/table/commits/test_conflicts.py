@@ -35,8 +35,8 @@ K = OperationKind
 
 def test_every_pair_has_a_rule() -> None:
     assert set(RULES) == set(COMMITTABLE)
-    for ours, row in RULES.items():
-        assert set(row) == set(OperationKind), f"{ours.value} lacks {set(OperationKind) - set(row)}"
+    for own, row in RULES.items():
+        assert set(row) == set(OperationKind), f"{own.value} lacks {set(OperationKind) - set(row)}"
 
 
 def test_every_operation_of_the_wire_has_a_kind() -> None:
@@ -84,15 +84,19 @@ ERRORS = {"R": RetryableConflictError, "X": IncompatibleConflictError}
     ],
     ids=lambda operation: operation.kind.value,
 )
-def test_cells(ours: CommittableOperation, theirs: OperationKind) -> None:
-    context = ConflictContext(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7)
-    verdict = EXPECTED[ours.kind].get(theirs, "ok")
+def test_cells(own: CommittableOperation, committed: OperationKind) -> None:
+    context = ConflictContext(own, OtherOperation(committed), SCHEMA, SCHEMA, 7)
+    verdict = EXPECTED[own.kind].get(committed, "ok")
     if verdict == "ok":
         check_conflict(context)
         return
     with pytest.raises(ERRORS[verdict]) as caught:
         check_conflict(context)
-    assert (caught.value.ours, caught.value.theirs, caught.value.table_version) == (ours.kind.value, theirs.value, 7)
+    assert (caught.value.own, caught.value.committed, caught.value.table_version) == (
+        own.kind.value,
+        committed.value,
+        7,
+    )
 
 
 def verdict_of(error: Exception) -> str:
@@ -123,18 +127,18 @@ MEASURED = [
 
 @pytest.mark.parametrize("theirs", MEASURED, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("ours", [K.APPEND, K.OVERWRITE], ids=lambda kind: kind.value)
-def test_the_reference_judges_the_same(tmp_path: Path, ours: OperationKind, theirs: OperationKind) -> None:
+def test_the_reference_judges_the_same(tmp_path: Path, own: OperationKind, committed: OperationKind) -> None:
     uri = str(tmp_path / "t")
     table = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int64())})
     lance.write_dataset(table, uri)
     lance.write_dataset(table, uri, mode="append")
     stale = lance.dataset(uri)
     fragments = lance.fragment.write_fragments(table, uri, mode="append")
-    in_between(uri)[theirs]()
+    in_between(uri)[committed]()
     newest = lance.dataset(uri)
     operation = (
         lance.LanceOperation.Append(fragments)
-        if ours is K.APPEND
+        if own is K.APPEND
         else lance.LanceOperation.Overwrite(table.schema, fragments)
     )
     try:
@@ -143,9 +147,9 @@ def test_the_reference_judges_the_same(tmp_path: Path, ours: OperationKind, thei
     except (OSError, ValueError) as error:
         reference = verdict_of(error)
     before, after = from_arrow_schema(stale.schema), from_arrow_schema(newest.schema)
-    mine = Append(()) if ours is K.APPEND else Overwrite((), before)
+    mine = Append(()) if own is K.APPEND else Overwrite((), before)
     try:
-        check_conflict(ConflictContext(mine, OtherOperation(theirs), before, after, newest.version))
+        check_conflict(ConflictContext(mine, OtherOperation(committed), before, after, newest.version))
         judged = "ok"
     except CommitConflictError as error:
         judged = "R" if isinstance(error, RetryableConflictError) else "X"
@@ -154,7 +158,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, ours: OperationKind, thei
 
 @pytest.mark.parametrize("other_fragment", [True, False], ids=["other fragment", "same fragment"])
 @pytest.mark.parametrize("theirs", [*MEASURED, K.REWRITE], ids=lambda kind: kind.value)
-def test_the_reference_judges_updates_the_same(tmp_path: Path, theirs: OperationKind, other_fragment: bool) -> None:
+def test_the_reference_judges_updates_the_same(tmp_path: Path, committed: OperationKind, other_fragment: bool) -> None:
     """An update that removes one of two fragments, after theirs, which is about rows of the first one."""
     uri = str(tmp_path / "t")
 
@@ -166,20 +170,20 @@ def test_the_reference_judges_updates_the_same(tmp_path: Path, theirs: Operation
     stale = lance_spark.open(uri)
     fragments = lance.fragment.write_fragments(rows(10), uri, mode="append")
     removed = 1 if other_fragment else 0
-    (in_between(uri) | {K.REWRITE: lambda: rewrite_first(uri)})[theirs]()
+    (in_between(uri) | {K.REWRITE: lambda: rewrite_first(uri)})[committed]()
     newest = lance_spark.open(uri)
-    ours = lance.LanceOperation.Update(
+    own = lance.LanceOperation.Update(
         removed_fragment_ids=[removed], updated_fragments=[], new_fragments=fragments, fields_modified=[]
     )
     try:
-        lance.LanceDataset.commit(uri, ours, read_version=stale.version)
+        lance.LanceDataset.commit(uri, own, read_version=stale.version)
         reference = "ok"
     except (OSError, ValueError) as error:
         reference = verdict_of(error)
     mine = Update((FragmentId(removed),), (), (stale.fragments[0],))
     context = ConflictContext(
         mine,
-        OtherOperation(theirs),
+        OtherOperation(committed),
         stale.lance_schema,
         newest.lance_schema,
         newest.version,
@@ -191,10 +195,10 @@ def test_the_reference_judges_updates_the_same(tmp_path: Path, theirs: Operation
         judged = "ok"
     except CommitConflictError as error:
         judged = "R" if isinstance(error, RetryableConflictError) else "X"
-    if not other_fragment and theirs in (K.DELETE, K.UPDATE):
+    if not other_fragment and committed in (K.DELETE, K.UPDATE):
         # The reference looks at fragments here; which rows are gone is looked at when deletion files are merged.
         assert (judged, reference) == ("ok", "R")
-    elif theirs is K.PROJECT:
+    elif committed is K.PROJECT:
         # Ours is stricter: the id of the dropped column can be given away again, and our file holds values under it.
         assert (judged, reference) == ("R", "ok")
     else:

@@ -86,9 +86,9 @@ def cells() -> dict[tuple[str, str], tuple[str, str, str]]:
     found = {}
     for name, *verdicts in lines:
         for column, text in zip(columns, verdicts, strict=True):
-            ours, _, theirs = text.strip().partition("/")
-            reason = theirs[-1:] if theirs else ""
-            found[name.strip(), column] = ours, theirs[:-1] or ours, reason
+            own, _, committed = text.strip().partition("/")
+            reason = committed[-1:] if committed else ""
+            found[name.strip(), column] = own, committed[:-1] or own, reason
     return found
 
 
@@ -102,7 +102,7 @@ def test_no_pair_is_missing() -> None:
     names = [step.name for step in OURS]
     assert len(set(names)) == len(names)
     assert names == [step.name for step in THEIRS]
-    assert set(CELLS) == {(ours, theirs) for ours in names for theirs in names}
+    assert set(CELLS) == {(own, committed) for own in names for committed in names}
     assert {step.kind for step in OURS} == set(COMMITTABLE) - {K.CLONE}
     assert set(RULES) == set(COMMITTABLE)
     assert all(set(row) == set(K) for row in RULES.values())
@@ -120,7 +120,7 @@ def test_every_difference_has_a_reason() -> None:
 @pytest.mark.parametrize("kind", COMMITTABLE, ids=lambda kind: kind.value)
 def test_what_is_not_understood_conflicts(kind: OperationKind) -> None:
     """A clone elsewhere has nothing to do with a table; one that begins there comes after nothing."""
-    row = {theirs: RULES[kind][theirs].__name__ for theirs in NOT_MADE}
+    row = {committed: RULES[kind][committed].__name__ for committed in NOT_MADE}
     expected = {
         K.UPDATE_MEM_WAL_STATE: "incompatible",
         K.DATA_OVERLAY: "retryable",
@@ -146,7 +146,7 @@ def operations_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def our_verdict(step: Step, uri: str) -> str:
     try:
-        step.ours(lance_spark.open(uri, version=2))
+        step.own(lance_spark.open(uri, version=2))
     except RetryableConflictError:
         return "R"
     except IncompatibleConflictError:
@@ -164,34 +164,34 @@ def reference_verdict(step: Step, uri: str) -> str:
     return "ok"
 
 
-def judged(copies: Copies, ours: Step, theirs: Step, verdict: Callable[[Step, str], str]) -> str:
-    """The verdict on `ours` after `theirs`, which "after" holds; with "!" if what comes out is wrong."""
+def judged(copies: Copies, own: Step, committed: Step, verdict: Callable[[Step, str], str]) -> str:
+    """The verdict on `own` after `committed`, which "after" holds; with "!" if what comes out is wrong."""
     uri = copies.copy("after", "both")
-    found = verdict(ours, uri)
+    found = verdict(own, uri)
     if found != "ok":
         return found
     base = states()[2]
-    newest = theirs.effect(base, base)
-    wrong = troubles(uri, [ours.effect(base, newest), ours.effect(newest, newest)])
+    newest = committed.effect(base, base)
+    wrong = troubles(uri, [own.effect(base, newest), own.effect(newest, newest)])
     made = lance_spark.open(uri)
-    if not ours.holds(made):
+    if not own.holds(made):
         wrong.append("what ours has set is not there")
-    if ours.kind not in (K.OVERWRITE, K.RESTORE) and not theirs.holds(made):
+    if own.kind not in (K.OVERWRITE, K.RESTORE) and not committed.holds(made):
         wrong.append("what theirs has set is gone")
     return f"ok! {wrong}" if wrong else "ok"
 
 
 @pytest.mark.parametrize("theirs", THEIRS, ids=lambda step: step.name)
-def test_ours(copies: Copies, theirs: Step) -> None:
-    theirs.ours(lance_spark.open(copies.copy("start", "after")))
-    found = {ours.name: judged(copies, ours, theirs, our_verdict) for ours in OURS}
-    assert found == {ours.name: CELLS[ours.name, theirs.name][0] for ours in OURS}
+def test_ours(copies: Copies, committed: Step) -> None:
+    committed.own(lance_spark.open(copies.copy("start", "after")))
+    found = {own.name: judged(copies, own, committed, our_verdict) for own in OURS}
+    assert found == {own.name: CELLS[own.name, committed.name][0] for own in OURS}
 
 
 @pytest.mark.parametrize("theirs", [step for step in THEIRS if step.reference], ids=lambda step: step.name)
-def test_the_reference(copies: Copies, theirs: Step) -> None:
-    assert theirs.reference is not None
-    theirs.reference(lance.dataset(copies.copy("start", "after")))
+def test_the_reference(copies: Copies, committed: Step) -> None:
+    assert committed.reference is not None
+    committed.reference(lance.dataset(copies.copy("start", "after")))
     rows = [step for step in OURS if step.reference]
-    found = {ours.name: judged(copies, ours, theirs, reference_verdict)[:3] for ours in rows}
-    assert found == {ours.name: CELLS[ours.name, theirs.name][1] for ours in rows}
+    found = {own.name: judged(copies, own, committed, reference_verdict)[:3] for own in rows}
+    assert found == {own.name: CELLS[own.name, committed.name][1] for own in rows}

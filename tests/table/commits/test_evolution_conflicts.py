@@ -36,16 +36,16 @@ STRICT = from_arrow_schema(pa.schema([pa.field("a", pa.int64(), nullable=False)]
 
 
 def judge(
-    ours: CommittableOperation,
-    theirs: Operation,
+    own: CommittableOperation,
+    committed: Operation,
     after: object = SCHEMA,
     fragments_after: FragmentList | None = None,
 ) -> str:
-    context = ConflictContext(ours, theirs, SCHEMA, after, 7, FragmentList(), fragments_after or FragmentList())  # type: ignore[arg-type]
+    context = ConflictContext(own, committed, SCHEMA, after, 7, FragmentList(), fragments_after or FragmentList())  # type: ignore[arg-type]
     try:
         check_conflict(context)
     except CommitConflictError as error:
-        named = (error.ours, error.theirs, error.table_version) == (ours.kind.value, theirs.kind.value, 7)
+        named = (error.own, error.committed, error.table_version) == (own.kind.value, committed.kind.value, 7)
         return {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)] if named else "unnamed"
     return "ok"
 
@@ -69,23 +69,23 @@ CELLS: dict[str, tuple[CommittableOperation, dict[K, str]]] = {
 
 @pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
 @pytest.mark.parametrize("name", CELLS)
-def test_cells(name: str, theirs: K) -> None:
-    ours, expected = CELLS[name]
-    assert judge(ours, OtherOperation(theirs)) == expected.get(theirs, "ok")
+def test_cells(name: str, committed: K) -> None:
+    own, expected = CELLS[name]
+    assert judge(own, OtherOperation(committed)) == expected.get(committed, "ok")
 
 
 @pytest.mark.parametrize("theirs", [K.MERGE, K.PROJECT, K.UPDATE_CONFIG, K.APPEND])
 @pytest.mark.parametrize("name", ["merge by place", "merge of values", "project", "project that forbids nulls"])
-def test_other_columns_stand_against_ours(name: str, theirs: K) -> None:
-    assert judge(CELLS[name][0], OtherOperation(theirs), WIDER) == "R"
+def test_other_columns_stand_against_ours(name: str, committed: K) -> None:
+    assert judge(CELLS[name][0], OtherOperation(committed), WIDER) == "R"
 
 
 def test_columns_that_are_rewritten_must_stay() -> None:
-    ours = Update((), (), (), fields_modified=(FieldId(0),), mode=UpdateMode.REWRITE_COLUMNS)
-    assert judge(ours, OtherOperation(K.PROJECT), WIDER) == "ok"
-    assert judge(ours, OtherOperation(K.PROJECT), STRICT) == "R"
-    assert judge(ours, OtherOperation(K.PROJECT), from_arrow_schema(pa.schema([("a", pa.int32())]))) == "R"
-    assert judge(ours, OtherOperation(K.PROJECT), from_arrow_schema(pa.schema([]))) == "R"
+    own = Update((), (), (), fields_modified=(FieldId(0),), mode=UpdateMode.REWRITE_COLUMNS)
+    assert judge(own, OtherOperation(K.PROJECT), WIDER) == "ok"
+    assert judge(own, OtherOperation(K.PROJECT), STRICT) == "R"
+    assert judge(own, OtherOperation(K.PROJECT), from_arrow_schema(pa.schema([("a", pa.int32())]))) == "R"
+    assert judge(own, OtherOperation(K.PROJECT), from_arrow_schema(pa.schema([]))) == "R"
 
 
 # Histories of two writers, by the reference and by our rules.
@@ -112,17 +112,17 @@ STRICTER: dict[tuple[str, K], str] = {
 
 @pytest.mark.parametrize("theirs", THEIRS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("name", ["merge", "project"])
-def test_the_reference_judges_the_same(tmp_path: Path, name: str, theirs: K) -> None:
+def test_the_reference_judges_the_same(tmp_path: Path, name: str, committed: K) -> None:
     uri = make(tmp_path)
     stale, base = lance.dataset(uri), lance_spark.open(uri)
-    THEIRS[theirs](lance.dataset(uri))
+    THEIRS[committed](lance.dataset(uri))
     schema = stale.schema.remove(3)
     if name == "merge":
         operation = lance.LanceOperation.Merge([item.metadata for item in stale.get_fragments()], stale.schema)
-        ours: CommittableOperation = Merge(base.fragments, base.lance_schema)
+        own: CommittableOperation = Merge(base.fragments, base.lance_schema)
     else:
         operation = lance.LanceOperation.Project(schema, preserves_nullability=True)
-        ours = Project(base.lance_schema.fields[:3], True)
+        own = Project(base.lance_schema.fields[:3], True)
     newest = lance_spark.open(uri)
     try:
         lance.LanceDataset.commit(uri, operation, read_version=stale.version)
@@ -132,7 +132,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, name: str, theirs: K) -> 
     found = newest.location.history.transaction(newest.location.at(newest.version))
     assert found is not None
     context = ConflictContext(
-        ours,
+        own,
         found.operation,
         base.lance_schema,
         newest.lance_schema,
@@ -145,4 +145,4 @@ def test_the_reference_judges_the_same(tmp_path: Path, name: str, theirs: K) -> 
         judged = "ok"
     except CommitConflictError as error:
         judged = "R" if isinstance(error, RetryableConflictError) else "X"
-    assert judged == STRICTER.get((name, theirs), reference)
+    assert judged == STRICTER.get((name, committed), reference)

@@ -114,16 +114,16 @@ def test_the_rows_stay(tmp_path: Path, stable: bool, version: str) -> None:
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 def test_the_reference_compacts_to_the_same(tmp_path: Path, stable: bool) -> None:
-    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    for uri in (ours, theirs):
+    own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (own, committed):
         written(uri, num_rows=60, per_file=7, stable=stable)
         lance.dataset(uri).delete("a % 5 = 1 and a < 30")
-    lance_spark.open(ours).compact(target_rows_per_fragment=14)
-    lance.dataset(theirs).optimize.compact_files(target_rows_per_fragment=14)
-    assert physical(ours) == physical(theirs)
+    lance_spark.open(own).compact(target_rows_per_fragment=14)
+    lance.dataset(committed).optimize.compact_files(target_rows_per_fragment=14)
+    assert physical(own) == physical(committed)
     columns = LINEAGE if stable else ["a"]
-    assert lance_spark.open(ours).to_table(columns) == lance_spark.open(theirs).to_table(columns)
-    assert lance.dataset(theirs).to_table(columns) == lance_spark.open(theirs).to_table(columns)
+    assert lance_spark.open(own).to_table(columns) == lance_spark.open(committed).to_table(columns)
+    assert lance.dataset(committed).to_table(columns) == lance_spark.open(committed).to_table(columns)
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
@@ -480,9 +480,9 @@ def test_an_operation_of_the_reference_is_read(tmp_path: Path) -> None:
     history = History(open_store(uri))
     previous = history.load(file.manifest.version - 1).manifest
     settings_of = Settings(file.manifest.version, file.manifest.timestamp_nanos, previous.file_version, False)  # type: ignore[arg-type]
-    ours = operation.next_manifest(previous, settings_of)
-    assert ours.fragments == file.manifest.fragments
-    assert [(i.uuid, i.fragment_ids()) for i in parse_indices(ours.index_section)] == [
+    own = operation.next_manifest(previous, settings_of)
+    assert own.fragments == file.manifest.fragments
+    assert [(i.uuid, i.fragment_ids()) for i in parse_indices(own.index_section)] == [
         (i.uuid, i.fragment_ids()) for i in parse_indices(file.manifest.index_section)
     ]
 

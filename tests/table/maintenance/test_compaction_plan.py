@@ -60,19 +60,19 @@ def test_the_reference_groups_the_same(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[int, int]], target: int
 ) -> None:
     folder = tmp_path_factory.mktemp("t")
-    ours, theirs = str(folder / "ours"), str(folder / "theirs")
+    own, committed = str(folder / "ours"), str(folder / "theirs")
     top = 0
     for number, (size, every) in enumerate(parts):
         table = pa.table({"a": range(top, top + size), "gone": [n % every == 0 for n in range(1, size + 1)]})
-        lance.write_dataset(table, ours, mode="append" if number else "create")
+        lance.write_dataset(table, own, mode="append" if number else "create")
         top += size
     if any(size >= every for size, every in parts):
-        lance.dataset(ours).delete("gone")
-    shutil.copytree(ours, theirs)
-    lance.dataset(theirs).optimize.compact_files(target_rows_per_fragment=target)
-    lance_spark.open(ours).compact(target_rows_per_fragment=target)
-    assert physical(ours) == physical(theirs)
-    assert lance.dataset(ours).to_table() == lance.dataset(theirs).to_table()
+        lance.dataset(own).delete("gone")
+    shutil.copytree(own, committed)
+    lance.dataset(committed).optimize.compact_files(target_rows_per_fragment=target)
+    lance_spark.open(own).compact(target_rows_per_fragment=target)
+    assert physical(own) == physical(committed)
+    assert lance.dataset(own).to_table() == lance.dataset(committed).to_table()
 
 
 def test_the_config_is_the_default(tmp_path: Path) -> None:

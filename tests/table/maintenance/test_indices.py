@@ -176,23 +176,23 @@ def test_a_drop_starts_over_when_the_index_was_written_anew(tmp_path: Path) -> N
 
 
 def test_reserved_fragments(tmp_path: Path) -> None:
-    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    for uri in (ours, theirs):
+    own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (own, committed):
         written(uri)
-    dataset = lance_spark.open(ours)
+    dataset = lance_spark.open(own)
 
     def reserve(number: int) -> lance_spark.table.manifests.manifest.Manifest:
-        latest = lance_spark.open(ours).manifest
+        latest = lance_spark.open(own).manifest
         transaction = Transaction.new(latest.version, ReserveFragments(number))
         return Commit(dataset.location.history, latest, transaction, NewTable(latest.file_version)).run()  # type: ignore[arg-type]
 
     assert largest_fragment_id(reserve(3)) == 4
-    lance.write_dataset(dataset.to_table(), ours, mode="append")
-    assert [fragment.id for fragment in lance_spark.open(ours).fragments] == [0, 1, 5]
+    lance.write_dataset(dataset.to_table(), own, mode="append")
+    assert [fragment.id for fragment in lance_spark.open(own).fragments] == [0, 1, 5]
     with pytest.raises(UnsupportedFeatureError):
         reserve(MAX_FRAGMENT_ID)
-    lance.dataset(theirs).optimize.compact_files()
-    history = lance_spark.open(theirs).location.history
+    lance.dataset(committed).optimize.compact_files()
+    history = lance_spark.open(committed).location.history
     found = history.transaction(history.load(3))
     assert found is not None
     assert found.operation == ReserveFragments(1)
@@ -207,10 +207,10 @@ EXPECTED = {K.REWRITE: COMMON, K.RESERVE_FRAGMENTS: COMMON, K.CREATE_INDEX: COMM
 @pytest.mark.parametrize(
     "ours", [Rewrite(()), ReserveFragments(1), CreateIndex()], ids=lambda operation: operation.kind.value
 )
-def test_cells(ours: CommittableOperation, theirs: OperationKind) -> None:
+def test_cells(own: CommittableOperation, committed: OperationKind) -> None:
     try:
-        check_conflict(ConflictContext(ours, OtherOperation(theirs), SCHEMA, SCHEMA, 7))
+        check_conflict(ConflictContext(own, OtherOperation(committed), SCHEMA, SCHEMA, 7))
         verdict = "ok"
     except CommitConflictError as error:
         verdict = {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)]
-    assert verdict == EXPECTED[ours.kind].get(theirs, "ok")
+    assert verdict == EXPECTED[own.kind].get(committed, "ok")

@@ -132,11 +132,11 @@ def test_a_manifest_under_the_wrong_name_is_corrupt(uri: str) -> None:
 
 def test_times(uri: str) -> None:
     entries = lance.dataset(uri).versions()
-    ours = lance_spark.open(uri).versions()
-    for entry, version in zip(entries, ours, strict=True):
+    own = lance_spark.open(uri).versions()
+    for entry, version in zip(entries, own, strict=True):
         assert version.version == entry["version"]
         assert version.timestamp.timestamp() == pytest.approx(entry["timestamp"].timestamp(), abs=1e-5)
-    for number, version in enumerate(ours, start=1):
+    for number, version in enumerate(own, start=1):
         assert lance_spark.open(uri, timestamp=version.timestamp).version == number
         before = version.timestamp - timedelta(microseconds=1)
         if number > 1:
@@ -153,12 +153,12 @@ def test_tags_and_branches(uri: str) -> None:
     side = dataset.create_branch("team/side", 2)
     lance.write_dataset(rows(7, 8), side.uri, mode="append")
     dataset.tags.create("on-side", ("team/side", 3))
-    ours = lance_spark.open(uri)
-    assert {name: (tag.version, tag.branch) for name, tag in ours.tags().items()} == {
+    own = lance_spark.open(uri)
+    assert {name: (tag.version, tag.branch) for name, tag in own.tags().items()} == {
         "v1.0": (2, None),
         "on-side": (3, "team/side"),
     }
-    (branch,) = ours.branches().values()
+    (branch,) = own.branches().values()
     assert (branch.name, branch.parent, branch.parent_version) == ("team/side", None, 2)
     assert lance_spark.open(uri, tag="v1.0").count_rows() == 2
     assert lance_spark.open(uri, tag="on-side").to_table()["a"].to_pylist() == [0, 1, 7, 8]

@@ -24,9 +24,9 @@ def rows(*values: int) -> RowSource:
 
 
 def values(uri: str, version: int) -> list[int]:
-    ours = lance_spark.open(uri, version=version).to_table()["a"].to_pylist()
-    assert lance.dataset(uri, version=version).to_table()["a"].to_pylist() == ours
-    return ours
+    own = lance_spark.open(uri, version=version).to_table()["a"].to_pylist()
+    assert lance.dataset(uri, version=version).to_table()["a"].to_pylist() == own
+    return own
 
 
 @pytest.fixture

@@ -116,10 +116,10 @@ class Run:
     def delete(self) -> bool:
         sql, condition = self.draw(st.sampled_from(FILTERS[1:]))
         lance_spark.open(self.uri).delete(sql)
-        gone = self.model.matching(condition)
-        for number in gone:
+        deleted = self.model.matching(condition)
+        for number in deleted:
             del self.model.rows[number]
-        return bool(gone)
+        return bool(deleted)
 
     def update(self) -> bool:
         sql, condition = self.draw(st.sampled_from(FILTERS))
@@ -159,12 +159,12 @@ class Run:
         others = model.matching(lambda row: row["k"] not in given)
         if matched == "update":
             model.change(matching, lambda row: given[row["k"]])
-        gone = (matching if matched == "delete" else []) + (others if by_source == "delete" else [])
-        for number in gone:
+        deleted = (matching if matched == "delete" else []) + (others if by_source == "delete" else [])
+        for number in deleted:
             del model.rows[number]
         new = [row for row in source if row["k"] not in present] if inserts else []
         model.insert([{name: row[name] if name in columns else None for name in SCHEMA.names} for row in new])
-        return bool(gone or new or (matched == "update" and matching))
+        return bool(deleted or new or (matched == "update" and matching))
 
     def reference_deletes(self) -> bool:
         lance.dataset(self.uri).delete("k % 5 = 4")
@@ -204,8 +204,8 @@ class Run:
         reference.validate()
         columns = [*SCHEMA.names, *(LINEAGE if self.stable else [])]
         mine = lance_spark.open(self.uri).to_table(columns=columns).to_pylist()
-        theirs = reference.scanner(columns=columns).to_table().to_pylist()
-        assert [repr(row) for row in mine] == [repr(row) for row in theirs]
+        committed = reference.scanner(columns=columns).to_table().to_pylist()
+        assert [repr(row) for row in mine] == [repr(row) for row in committed]
         assert sorted(map(shown, mine)) == sorted(map(shown, self.model.rows.values()))
         if self.stable:
             found = {row["_rowid"]: (shown(row), *(row[name] for name in LINEAGE[1:])) for row in mine}

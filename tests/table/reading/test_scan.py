@@ -64,12 +64,12 @@ def test_all_columns(dataset: lance_spark.Dataset, live: pa.Table) -> None:
     [["id"], ["tags", "id"], ["name", "point"], ["point.x", "id"], ["id", "point.y.w", "point.x"], ["`id`"]],
 )
 def test_columns_come_in_the_order_asked_for(dataset: lance_spark.Dataset, live: pa.Table, columns: list[str]) -> None:
-    ours = dataset.to_table(columns=columns)
+    own = dataset.to_table(columns=columns)
     tops = list(dict.fromkeys(name.partition(".")[0].strip("`") for name in columns))
-    assert ours.column_names == tops
+    assert own.column_names == tops
     for name in columns:
         parts = name.replace("`", "").split(".")
-        left, right = ours[parts[0]].combine_chunks(), live[parts[0]].combine_chunks()
+        left, right = own[parts[0]].combine_chunks(), live[parts[0]].combine_chunks()
         for part in parts[1:]:
             left, right = left.field(part), right.field(part)
         assert left.to_pylist() == right.to_pylist()
@@ -107,14 +107,14 @@ FILTERS = [
 
 @pytest.mark.parametrize(("ours", "theirs"), FILTERS)
 @pytest.mark.parametrize("columns", [None, ["id"], ["tags"], ["point.y.w"], ["id", "point.x"]])
-def test_filters(uri: str, dataset: lance_spark.Dataset, ours: str, theirs: str, columns: list[str] | None) -> None:
-    expected = lance.dataset(uri).to_table(filter=theirs)["id"]
-    assert dataset.to_table(columns=["id"], filter=ours)["id"].to_pylist() == expected.to_pylist()
-    assert dataset.count_rows(ours) == len(expected)
+def test_filters(uri: str, dataset: lance_spark.Dataset, own: str, committed: str, columns: list[str] | None) -> None:
+    expected = lance.dataset(uri).to_table(filter=committed)["id"]
+    assert dataset.to_table(columns=["id"], filter=own)["id"].to_pylist() == expected.to_pylist()
+    assert dataset.count_rows(own) == len(expected)
     all_rows = dataset.to_table(columns=columns)
     ids = dataset.to_table(columns=["id"])["id"]
     keep = pa.compute.is_in(ids, value_set=expected.combine_chunks())
-    filtered = dataset.to_table(columns=columns, filter=ours)
+    filtered = dataset.to_table(columns=columns, filter=own)
     assert filtered.schema == all_rows.schema
     assert filtered.to_pylist() == all_rows.filter(keep).to_pylist()
 

@@ -23,11 +23,11 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading import zone_maps as zones_module
 from lance_spark.table.reading.zone_maps import (
     ZONE_ROWS,
-    Zones,
+    ZoneMap,
     has_clustered_values,
     matching_rows,
+    zone_map_of,
     zoned_fields,
-    zones_of,
 )
 
 ROWS = 20_000
@@ -48,7 +48,7 @@ def rows_of(uri: str, filter: str) -> list[list[tuple[int, int]]]:
     found = []
     for fragment in manifest.fragments:
         fields = zoned_fields(condition, manifest.schema)
-        made = {path: zones_of(fragment, field, location.bases(manifest)) for path, field in fields.items()}
+        made = {path: zone_map_of(fragment, field, location.bases(manifest)) for path, field in fields.items()}
         known = {path: item for path, item in made.items() if item is not None}
         assert fragment.physical_rows is not None
         found.append(
@@ -156,7 +156,7 @@ def test_a_column_that_no_file_has_tells_nothing(tmp_path: Path) -> None:
 
 def test_numbers_as_far_apart_as_can_be() -> None:
     least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    known = Zones(pa.int64(), np.array([least, 0, most]), np.array([least, 1, most]), np.zeros(3, np.int64))
+    known = ZoneMap(pa.int64(), np.array([least, 0, most]), np.array([least, 1, most]), np.zeros(3, np.int64))
     assert known.tell_rows_apart()
     path = ("n",)
     assert matching_rows(parse("n = 1"), {path: known}, 3 * ZONE_ROWS) == [(ZONE_ROWS, 2 * ZONE_ROWS)]
@@ -166,7 +166,7 @@ def test_numbers_as_far_apart_as_can_be() -> None:
 def test_far_ranges_are_few() -> None:
     count = 1000
     numbers = np.arange(count)
-    known = Zones(pa.int64(), numbers, numbers, np.zeros(count, np.int64))
+    known = ZoneMap(pa.int64(), numbers, numbers, np.zeros(count, np.int64))
     wanted = InArray(Column(("n",)), pa.array(range(0, count, 10), pa.int64()))
     ranges = matching_rows(wanted, {("n",): known}, count * ZONE_ROWS)
     assert len(ranges) == 16
@@ -216,8 +216,8 @@ def test_no_row_that_matches_is_left_out(
     batch = pa.record_batch(columns, ["a", "b"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zones_module, "ZONE_ROWS", 4)
-        known: dict[tuple[str, ...], Zones] = {
-            (name,): Zones(dtype, *zones_module._bounds(pa.chunked_array([column])))
+        known: dict[tuple[str, ...], ZoneMap] = {
+            (name,): ZoneMap(dtype, *zones_module._bounds(pa.chunked_array([column])))
             for name, column in zip("ab", columns, strict=True)
         }
         condition = parse(text, time_zone="UTC")

@@ -66,16 +66,16 @@ def test_the_reference_reads_and_writes_our_branch(uri: str) -> None:
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     branch = lance_spark.open(uri).create_branch("team/side")
     assert (branch.branch, branch.version) == ("team/side", 3)
-    theirs = reference(uri, "team/side")
-    theirs.validate()
-    assert_tables_equal(theirs.to_table(), branch.to_table())
-    assert theirs.to_table(filter="a = 5").num_rows == 1
-    theirs.delete("a = 5")
-    lance.write_dataset(rows(20, 21), theirs, mode="append")
-    ours = lance_spark.open(uri, branch="team/side")
-    assert values(ours) == [0, 1, 2, 4, 6, 7, 8, 9, 20, 21]
+    committed = reference(uri, "team/side")
+    committed.validate()
+    assert_tables_equal(committed.to_table(), branch.to_table())
+    assert committed.to_table(filter="a = 5").num_rows == 1
+    committed.delete("a = 5")
+    lance.write_dataset(rows(20, 21), committed, mode="append")
+    own = lance_spark.open(uri, branch="team/side")
+    assert values(own) == [0, 1, 2, 4, 6, 7, 8, 9, 20, 21]
     reference(uri, "team/side").optimize.compact_files()
-    assert values(lance_spark.open(uri, branch="team/side")) == values(ours)
+    assert values(lance_spark.open(uri, branch="team/side")) == values(own)
     assert values(lance_spark.open(uri)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
@@ -83,9 +83,9 @@ def test_we_read_and_write_their_branch(uri: str) -> None:
     lance.dataset(uri).create_branch("b", 1)
     lance_spark.write(rows(30), uri, mode="append", branch="b")
     dataset = lance_spark.open(uri, branch="b").delete("a % 2 = 1")
-    theirs = reference(uri, "b")
-    theirs.validate()
-    assert_tables_equal(theirs.to_table(), dataset.to_table())
+    committed = reference(uri, "b")
+    committed.validate()
+    assert_tables_equal(committed.to_table(), dataset.to_table())
     assert values(dataset) == [0, 2, 4, 6, 8, 30]
     assert values(dataset.restore(1)) == list(range(10)) == values(reference(uri, "b"))
     dataset.create_tag("tagged", 2)
@@ -103,11 +103,11 @@ def test_the_manifest_is_that_of_the_reference(tmp_path: Path, stable: bool) -> 
     lance_spark.open(uri, branch="theirs").delete("a = 2")
     reference(uri, "theirs").create_branch("their/child")
     lance_spark.open(uri, branch="theirs").create_branch("our/child")
-    for ours, theirs, version in (("ours", "theirs", 3), ("our/child", "their/child", 4)):
+    for own, committed, version in (("ours", "theirs", 3), ("our/child", "their/child", 4)):
         (mine, my_transaction), (other, other_transaction) = (
-            first_manifest(uri, name, version) for name in (ours, theirs)
+            first_manifest(uri, name, version) for name in (own, committed)
         )
-        assert (mine.branch, my_transaction.clone.branch_name) == (ours, ours)
+        assert (mine.branch, my_transaction.clone.branch_name) == (own, own)
         for message, transaction in ((mine, my_transaction), (other, other_transaction)):
             for member in ("timestamp", "writer_version", "transaction_file", "branch"):
                 message.ClearField(member)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_the_manifest_is_that_of_the_reference(tmp_path: Path, stable: bool) -> 
             transaction.uuid = transaction.clone.branch_name = ""
         assert mine == other
         assert my_transaction == other_transaction
-        indices = [TableLocation(uri, branch=name).history.load(version).manifest for name in (ours, theirs)]
+        indices = [TableLocation(uri, branch=name).history.load(version).manifest for name in (own, committed)]
         assert indices[0].index_section == indices[1].index_section
 
 
@@ -125,8 +125,8 @@ def test_the_description_is_that_of_the_reference(uri: str) -> None:
     lance_spark.write(rows(5), uri, mode="append", branch="theirs")
     reference(uri, "theirs").create_branch("their/child")
     lance_spark.open(uri, branch="theirs").create_branch("our/child")
-    for ours, theirs in (("ours", "theirs"), ("our/child", "their/child")):
-        mine, other = described(uri, ours), described(uri, theirs)
+    for own, committed in (("ours", "theirs"), ("our/child", "their/child")):
+        mine, other = described(uri, own), described(uri, committed)
         assert list(mine) == list(other)
         for content in (mine, other):
             mapping = content["identifier"]["version_mapping"]  # type: ignore[index]
@@ -392,9 +392,9 @@ def test_branches_in_s3(s3_bucket: S3Bucket, maker: str) -> None:
     assert branch.manifest.base_paths[0].path == uri
     branch.delete("a = 2")
     lance_spark.write(rows(4), uri, mode="append", branch="a/b", storage_options=options)
-    theirs = lance.dataset(uri, storage_options=options).checkout_version(("a/b", None))
-    assert values(theirs) == [1, 3, 4]
-    theirs.create_branch("c")
+    committed = lance.dataset(uri, storage_options=options).checkout_version(("a/b", None))
+    assert values(committed) == [1, 3, 4]
+    committed.create_branch("c")
     branch = lance_spark.open(uri, branch="c", storage_options=options).delete("a = 4")
     assert values(branch) == [1, 3]
     assert sorted(pa.Table.from_batches(branch.changes(4))["a"].to_pylist()) == [4]
@@ -437,10 +437,10 @@ def test_branches_of_branches_written_by_both(
     expected: dict[str, list[int]] = {"main": list(range(8))}
     for what, by_us, number in steps:
         name = sorted(expected)[number % len(expected)]
-        ours, theirs = lance_spark.open(uri, branch=name), reference(uri, name)
+        own, committed = lance_spark.open(uri, branch=name), reference(uri, name)
         if what == "branch":
             new = f"b{len(expected)}"
-            ours.create_branch(new) if by_us else theirs.create_branch(new, (name, None))
+            own.create_branch(new) if by_us else committed.create_branch(new, (name, None))
             expected[new] = list(expected[name])
         elif what == "append":
             expected[name].append(100 + number)
@@ -448,12 +448,12 @@ def test_branches_of_branches_written_by_both(
             if by_us:
                 lance_spark.write(table, uri, mode="append", branch=name)
             else:
-                lance.write_dataset(table, theirs, mode="append")
+                lance.write_dataset(table, committed, mode="append")
         elif what == "delete":
             expected[name] = [value for value in expected[name] if value % 5 != number % 5]
-            (ours if by_us else theirs).delete(f"a % 5 = {number % 5}")
+            (own if by_us else committed).delete(f"a % 5 = {number % 5}")
         else:
-            ours.compact() if by_us else theirs.optimize.compact_files()
+            own.compact() if by_us else committed.optimize.compact_files()
     for name, content in expected.items():
         assert values(lance_spark.open(uri, branch=name)) == values(reference(uri, name)) == sorted(content)
     assert set(lance_spark.open(uri).branches()) == expected.keys() - {"main"}

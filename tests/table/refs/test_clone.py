@@ -49,15 +49,15 @@ def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 
 def test_the_manifest_is_that_of_the_reference(uri: str, tmp_path: Path) -> None:
-    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    lance_spark.open(uri).shallow_clone(ours)
-    lance.dataset(uri).shallow_clone(theirs, 3)
-    lance_spark.open(theirs).delete("a = 4")
-    lance.dataset(ours).delete("a = 4")
+    own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    lance_spark.open(uri).shallow_clone(own)
+    lance.dataset(uri).shallow_clone(committed, 3)
+    lance_spark.open(committed).delete("a = 4")
+    lance.dataset(own).delete("a = 4")
     again = (str(tmp_path / "ours again"), str(tmp_path / "theirs again"))
-    lance_spark.open(theirs).shallow_clone(again[0])
-    lance.dataset(theirs).shallow_clone(again[1], 4)
-    for mine, other, version in ((ours, theirs, 3), (*again, 4)):
+    lance_spark.open(committed).shallow_clone(again[0])
+    lance.dataset(committed).shallow_clone(again[1], 4)
+    for mine, other, version in ((own, committed, 3), (*again, 4)):
         files = [TableLocation(place).history.load(version) for place in (mine, other)]
         manifests = [file.manifest.to_proto() for file in files]
         transactions = [transaction_pb2.Transaction.FromString(file.transaction or b"") for file in files]
@@ -83,10 +83,10 @@ def test_a_clone_lives_on(uri: str, tmp_path: Path) -> None:
             assert deletion.base_id is None
             assert Path(place, deletion.path(fragment.id)).exists()
         assert all(file.base_id == 0 for file in fragment.files)
-    theirs = lance.dataset(place)
-    theirs.validate()
-    assert values(theirs) == values(clone) == [0, 1, 2, 5, 6, 7, 8]
-    theirs.delete("a = 5")
+    committed = lance.dataset(place)
+    committed.validate()
+    assert values(committed) == values(clone) == [0, 1, 2, 5, 6, 7, 8]
+    committed.delete("a = 5")
     lance.write_dataset(rows(20), place, mode="append")
     clone = lance_spark.write(rows(21), place, mode="append").delete("a in (6, 20)")
     assert values(clone) == values(lance.dataset(place)) == [0, 1, 2, 7, 8, 21]
@@ -111,13 +111,13 @@ def test_columns_and_merges_on_a_clone(uri: str, tmp_path: Path) -> None:
     assert {file.base_id for fragment in clone.fragments for file in fragment.files} == {0, None}
     clone = clone.merge(pa.table({"a": pa.array([4, 50], pa.int64()), "b": [0, 1], "c": ["x", "y"]}), "a")
     clone = clone.rename_columns({"b": "twice"}).delete("twice = 4")
-    theirs = lance.dataset(place)
-    theirs.validate()
+    committed = lance.dataset(place)
+    committed.validate()
     expected = {0: (0, None), 1: (2, None), 4: (0, "x"), 50: (1, "y")} | {n: (2 * n, None) for n in range(5, 10)}
-    for dataset in (clone, theirs):
+    for dataset in (clone, committed):
         found = {row["a"]: (row["twice"], row["c"]) for row in dataset.to_table().to_pylist()}
         assert found == expected
-    theirs.drop_columns(["twice"])
+    committed.drop_columns(["twice"])
     lance.dataset(place).merge_insert("a").when_matched_update_all().execute(
         pa.table({"a": pa.array([5], pa.int64()), "c": ["z"]})
     )
@@ -263,9 +263,9 @@ def test_we_write_to_bases(tmp_path: Path) -> None:
     assert len(list((tmp_path / "flat").glob("*.lance"))) == 2
     assert len(list((tmp_path / "root" / "data").glob("*.lance"))) == 1
     assert not (tmp_path / "t" / "data").exists()
-    theirs = lance.dataset(uri)
-    theirs.validate()
-    assert values(theirs) == list(range(6))
+    committed = lance.dataset(uri)
+    committed.validate()
+    assert values(committed) == list(range(6))
     lance_spark.write(rows(6), uri, mode="append")
     found = lance_spark.write(rows(7), uri, mode="append", target_bases=["root"])
     assert files_of(found) == [1, 7, 1, None, 7]
@@ -351,19 +351,19 @@ def test_bases_that_are_added_at_the_same_time(uri: str) -> None:
 
 
 @pytest.mark.parametrize("theirs", MEASURED, ids=lambda kind: kind.value)
-def test_bases_follow_whatever_was_committed(tmp_path: Path, theirs: OperationKind) -> None:
+def test_bases_follow_whatever_was_committed(tmp_path: Path, committed: OperationKind) -> None:
     # The reference library judges so too.
     uri = str(tmp_path / "t")
     table = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int64())})
     for _ in range(2):
         lance.write_dataset(table, uri, mode="append")
-    ours, reference = lance_spark.open(uri), lance.dataset(uri)
-    in_between(uri)[theirs]()
+    own, reference = lance_spark.open(uri), lance.dataset(uri)
+    in_between(uri)[committed]()
     expected = values(lance.dataset(uri))
     reference.add_bases([DatasetBasePath("/theirs", "theirs")])
-    ours = ours.add_bases([base("/ours", "ours")])
-    assert [(entry.id, entry.name) for entry in ours.manifest.base_paths] == [(1, "theirs"), (2, "ours")]
-    assert values(ours) == values(lance.dataset(uri)) == expected
+    own = own.add_bases([base("/ours", "ours")])
+    assert [(entry.id, entry.name) for entry in own.manifest.base_paths] == [(1, "theirs"), (2, "ours")]
+    assert values(own) == values(lance.dataset(uri)) == expected
 
 
 def test_free_ids() -> None:

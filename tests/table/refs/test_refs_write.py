@@ -58,13 +58,13 @@ def test_the_reference_opens_our_tag(uri: str) -> None:
 def test_the_file_is_that_of_the_reference(uri: str) -> None:
     lance_spark.open(uri).create_tag("ours", 1)
     lance.dataset(uri).tags.create("theirs", 1)
-    ours, theirs = (json.loads(tag_file(uri, name)) for name in ("ours", "theirs"))
-    assert list(ours) == list(theirs)
-    assert ours["createdAt"] == ours["updatedAt"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", ours["createdAt"])
+    own, committed = (json.loads(tag_file(uri, name)) for name in ("ours", "theirs"))
+    assert list(own) == list(committed)
+    assert own["createdAt"] == own["updatedAt"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", own["createdAt"])
     times = ("createdAt", "updatedAt")
-    assert {key: ours[key] for key in ours if key not in times} == {
-        key: theirs[key] for key in ours if key not in times
+    assert {key: own[key] for key in own if key not in times} == {
+        key: committed[key] for key in own if key not in times
     }
 
 
@@ -115,9 +115,9 @@ def test_a_tag_of_a_branch_lies_in_the_main_root(uri: str) -> None:
     branch = lance_spark.open(uri, branch="b/r")
     branch.create_tag("ours")
     lance.dataset(uri).tags.create("theirs", ("b/r", 2))
-    ours, theirs = (json.loads(tag_file(uri, name)) for name in ("ours", "theirs"))
-    assert [ours[key] for key in ("branch", "version", "manifestSize")] == [
-        theirs[key] for key in ("branch", "version", "manifestSize")
+    own, committed = (json.loads(tag_file(uri, name)) for name in ("ours", "theirs"))
+    assert [own[key] for key in ("branch", "version", "manifestSize")] == [
+        committed[key] for key in ("branch", "version", "manifestSize")
     ]
     assert lance_spark.open(uri).tags()["ours"] == Tag("ours", 2, "b/r")
     assert lance_spark.open(uri, tag="ours").branch == "b/r"

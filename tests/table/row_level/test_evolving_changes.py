@@ -42,11 +42,11 @@ def change(dataset: Dataset) -> Dataset:
     found, schema = addresses(dataset), evolved(dataset)
     values = [*CHANGED, *INSERTED]
     table = rows(*values, text="new").append_column("more", pa.array(values, pa.int32()))
-    origins = [found[value] for value in CHANGED] + [NO_ORIGIN] * len(INSERTED)
+    source_addresses = [found[value] for value in CHANGED] + [NO_ORIGIN] * len(INSERTED)
     (fragment,) = write_fragments(table.to_batches(), dataset.location.store, schema)
-    gone = rows_by_fragment(np.array([found[value] for value in (*CHANGED, *DELETED)], np.uint64))
-    new = [NewFragment(fragment, np.array(origins, np.uint64))]
-    made = commit_row_changes(dataset.location, dataset.manifest, gone, new, QUIET, evolved=schema)
+    deleted = rows_by_fragment(np.array([found[value] for value in (*CHANGED, *DELETED)], np.uint64))
+    new = [NewFragment(fragment, np.array(source_addresses, np.uint64))]
+    made = commit_row_changes(dataset.location, dataset.manifest, deleted, new, QUIET, evolved=schema)
     return Dataset(dataset.location, made)
 
 

@@ -344,10 +344,10 @@ OTHERS: dict[str, tuple[Callable[[lance.LanceDataset], object], bool, dict[int, 
 
 @pytest.mark.parametrize("case", list(OTHERS))
 def test_other_writers(uri: str, case: str) -> None:
-    meanwhile, again, theirs = OTHERS[case]
+    meanwhile, again, committed = OTHERS[case]
     old = lance_spark.open(uri)
     dataset = stale(uri, rows(2, 50, text="ours"), meanwhile)
-    expected: dict[int, str | None] = {**dict(TEN), 2: "ours 2", 50: "ours 50", **theirs}
+    expected: dict[int, str | None] = {**dict(TEN), 2: "ours 2", 50: "ours 50", **committed}
     present = [(value, text) for value, text in expected.items() if text is not None]
     extra = [(2, "theirs 2")] if case == "append of our old key" else []
     assert content(uri) == sorted(present + extra, key=str)

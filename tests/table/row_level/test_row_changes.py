@@ -40,11 +40,11 @@ def task(dataset: Dataset, changed: Sequence[int], inserted: Sequence[int] = (),
     """Writes changed rows of `dataset` and new ones, as a task does; travels to the driver."""
     found = addresses(dataset)
     values = [*changed, *inserted]
-    origins = [found[value] for value in changed] + [NO_ORIGIN] * len(inserted)
+    source_addresses = [found[value] for value in changed] + [NO_ORIGIN] * len(inserted)
     if mixed:
-        values, origins = values[::-1], origins[::-1]
+        values, source_addresses = values[::-1], source_addresses[::-1]
     (fragment,) = write_fragments(rows(*values, text="new").to_batches(), dataset.location.store, dataset.lance_schema)
-    made = NewFragment(fragment, np.array(origins, np.uint64))
+    made = NewFragment(fragment, np.array(source_addresses, np.uint64))
     again: NewFragment = pickle.loads(pickle.dumps(made))
     return again
 
@@ -161,14 +161,14 @@ def test_rows_that_come_again_wrongly(uri: str) -> None:
     def commit(*new: NewFragment, rows: GoneRows = gone) -> Manifest:
         return commit_row_changes(location, base, rows, new, QUIET)
 
-    for origins in (
+    for source_addresses in (
         [in_pairs((0, 1), (0, 1))],
         [in_pairs((0, 1), (0, 3))],
         [in_pairs((0, 1))],
         [in_pairs((5, 1), (0, 1))],
     ):
         with pytest.raises(InvalidInputError):
-            commit(NewFragment(moved.fragment, origins[0]))
+            commit(NewFragment(moved.fragment, source_addresses[0]))
     with pytest.raises(InvalidInputError):
         commit(moved, task(dataset, [1]))
     with pytest.raises(InvalidInputError):
@@ -222,17 +222,17 @@ def test_a_driver_follows_writers_of_other_rows(uri: str, mixed: bool) -> None:
 
 
 @pytest.mark.parametrize("theirs", ["b = b", "deleted"])
-def test_a_driver_is_told_when_others_have_its_rows(uri: str, theirs: str) -> None:
+def test_a_driver_is_told_when_others_have_its_rows(uri: str, committed: str) -> None:
     dataset = lance_spark.open(uri)
-    if theirs == "deleted":
+    if committed == "deleted":
         lance.dataset(uri).delete("a = 15")
     else:
         lance.dataset(uri).update({"b": "'theirs'"}, where="a = 15")
     with pytest.raises(RetryableConflictError) as caught:
         change(dataset, changed=[3, 15], inserted=[50])
-    assert (caught.value.ours, caught.value.table_version) == ("update", 3)
+    assert (caught.value.own, caught.value.table_version) == ("update", 3)
     assert lance_spark.open(uri).version == 3
-    assert len(list(dataset.location.store.list("data"))) == (3 if theirs == "deleted" else 4), (
+    assert len(list(dataset.location.store.list("data"))) == (3 if committed == "deleted" else 4), (
         "ours are for the caller"
     )
 

@@ -39,18 +39,18 @@ def history_of(uri: str) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 def test_the_same_version_as_by_the_reference(tmp_path: Path, version: int) -> None:
-    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    for uri in (ours, theirs):
+    own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (own, committed):
         history_of(uri)
-    expected = lance_spark.open(ours, version=version).to_table(with_row_id=True)
-    assert lance_spark.open(ours).restore(version).version == 7
-    lance.dataset(theirs, version=version).restore()
-    mine, reference = lance.dataset(ours), lance.dataset(theirs)
+    expected = lance_spark.open(own, version=version).to_table(with_row_id=True)
+    assert lance_spark.open(own).restore(version).version == 7
+    lance.dataset(committed, version=version).restore()
+    mine, reference = lance.dataset(own), lance.dataset(committed)
     assert mine.version == reference.version == 7
     assert mine.to_table(with_row_id=True) == reference.to_table(with_row_id=True) == expected
     assert mine.config() == reference.config()
     assert repr(mine.read_transaction(7).operation) == repr(reference.read_transaction(7).operation)
-    read, written = lance_spark.open(theirs).manifest, lance_spark.open(ours).manifest
+    read, written = lance_spark.open(committed).manifest, lance_spark.open(own).manifest
     assert (written.reader_flags, written.writer_flags) == (read.reader_flags, read.writer_flags)
     assert largest_fragment_id(written) == largest_fragment_id(read)
     assert written.next_row_id == read.next_row_id
@@ -119,10 +119,10 @@ EXPECTED = {K.UPDATE_CONFIG: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "
 
 
 @pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
-def test_cells(theirs: K) -> None:
+def test_cells(committed: K) -> None:
     try:
-        check_conflict(ConflictContext(Restore(1), OtherOperation(theirs), SCHEMA, SCHEMA, 7))
+        check_conflict(ConflictContext(Restore(1), OtherOperation(committed), SCHEMA, SCHEMA, 7))
         verdict = "ok"
     except CommitConflictError as error:
         verdict = {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)]
-    assert verdict == EXPECTED.get(theirs, "ok")
+    assert verdict == EXPECTED.get(committed, "ok")

@@ -45,22 +45,22 @@ STEPS: list[dict[str, str | None]] = [{"k": "1"}, {"k": "2", "j": "ä"}, {"k": N
 
 @pytest.mark.parametrize("what", ["config", "metadata"])
 def test_each_step_is_as_by_the_reference(tmp_path: Path, what: str) -> None:
-    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    for uri in (ours, theirs):
+    own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (own, committed):
         lance.write_dataset(rows(0), uri, enable_stable_row_ids=True)
     for step in STEPS:
-        dataset = getattr(lance_spark.open(ours), f"update_{what}")(step)
-        getattr(lance.dataset(theirs), f"update_{what}")(step)
-        mine, reference = lance.dataset(ours), lance.dataset(theirs)
+        dataset = getattr(lance_spark.open(own), f"update_{what}")(step)
+        getattr(lance.dataset(committed), f"update_{what}")(step)
+        mine, reference = lance.dataset(own), lance.dataset(committed)
         assert mine.version == reference.version == dataset.version
         assert mine.config() == reference.config() == dict(dataset.config)
         assert mine.metadata == reference.metadata == dict(dataset.metadata)
         operations = [table.read_transaction(table.version).operation for table in (mine, reference)]
         assert operations[0] == operations[1]
-        read = lance_spark.open(theirs).manifest
+        read = lance_spark.open(committed).manifest
         assert (dataset.manifest.reader_flags, dataset.manifest.writer_flags) == (read.reader_flags, read.writer_flags)
-    assert lance.dataset(ours).to_table(with_row_id=True) == lance.dataset(theirs).to_table(with_row_id=True)
-    assert not lance_spark.open(ours).manifest.writer_flags & FeatureFlag.TABLE_CONFIG
+    assert lance.dataset(own).to_table(with_row_id=True) == lance.dataset(committed).to_table(with_row_id=True)
+    assert not lance_spark.open(own).manifest.writer_flags & FeatureFlag.TABLE_CONFIG
 
 
 def test_config_sets_its_flag_for_writers_alone(uri: str) -> None:
@@ -91,13 +91,13 @@ def test_only_text_is_an_entry(uri: str, entries: dict[str, str | None]) -> None
         lambda dataset: lance.dataset(dataset.uri, version=1).restore(),
     ],
 )
-def test_the_reference_judges_the_same(tmp_path: Path, theirs: Callable[[lance.LanceDataset], object]) -> None:
+def test_the_reference_judges_the_same(tmp_path: Path, committed: Callable[[lance.LanceDataset], object]) -> None:
     results = []
-    for ours in (False, True):
-        uri = str(tmp_path / f"{ours}")
+    for own in (False, True):
+        uri = str(tmp_path / f"{own}")
         lance.write_dataset(rows(0), uri)
-        stale = lance_spark.open(uri) if ours else lance.dataset(uri)
-        theirs(lance.dataset(uri))
+        stale = lance_spark.open(uri) if own else lance.dataset(uri)
+        committed(lance.dataset(uri))
         try:
             stale.update_config({"k": "mine"})
             verdict = "ok"
@@ -124,9 +124,9 @@ def of(**entries: str | None) -> UpdateConfig:
     return UpdateConfig(config=UpdateMap(entries))
 
 
-def judge(ours: Operation, theirs: Operation) -> str:
+def judge(own: Operation, committed: Operation) -> str:
     try:
-        check_conflict(ConflictContext(ours, theirs, SCHEMA, SCHEMA, 7))
+        check_conflict(ConflictContext(own, committed, SCHEMA, SCHEMA, 7))
     except CommitConflictError as error:
         return {RetryableConflictError: "R", IncompatibleConflictError: "X"}[type(error)]
     return "ok"
@@ -137,8 +137,8 @@ EXPECTED = {K.OVERWRITE: "R", K.UPDATE_CONFIG: "R", K.UPDATE_MEM_WAL_STATE: "X",
 
 
 @pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
-def test_cells_of_operations_that_are_not_looked_into(theirs: K) -> None:
-    assert judge(of(k="v"), OtherOperation(theirs)) == EXPECTED.get(theirs, "ok")
+def test_cells_of_operations_that_are_not_looked_into(committed: K) -> None:
+    assert judge(of(k="v"), OtherOperation(committed)) == EXPECTED.get(committed, "ok")
 
 
 def test_cells_that_depend_on_keys() -> None:

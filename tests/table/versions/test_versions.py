@@ -58,13 +58,13 @@ def test_what_each_version_tells(uri: str) -> None:
 
 
 def test_the_numbers_are_those_of_the_reference(uri: str) -> None:
-    for ours, theirs in zip(lance_spark.open(uri).versions(), lance.dataset(uri).versions(), strict=True):
-        told = {key.removeprefix("total_"): int(value) for key, value in theirs["metadata"].items()}
-        assert ours.content.num_fragments == told["fragments"]
-        assert ours.content.num_data_files == told["data_files"]
-        assert ours.content.num_rows == told["rows"]
-        assert ours.content.num_deleted_rows == told["deletion_file_rows"]
-        assert ours.content.num_bytes == told["files_size"]
+    for own, committed in zip(lance_spark.open(uri).versions(), lance.dataset(uri).versions(), strict=True):
+        told = {key.removeprefix("total_"): int(value) for key, value in committed["metadata"].items()}
+        assert own.content.num_fragments == told["fragments"]
+        assert own.content.num_data_files == told["data_files"]
+        assert own.content.num_rows == told["rows"]
+        assert own.content.num_deleted_rows == told["deletion_file_rows"]
+        assert own.content.num_bytes == told["files_size"]
 
 
 def test_differences(uri: str) -> None:

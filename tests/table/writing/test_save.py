@@ -253,11 +253,11 @@ def test_stable_row_ids(uri: str) -> None:
     lance_spark.write(rows(*range(10)), uri, enable_stable_row_ids=True, max_rows_per_file=4)
     lance_spark.write(rows(10, 11), uri, mode="append")
     columns = ["a", "_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]
-    ours, reference = lance_spark.open(uri), lance.dataset(uri)
-    assert_tables_equal(ours.to_table(columns=columns), reference.to_table(columns=columns))
-    assert ours.to_table(columns=["_rowid"])["_rowid"].to_pylist() == list(range(12))
-    assert ours.manifest.next_row_id == 12
-    assert ours.manifest.reader_flags == ours.manifest.writer_flags == 2
+    own, reference = lance_spark.open(uri), lance.dataset(uri)
+    assert_tables_equal(own.to_table(columns=columns), reference.to_table(columns=columns))
+    assert own.to_table(columns=["_rowid"])["_rowid"].to_pylist() == list(range(12))
+    assert own.manifest.next_row_id == 12
+    assert own.manifest.reader_flags == own.manifest.writer_flags == 2
     reference.delete("a % 2 = 0")
     reference.update({"a": "a + 100"}, where="a = 3")
     reference.optimize.compact_files()

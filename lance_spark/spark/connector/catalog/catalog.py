@@ -11,8 +11,8 @@ from lance_spark.spark.connector.catalog.resolve import (
     actual_namespace,
     actual_table,
     find,
-    names_of,
     new_identifier,
+    open_namespace,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
@@ -74,7 +74,7 @@ def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_tables(namespace)))
+    return NamespaceReply(_OK, tuple(open_namespace(request.catalog).list_tables(namespace)))
 
 
 @operation("catalog.list_namespaces")
@@ -83,7 +83,7 @@ def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(names_of(request.catalog).list_namespaces(namespace)))
+    return NamespaceReply(_OK, tuple(open_namespace(request.catalog).list_namespaces(namespace)))
 
 
 @operation("catalog.namespace")
@@ -94,7 +94,7 @@ def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
         return NamespaceReply(_NO_NAMESPACE)
     if not path:
         return NamespaceReply(_OK)
-    return NamespaceReply(_OK, properties=dict(names_of(request.catalog).namespace_properties(path)))
+    return NamespaceReply(_OK, properties=dict(open_namespace(request.catalog).namespace_properties(path)))
 
 
 @operation("catalog.create_namespace")
@@ -105,7 +105,7 @@ def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     _check_properties(request.properties)
     path = new_identifier(request.catalog, request.namespace) or request.namespace
     try:
-        names_of(request.catalog).create_namespace(path, dict(request.properties))
+        open_namespace(request.catalog).create_namespace(path, dict(request.properties))
     except AlreadyExistsError:
         # Another writer was as quick. What has this name may also be a table.
         if actual_namespace(request.catalog, request.namespace) is None:
@@ -121,7 +121,7 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
     _check_properties(request.updates)
-    names_of(request.catalog).set_namespace_properties(namespace, dict(request.updates))
+    open_namespace(request.catalog).set_namespace_properties(namespace, dict(request.updates))
     return NamespaceReply(_OK)
 
 
@@ -134,7 +134,7 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
-    names = names_of(request.catalog)
+    names = open_namespace(request.catalog)
     if not request.cascade and (names.list_tables(namespace) or names.list_namespaces(namespace)):
         return NamespaceReply(_NOT_EMPTY)
     names.drop_namespace(namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
@@ -149,7 +149,7 @@ def drop_table(request: DropRequest, _call: Call) -> Done:
         _check_droppable(request)
         return Done(False)
     try:
-        names_of(request.catalog).drop_table(identifier, purge=request.purge)
+        open_namespace(request.catalog).drop_table(identifier, purge=request.purge)
     except NotFoundError:
         return Done(False)  # Another writer was as quick.
     return Done()
@@ -174,7 +174,7 @@ def _check_droppable(request: DropRequest) -> None:
 @operation("catalog.rename_table")
 def rename_table(request: RenameRequest, _call: Call) -> Outcome:
     """Gives a table another name."""
-    names = names_of(request.catalog)
+    names = open_namespace(request.catalog)
     namespace = request.new_namespace
     if namespace[:1] == (request.catalog.name,) and actual_namespace(request.catalog, namespace) is None:
         namespace = namespace[1:]  # Spark hands over the new name as it was written, with the catalog.

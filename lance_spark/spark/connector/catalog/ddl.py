@@ -25,9 +25,9 @@ from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     LoadRequest,
     describe_evolving,
-    describe_whole_evolving,
+    describe_partitioned_evolving,
     load,
-    open_whole,
+    open_partitioned_table,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
@@ -94,7 +94,11 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     table = TableName(request.catalog, request.namespace, request.name, request.options, request.by_path)
     place = find(table)
     base = None if place is None else place.location().latest()
-    whole = open_whole(place, StateOptions()) if place is not None and place.branch is None and base is None else None
+    whole = (
+        open_partitioned_table(place, StateOptions())
+        if place is not None and place.branch is None and base is None
+        else None
+    )
     if place is None or (base is None and whole is None):
         return LoadReply(False)
     kinds = {change.kind in _PROPERTIES for change in request.changes}
@@ -102,7 +106,7 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
         raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
     if whole is not None:
         _check_known(request.changes, whole.lance_schema)
-        change_whole(whole, request.changes)
+        change_partitioned(whole, request.changes)
     elif base is not None:
         _check_known(request.changes, base.schema)
         change = change_properties if kinds == {True} else change_columns
@@ -171,11 +175,11 @@ def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
         assert base is not None, "the handle is of a version"
         schema = _edit(base.config, changes)(base.schema, next_field_id(location.history, base))
         return LoadReply(True, describe_evolving(place, location, replace(base, schema=schema)))
-    whole = open_whole(place, StateOptions()) if handle is None else handle.open_partitioned()
+    whole = open_partitioned_table(place, StateOptions()) if handle is None else handle.open_partitioned()
     if whole is None:
         return LoadReply(False)
     schema = _edit(whole.properties, changes)(whole.lance_schema, next_partitioned_id(whole))
-    return LoadReply(True, describe_whole_evolving(place, planned_with(whole, schema)))
+    return LoadReply(True, describe_partitioned_evolving(place, planned_with(whole, schema)))
 
 
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
@@ -226,7 +230,7 @@ def _field_metadata(
     return fields
 
 
-def change_whole_properties(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
+def change_partitioned_properties(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
     """The version of a partitioned table with other properties, and other metadata of columns that they name.
 
     Raises:
@@ -275,7 +279,7 @@ def _edit(config: Mapping[str, str], changes: Sequence[Change]) -> Edit:
     return lambda schema, first_id: _edited(schema, first_id, changes, columns)
 
 
-def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
+def change_partitioned(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
     """The version of a partitioned table with the columns changed.
 
     Raises:
@@ -284,7 +288,7 @@ def change_whole(table: PartitionedTable, changes: Sequence[Change]) -> Partitio
         UnsupportedFeatureError: the type of a column is changed together with other columns.
     """
     if any(change.kind in _PROPERTIES for change in changes):
-        return change_whole_properties(table, changes)
+        return change_partitioned_properties(table, changes)
     schema = table.lance_schema
     converted = [change for change in changes if change.kind == "type" and _changes_type(schema, change)]
     if not converted:

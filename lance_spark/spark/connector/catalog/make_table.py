@@ -22,16 +22,16 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
 from lance_spark.spark.connector.catalog.resolve import (
-    Place,
+    ResolvedTable,
     TableName,
     actual_table,
     check_free,
     directory,
+    display_name,
     find,
-    given_place,
-    names_of,
     new_identifier,
-    shown_name,
+    open_namespace,
+    requested_place,
 )
 from lance_spark.spark.connector.catalog.staged import StagedTable
 from lance_spark.spark.connector.catalog.staged_partitioned import NewPartitionedTable, StagedPartitionedTable
@@ -43,7 +43,7 @@ from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     TableDescription,
     describe,
-    open_whole,
+    open_partitioned_table,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle, check_storage_options
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
@@ -126,7 +126,7 @@ def _made(request: MakeRequest) -> MakeReply:
     if isinstance(staged, MakeReply):
         return staged
     like = None if request.like is None else to_arrow_schema(request.like.source().lance_schema)
-    place = Place(staged.uri, staged.storage_options, name=staged.name)
+    place = ResolvedTable(staged.uri, staged.storage_options, name=staged.name)
     table = staged_table(staged)
     try:
         made = table.commit(like=like)
@@ -160,7 +160,7 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
         "staged",
         TableDescription(
             handle=handle,
-            name=handle.shown,
+            name=handle.display_name,
             schema=request.schema,
             version=None,
             properties=request.properties,
@@ -200,7 +200,7 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
         raise InvalidInputError("the table has neither a path nor a location; add LOCATION '...'")
     if request.partitioning:
         raise UnsupportedFeatureError("tables of the session catalog cannot be partitioned", feature="PARTITIONED BY")
-    place = Place(uri, StateOptions.pick(properties).storage_options)
+    place = ResolvedTable(uri, StateOptions.pick(properties).storage_options)
     location = place.location()
     manifest = location.latest()
     if manifest is None:
@@ -249,13 +249,13 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     check_storage_options(request.properties, table.storage_options(), ".".join(table.identifier))
     place = find(table)
     base = None if place is None else place.location().latest()
-    whole = None if place is None or base is not None else open_whole(place, StateOptions())
+    whole = None if place is None or base is not None else open_partitioned_table(place, StateOptions())
     is_there = base is not None or whole is not None
     if is_there and request.mode == "create":
         return MakeReply("exists")
     if not is_there and request.mode == "replace":
         return MakeReply("no_table")
-    given = given_place(table, request.properties.get("location"))
+    given = requested_place(table, request.properties.get("location"))
     if given is not None and place is None:
         check_free(given)
     elif given is not None and place is not None and given.uri != place.uri:
@@ -270,10 +270,10 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         new = new_identifier(request.catalog, identifier)
         if new is None:
             return MakeReply("no_namespace")
-        names, identifier = names_of(request.catalog), new
+        names, identifier = open_namespace(request.catalog), new
         entry = names.declare_table(identifier, location=request.properties.get("location"), properties={})
         options = {**entry.storage_options, **table.storage_options()}
-        place, declared = Place(entry.uri, options, name=shown_name(request.catalog, identifier)), True
+        place, declared = ResolvedTable(entry.uri, options, name=display_name(request.catalog, identifier)), True
     staged = Staged(
         columns=request.schema,
         properties=request.properties,
@@ -288,7 +288,7 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
 
 
 def _stage_partitioned(
-    request: MakeRequest, place: Place | None, base: Manifest | None, whole: PartitionedTable | None
+    request: MakeRequest, place: ResolvedTable | None, base: Manifest | None, whole: PartitionedTable | None
 ) -> TableHandle | MakeReply:
     table = request.table_name()
     changes_kind = base is not None or not request.partitioning

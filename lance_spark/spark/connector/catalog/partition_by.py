@@ -25,7 +25,7 @@ from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.connector.scan.partition_keys import SparkTransform, shown_transforms
+from lance_spark.spark.connector.scan.partition_keys import SparkTransform, spark_transforms
 from lance_spark.spark.predicates import SparkExpression
 
 _PARTS: dict[str, Transform] = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}
@@ -82,7 +82,7 @@ def shown_fields(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransfor
     for field in spec.fields:
         paths = [path for path in field.source_columns(schema) if path is not None]
         if field.expression is None:
-            found += shown_transforms(PartitionSpec(spec.id, (field,)), schema)
+            found += spark_transforms(PartitionSpec(spec.id, (field,)), schema)
         elif len(paths) == len(field.source_ids):
             found.append(ShownExpression(_EXPRESSION, tuple(paths), text=field.expression))
     return found

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.locations import given_location, location_uri
+from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.rest import RestNamespace
 from lance_spark.partitioned.table import is_partitioned_table
-from lance_spark.spark.connector.channel.handles import CatalogSettings, shown_place
+from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options import CatalogOptions, StateOptions
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
@@ -61,7 +61,7 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedTable:
     """Where a table is, or would be.
 
     Attributes:
@@ -76,7 +76,7 @@ class Place:
     def shown(self, branch: str | None = None) -> str:
         """The table, or a branch of it, as plans and messages call it."""
         if not self.name:
-            return shown_place(self.uri, branch)
+            return display_location(self.uri, branch)
         return self.name if branch is None else f"{self.name}.{quote_name(_BRANCH + branch)}"
 
     def location(self) -> TableLocation:
@@ -84,7 +84,7 @@ class Place:
         return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=clean_up_after)
 
 
-def shown_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:
+def display_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:
     """A table of a catalog as plans and messages call it."""
     return ".".join(quote_name(part) for part in (catalog.name, *identifier))
 
@@ -95,7 +95,7 @@ def actual_table(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple
     Raises:
         InvalidInputError: several names differ from the given one in case only.
     """
-    names = names_of(catalog)
+    names = open_namespace(catalog)
     if names.table_exists(identifier):
         return identifier
     return None if catalog.case_sensitive else names.spelling(identifier, is_table=True)
@@ -109,13 +109,13 @@ def new_identifier(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tup
 
 def actual_namespace(catalog: CatalogSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
     """As `actual_table`, of a namespace; the root is one."""
-    names = names_of(catalog)
+    names = open_namespace(catalog)
     if not path or names.namespace_exists(path):
         return path
     return None if catalog.case_sensitive else names.spelling(path, is_table=False)
 
 
-def names_of(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
+def open_namespace(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
     """The names of a catalog.
 
     Raises:
@@ -144,7 +144,7 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
     return DirectoryNamespace(options.root, options.storage_options, distinct_when_folded=not catalog.case_sensitive)
 
 
-def given_place(table: TableName, location: str | None) -> Place | None:
+def requested_place(table: TableName, location: str | None) -> ResolvedTable | None:
     """Where a table of this name is to be by its LOCATION; None if nothing is said, or a server decides.
 
     Raises:
@@ -152,13 +152,13 @@ def given_place(table: TableName, location: str | None) -> Place | None:
     """
     if location is None or table.path is not None:
         return None
-    names = names_of(table.catalog)
+    names = open_namespace(table.catalog)
     if isinstance(names, RestNamespace):
         return None
-    return Place(location_uri(names.root, given_location(names.root, location)), table.storage_options())
+    return ResolvedTable(location_uri(names.root, requested_location(names.root, location)), table.storage_options())
 
 
-def check_free(place: Place) -> None:
+def check_free(place: ResolvedTable) -> None:
     """Passes if there is no table.
 
     Raises:
@@ -168,7 +168,7 @@ def check_free(place: Place) -> None:
         raise AlreadyExistsError(f"there is a table at {place.uri}; CALL system.register_table gives it a name")
 
 
-def find(table: TableName) -> Place | None:
+def find(table: TableName) -> ResolvedTable | None:
     """Where the table of this name is; None if the catalog has no such name. A path may lead to nothing yet."""
     storage = table.storage_options()
     branch = StateOptions.pick(table.options).branch
@@ -177,7 +177,7 @@ def find(table: TableName) -> Place | None:
     if table.path is not None:
         if "paths" in {name.lower() for name in table.options}:
             raise InvalidInputError("several paths are given; a table has one")
-        return Place(table.path, storage, branch)
+        return ResolvedTable(table.path, storage, branch)
     is_below_path = any("/" in part for part in table.namespace)
     found = None if is_below_path else _look_up(table, table.identifier, storage, branch)
     asked = None if found is not None or not table.namespace else _branch_of(table)
@@ -195,7 +195,7 @@ def _branch_of(table: TableName) -> str | None:
     return name[len(_BRANCH) :] if name.startswith(_BRANCH) else None
 
 
-def _actual_branch(table: TableName, place: Place, branch: str) -> str:
+def _actual_branch(table: TableName, place: ResolvedTable, branch: str) -> str:
     """A branch as the table writes its name; `branch` if it has no such one."""
     refs = place.location().refs
     if table.catalog.case_sensitive or branch in (names := list(refs.branches())):
@@ -206,13 +206,13 @@ def _actual_branch(table: TableName, place: Place, branch: str) -> str:
 
 def _look_up(
     table: TableName, identifier: tuple[str, ...], storage: Mapping[str, str], branch: str | None
-) -> Place | None:
+) -> ResolvedTable | None:
     if len(identifier) == 1 and "/" in identifier[0]:
-        return Place(identifier[0], storage, branch)
+        return ResolvedTable(identifier[0], storage, branch)
     actual = actual_table(table.catalog, identifier)
     if actual is None:
         return None
-    entry = names_of(table.catalog).table_location(actual)
-    name = shown_name(table.catalog, actual)
+    entry = open_namespace(table.catalog).table_location(actual)
+    name = display_name(table.catalog, actual)
     remember(entry.uri, name)
-    return Place(entry.uri, {**entry.storage_options, **storage}, branch, name)
+    return ResolvedTable(entry.uri, {**entry.storage_options, **storage}, branch, name)

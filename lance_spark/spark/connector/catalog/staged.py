@@ -16,7 +16,7 @@ from lance_spark.errors import AlreadyExistsError, NotFoundError
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.namespace.table_files import delete_tables_in
-from lance_spark.spark.connector.catalog.resolve import Place, directory
+from lance_spark.spark.connector.catalog.resolve import ResolvedTable, directory
 from lance_spark.spark.connector.catalog.table import TableDescription
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.connector.write.job_task import unpickle_results
@@ -60,7 +60,7 @@ class StagedTable(ABC):
         """Removes what the statement has made, unless somebody has changed it since."""
 
     @abstractmethod
-    def describe(self, place: Place, made: Version | None) -> TableDescription:
+    def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
         """The table after the commit, which has made the version `made`."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.locations import given_location, hashed_directory, location_uri
+from lance_spark.namespace.locations import hashed_directory, location_uri, requested_location
 from lance_spark.namespace.object_id import object_id
 from lance_spark.partitioned.properties import user_properties
 from lance_spark.partitioned.replace import replaced
@@ -28,9 +28,9 @@ from lance_spark.partitioned.table import (
     is_partitioned_table,
 )
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
-from lance_spark.spark.connector.catalog.resolve import Place, shown_name
+from lance_spark.spark.connector.catalog.resolve import ResolvedTable, display_name
 from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, name_of, stable_row_ids
-from lance_spark.spark.connector.catalog.table import TableDescription, describe_whole
+from lance_spark.spark.connector.catalog.table import TableDescription, describe_partitioned
 from lance_spark.spark.connector.channel.handles import Staged, TableHandle, timestamp_nanos_of
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
 from lance_spark.spark.jobs.target import Version, WriteMode
@@ -53,7 +53,7 @@ class NewPartitionedTable:
     storage_options: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def stage(self, place: Place | None) -> TableHandle:
+    def stage(self, place: ResolvedTable | None) -> TableHandle:
         """Makes it, without rows and without a name, at `place` or in a new directory of the catalog.
 
         Raises:
@@ -66,20 +66,20 @@ class NewPartitionedTable:
             location = _new_location(names, identifier, staged.properties)
             staged = replace(staged, location=location)
             assert staged.catalog is not None, "a name is one of a catalog"
-            name = shown_name(staged.catalog, identifier)
-            place = Place(location_uri(names.root, location), self.storage_options, name=name)
-        whole = self._create(place)
+            name = display_name(staged.catalog, identifier)
+            place = ResolvedTable(location_uri(names.root, location), self.storage_options, name=name)
+        table = self._create(place)
         return TableHandle(
             uri=place.uri,
-            version=whole.version,
-            timestamp_nanos=timestamp_nanos_of(whole),
+            version=table.version,
+            timestamp_nanos=timestamp_nanos_of(table),
             storage_options=place.storage_options,
             staged=replace(staged, declared=True),
             partitioned=True,
             name=place.name,
         )
 
-    def _create(self, place: Place) -> PartitionedTable:
+    def _create(self, place: ResolvedTable) -> PartitionedTable:
         parsed = TableProperties.parse(self.staged.properties, place.uri, self.options)
         columns, options = self.staged.columns, parsed.options
         types = table_types(written_schema(columns), None, options.column_properties, large=options.use_large_var_types)
@@ -96,8 +96,8 @@ class NewPartitionedTable:
             properties=properties,
         )
 
-    def stage_over(self, place: Place, whole: PartitionedTable) -> TableHandle:
-        """A replacement of the rows of `whole`, and of its columns, partitions and properties.
+    def stage_over(self, place: ResolvedTable, table: PartitionedTable) -> TableHandle:
+        """A replacement of the rows of `table`, and of its columns, partitions and properties.
 
         Raises:
             InvalidInputError: a column or a field makes no sense.
@@ -105,8 +105,8 @@ class NewPartitionedTable:
         """
         handle = TableHandle(
             uri=place.uri,
-            version=whole.version,
-            timestamp_nanos=timestamp_nanos_of(whole),
+            version=table.version,
+            timestamp_nanos=timestamp_nanos_of(table),
             storage_options=place.storage_options,
             staged=self.staged,
             partitioned=True,
@@ -139,9 +139,9 @@ class StagedPartitionedTable(StagedTable):
     def give_up(self) -> None:
         self._delete(self.handle.version)
 
-    def describe(self, place: Place, made: Version | None) -> TableDescription:
+    def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
         table = made if isinstance(made, PartitionedTable) else self.handle.open_partitioned()
-        return describe_whole(place, table, writable=True)
+        return describe_partitioned(place, table, writable=True)
 
     def _delete_unnamed(self, made: Version | None) -> None:
         self._delete(self.handle.version if made is None else made.version)
@@ -157,10 +157,10 @@ class StagedPartitionedTable(StagedTable):
 
 def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable, dict[str, str | None]]:
     """A table as a statement replaces it, and the properties that change."""
-    whole = handle.open_partitioned()
+    table = handle.open_partitioned()
     parsed = TableProperties.parse(staged.properties, handle.uri, {})
     version, stable = parsed.options.file_format_version, parsed.options.enable_stable_row_ids
-    if version not in (None, whole.file_version.value) or (stable and not whole.has_stable_row_ids):
+    if version not in (None, table.file_version.value) or (stable and not table.has_stable_row_ids):
         raise UnsupportedFeatureError(
             "a partitioned table keeps its file format version and the kind of its row ids when it is replaced; "
             "DROP it first",
@@ -168,25 +168,25 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
         )
     types = table_types(
         written_schema(staged.columns),
-        whole.schema,
+        table.schema,
         parsed.options.column_properties,
         replaces=True,
         large=parsed.options.use_large_var_types,
     )
-    planned = replaced(whole, with_comments(types, staged.columns), partition_fields(staged.partitioning))
-    known = user_properties(whole.properties)
-    gone: dict[str, str | None] = {
+    planned = replaced(table, with_comments(types, staged.columns), partition_fields(staged.partitioning))
+    known = user_properties(table.properties)
+    deleted: dict[str, str | None] = {
         name: None for name in known if name not in parsed.config and name not in (FILE_VERSION, STABLE_ROW_IDS)
     }
-    properties = gone | {name: value for name, value in parsed.config.items() if known.get(name) != value}
+    properties = deleted | {name: value for name, value in parsed.config.items() if known.get(name) != value}
     if properties and not isinstance(planned, PlannedTable):
-        planned = PlannedTable(whole, whole.specs)
+        planned = PlannedTable(table, table.specs)
     return planned, properties
 
 
 def _new_location(names: DirectoryNamespace, identifier: tuple[str, ...], properties: Mapping[str, str]) -> str:
     given = properties.get("location")
-    return hashed_directory(object_id(identifier)) if given is None else given_location(names.root, given)
+    return hashed_directory(object_id(identifier)) if given is None else requested_location(names.root, given)
 
 
 def _check_large(made: PartitionedTable, options: WriteOptions) -> None:

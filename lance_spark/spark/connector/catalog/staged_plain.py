@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.spark.connector.catalog.resolve import Place, names_of
+from lance_spark.spark.connector.catalog.resolve import ResolvedTable, open_namespace
 from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, stable_row_ids
 from lance_spark.spark.connector.catalog.table import READS, WRITES, TableDescription, describe
 from lance_spark.spark.jobs.plain_target import plan_plain_write
@@ -55,9 +55,9 @@ class StagedPlainTable(StagedTable):
             return
         if self.handle.location().latest() is None:
             # The job has removed its files. A directory that the statement has named may hold others.
-            names_of(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)
+            open_namespace(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)
 
-    def describe(self, place: Place, made: Version | None) -> TableDescription:
+    def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
         assert isinstance(made, Manifest), "a table that is made has a version"
         return describe(place, place.location(), made, READS + WRITES)
 

@@ -22,7 +22,7 @@ from lance_spark.partitioned.table import (
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
-from lance_spark.spark.connector.catalog.resolve import Place, TableName, find
+from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
@@ -32,7 +32,7 @@ from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -123,12 +123,12 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     state, options = StateOptions.pick(request.options), ColumnOptions.pick(request.options)
     location = place.location()
     if location.branch is None and location.history.latest_location() is None:
-        whole = open_whole(place, state, request.time_travel)
+        whole = open_partitioned_table(place, state, request.time_travel)
         if whole is not None:
             if options != _ALL_COLUMNS:
                 raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
             is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
-            return LoadReply(True, describe_whole(place, whole, writable=is_newest))
+            return LoadReply(True, describe_partitioned(place, whole, writable=is_newest))
     manifest = _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:
@@ -142,14 +142,14 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     return LoadReply(True, describe(place, location, manifest, READS + (WRITES if is_newest else ()), options=options))
 
 
-def _load_to_write(request: LoadRequest, place: Place) -> LoadReply:
+def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     options = WriteOptions.parse({**request.options, "path": place.uri})
     location = place.location()
     newest = location.latest()
     if newest is None and location.branch is None:
-        whole = open_whole(place, StateOptions())
+        whole = open_partitioned_table(place, StateOptions())
         if whole is not None:
-            found = describe_whole(place, whole, writable=True)
+            found = describe_partitioned(place, whole, writable=True)
             if request.by_path and "DELETE" in request.privileges:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
@@ -195,14 +195,14 @@ def _version(
 
 
 def describe(
-    place: Place,
+    place: ResolvedTable,
     location: TableLocation,
     manifest: Manifest,
     capabilities: tuple[str, ...],
     options: ColumnOptions = _ALL_COLUMNS,
 ) -> TableDescription:
     """A version as Spark sees it, in the columns that `options` ask for."""
-    schema = shown(manifest.schema, data_format(manifest))
+    schema = with_blob_descriptors(manifest.schema, data_format(manifest))
     chosen = schema if options.columns is None else project(schema, options.columns)
     asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     system = [StructField(name, LongType(), False) for name, on in asked if on]
@@ -225,7 +225,7 @@ def describe(
     )
 
 
-def describe_evolving(place: Place, location: TableLocation, manifest: Manifest) -> TableDescription:
+def describe_evolving(place: ResolvedTable, location: TableLocation, manifest: Manifest) -> TableDescription:
     """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet."""
     described = describe(place, location, manifest, READS + WRITES + EVOLVES)
     return _without_version(replace(described, handle=described.handle.with_evolved(manifest.schema)))
@@ -236,7 +236,9 @@ def _without_version(described: TableDescription) -> TableDescription:
     return replace(described, version=None)
 
 
-def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = None) -> PartitionedTable | None:
+def open_partitioned_table(
+    place: ResolvedTable, state: StateOptions, travel: TimeTravel | None = None
+) -> PartitionedTable | None:
     """The version of the partitioned table at a place that has no plain one; None if there is none either."""
     if not is_partitioned_table(place.uri, place.storage_options):
         return None
@@ -246,7 +248,7 @@ def open_whole(place: Place, state: StateOptions, travel: TimeTravel | None = No
     )
 
 
-def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> TableDescription:
+def describe_partitioned(place: ResolvedTable, whole: PartitionedTable, *, writable: bool) -> TableDescription:
     """A version of a partitioned table as Spark sees it."""
     schema = whole.schema
     columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
@@ -272,9 +274,9 @@ def describe_whole(place: Place, whole: PartitionedTable, *, writable: bool) -> 
     )
 
 
-def describe_whole_evolving(place: Place, whole: PlannedTable) -> TableDescription:
+def describe_partitioned_evolving(place: ResolvedTable, whole: PlannedTable) -> TableDescription:
     """A version of a partitioned table, for a statement whose rows bring those columns that it does not have yet."""
-    described = describe_whole(place, whole, writable=True)
+    described = describe_partitioned(place, whole, writable=True)
     return _without_version(replace(described, handle=described.handle.with_evolved(whole.lance_schema)))
 
 
@@ -283,7 +285,7 @@ def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) 
     return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
 
 
-def _to_be_made(place: Place) -> TableDescription:
+def _to_be_made(place: ResolvedTable) -> TableDescription:
     """A path without a table, which the first write makes."""
     return TableDescription(
         handle=TableHandle(uri=place.uri, storage_options=place.storage_options),

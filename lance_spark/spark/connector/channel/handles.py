@@ -32,7 +32,7 @@ from lance_spark.table.source import TableSource
 _CACHED = 32
 
 
-def shown_place(uri: str, branch: str | None) -> str:
+def display_location(uri: str, branch: str | None) -> str:
     """A table at a path as plans and messages call it."""
     return uri if branch is None else f"{uri} (branch {branch})"
 
@@ -131,9 +131,9 @@ class TableHandle:
             remember(self.uri, self.name)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The table as plans and messages call it."""
-        return self.name or shown_place(self.uri, self.branch)
+        return self.name or display_location(self.uri, self.branch)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -163,11 +163,11 @@ class TableHandle:
             try:
                 table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
             except NotFoundError as error:
-                raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
+                raise removed_meanwhile(f"version {self.version} of {self.display_name}") from error
             found = table.catalog_version.dataset
             if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
                 raise NotFoundError(
-                    f"{self.shown} was dropped and created again while the query was planned; run it again"
+                    f"{self.display_name} was dropped and created again while the query was planned; run it again"
                 )
             _partitioned.put(self.key, table)
         evolved = self.evolved_schema()
@@ -185,16 +185,16 @@ class TableHandle:
         """
         location = self.location()
         if self.version is None:
-            raise NotFoundError(f"there is no Lance table {self.shown}")
+            raise NotFoundError(f"there is no Lance table {self.display_name}")
         manifest = _manifests.get(self.key)
         if manifest is None:
             try:
                 manifest = location.at(self.version).manifest
             except NotFoundError as error:
-                raise removed_meanwhile(f"version {self.version} of {self.shown}") from error
+                raise removed_meanwhile(f"version {self.version} of {self.display_name}") from error
             if self.timestamp_nanos is not None and manifest.timestamp_nanos != self.timestamp_nanos:
                 raise NotFoundError(
-                    f"{self.shown} was dropped and created again while the query was planned; run it again"
+                    f"{self.display_name} was dropped and created again while the query was planned; run it again"
                 )
             _manifests.put(self.key, manifest)
         evolved = self.evolved_schema()
@@ -212,13 +212,13 @@ class TableHandle:
         Raises:
             InvalidInputError: Spark looked up the table without one of them.
         """
-        check_storage_options(options, self.storage_options, self.shown)
+        check_storage_options(options, self.storage_options, self.display_name)
         path = next((value for name, value in options.items() if name.lower() == "path"), None)
         # Spark makes a table with this option at the path, which is relative to the root of the catalog.
         if path is not None and self.name and self.staged is None and _local_path(path) != _local_path(self.uri):
             raise InvalidInputError(
-                f"option path has no effect on {self.shown}, which Spark looks up by its name; leave it out, or use "
-                "load(path) or save(path)"
+                f"option path has no effect on {self.display_name}, which Spark looks up by its name; leave it "
+                "out, or use load(path) or save(path)"
             )
 
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
@@ -238,7 +238,7 @@ def timestamp_nanos_of(table: PartitionedTable) -> int:
     return dataset.manifest.timestamp_nanos
 
 
-class Recent(Generic[Version]):
+class LruCache(Generic[Version]):
     """What was asked for last of versions of tables. It never changes, so it is only ever dropped."""
 
     def __init__(self) -> None:
@@ -259,5 +259,5 @@ class Recent(Generic[Version]):
                 self._entries.popitem(last=False)
 
 
-_manifests: Recent[Manifest] = Recent()
-_partitioned: Recent[PartitionedTable] = Recent()
+_manifests: LruCache[Manifest] = LruCache()
+_partitioned: LruCache[PartitionedTable] = LruCache()

@@ -50,7 +50,7 @@ class SplitWork:
     stable_row_ids: bool
     slices: tuple[FragmentSlice, ...]
     key: str | None = None
-    shown_as: str | None = None
+    display_name: str | None = None
 
     @classmethod
     def of(cls, split: Split, slices: tuple[FragmentSlice, ...]) -> SplitWork:
@@ -58,11 +58,11 @@ class SplitWork:
         # A task may run where a relative path means something else.
         uri, manifest = absolute_uri(split.table.store.uri), split.manifest
         stable_row_ids = manifest.has_stable_row_ids
-        return cls(uri, manifest.base_paths, manifest.version, stable_row_ids, slices, split.key, split.shown_as)
+        return cls(uri, manifest.base_paths, manifest.version, stable_row_ids, slices, split.key, split.display_name)
 
     def bound(self, scan: Scan) -> Scan:
         """`scan`, which belongs to no split, for this one."""
-        bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.shown_as)
+        bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name)
         return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids)
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:

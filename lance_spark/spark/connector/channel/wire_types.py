@@ -51,7 +51,7 @@ def to_wire_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 def _to_wire(array: pa.Array, target: pa.DataType) -> pa.Array:
     if not (pt.is_decimal128(array.type) and pt.is_int64(target)):
         return to_spark_value(array, target)
-    whole = unscaled(array)
-    if whole is None:
+    table = unscaled(array)
+    if table is None:
         raise CorruptFileError(f"a column of type {array.type} has a value of more than {_LONG_DIGITS} digits")
-    return whole
+    return table

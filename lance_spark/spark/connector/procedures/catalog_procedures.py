@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.locations import given_location, location_uri
+from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
-from lance_spark.spark.connector.catalog.resolve import directory, new_identifier, shown_name
+from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.location import TableLocation
@@ -22,12 +22,12 @@ def _register(call: Invocation) -> LocalRows:
     if table.path is not None:
         raise InvalidInputError(f"{table.path!r} is a path; give the name that the table at the location is to get")
     names, storage = directory(call.catalog), table.storage_options()
-    location = given_location(names.root, call.arguments.required("location"))
+    location = requested_location(names.root, call.arguments.required("location"))
     uri = location_uri(names.root, location)
     newest = TableLocation(uri, storage).latest()
     identifier = new_identifier(call.catalog, table.identifier)
     if identifier is None:
-        raise NotFoundError(f"there is no namespace {shown_name(call.catalog, table.namespace)}")
+        raise NotFoundError(f"there is no namespace {display_name(call.catalog, table.namespace)}")
     if newest is not None:
         names.register_table(identifier, location)
         return LocalRows.of(_REGISTERED, [(uri, newest.version, False)])
@@ -72,7 +72,7 @@ def _purge(call: Invocation) -> LocalRows:
     if table is not None:
         found = [item for item in found if item.name == call.table_name(table).identifier]
     if location is not None:
-        wanted = given_location(names.root, location)
+        wanted = requested_location(names.root, location)
         found = [item for item in found if item.location == wanted]
     if not found and (table is not None or location is not None):
         raise NotFoundError(

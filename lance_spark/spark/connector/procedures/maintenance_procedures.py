@@ -92,11 +92,11 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
     where, message = given.text("where"), given.text("commit_message")
     options = CompactionOptions.of(
         table.properties if isinstance(table, PartitionedTable) else table.config,
-        target_rows_per_fragment=given.whole("target_rows_per_fragment"),
-        max_bytes_per_file=given.whole("max_bytes_per_file"),
+        target_rows_per_fragment=given.integer("target_rows_per_fragment"),
+        max_bytes_per_file=given.integer("max_bytes_per_file"),
         materialize_deletions=given.flag("materialize_deletions"),
         materialize_deletions_threshold=given.number("materialize_deletions_threshold"),
-        batch_size=given.whole("batch_size"),
+        batch_size=given.integer("batch_size"),
     )
     catalog = table.catalog.table if isinstance(table, PartitionedTable) else table.location
     catalog.history.check_commits()
@@ -137,14 +137,14 @@ def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
 
 def _vacuum(call: Invocation) -> LocalRows:
     table, given = call.table(), call.arguments
-    before, moment, age = given.whole("before_version"), given.moment("before_timestamp_millis"), given.age("days")
+    before, moment, age = given.integer("before_version"), given.moment("before_timestamp_millis"), given.age("days")
     if sum(item is not None for item in (before, moment, age)) > 1:
         raise InvalidInputError("give one of before_version, before_timestamp_millis and days")
     older_than = timedelta(0) if before is not None else moment or age
     checks_tags = given.flag("error_if_tagged_old_versions")
     policy = CleanupPolicy(
         older_than=older_than,
-        keep_versions=given.whole("keep_versions"),
+        keep_versions=given.integer("keep_versions"),
         delete_unverified=bool(given.flag("delete_unverified")),
         error_if_tagged_old_versions=True if checks_tags is None else checks_tags,
         dry_run=bool(given.flag("dry_run")),

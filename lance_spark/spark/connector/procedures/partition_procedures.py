@@ -37,15 +37,15 @@ def without_field(table: PartitionedTable, field: str) -> list[PartitionField]:
     Raises:
         NotFoundError: the table is not partitioned by them.
     """
-    gone = _meant(table, field)
-    return [known for known in table.specs.current.fields if known not in gone]
+    deleted = _meant(table, field)
+    return [known for known in table.specs.current.fields if known not in deleted]
 
 
 def with_other_field(table: PartitionedTable, field: str, transform: str, name: str | None) -> list[PartitionField]:
     """The fields of the newest spec, with those of a transform in the place of others. Raises as the other two."""
-    gone = _meant(table, field)
-    rest = [known for known in table.specs.current.fields if known not in gone]
-    place = table.specs.current.fields.index(gone[0])
+    deleted = _meant(table, field)
+    rest = [known for known in table.specs.current.fields if known not in deleted]
+    place = table.specs.current.fields.index(deleted[0])
     return [*rest[:place], *_new(table, transform, name, rest), *rest[place:]]
 
 
@@ -120,7 +120,7 @@ def _free(table: PartitionedTable, field_id: str) -> str:
 
 
 def _edit(call: Invocation, edit: Edit) -> LocalRows:
-    made = edit_partitioning(call.whole(), edit)
+    made = edit_partitioning(call.partitioned_table(), edit)
     spec = made.specs.current
     return LocalRows.of(_SPEC, [(made.version, spec.id, [field.field_id for field in spec.fields])])
 

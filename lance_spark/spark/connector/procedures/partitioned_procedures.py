@@ -83,8 +83,8 @@ class PartitionedCompaction:
             for item in rewritten
             if item.object_id in after
         ]
-        gone, came, files_gone, files_came = (sum(size[place] for size in sizes) for place in range(4))
-        return made.version, gone, came, files_gone, files_came
+        deleted, came, deleted_files, files_came = (sum(size[place] for size in sizes) for place in range(4))
+        return made.version, deleted, came, deleted_files, files_came
 
 
 def _replaced(result: RewriteResult, before: Manifest, after: Manifest) -> tuple[int, int, int, int]:
@@ -157,7 +157,7 @@ def at(table: PartitionedTable, given: Arguments) -> int:
         UnsupportedFeatureError: a branch.
         InvalidInputError: a version and a tag.
     """
-    version, tag = given.whole("version"), given.text("from_tag")
+    version, tag = given.integer("version"), given.text("from_tag")
     if given.text("from_branch") not in (None, MAIN):
         raise without_branches(table)
     if tag is not None:

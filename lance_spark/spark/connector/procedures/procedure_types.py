@@ -53,7 +53,7 @@ class Arguments:
             raise InvalidInputError(f"parameter {name} is empty")
         return given
 
-    def whole(self, name: str) -> int | None:
+    def integer(self, name: str) -> int | None:
         """A whole number."""
         given = self.text(name)
         return None if given is None else int(given)
@@ -85,7 +85,7 @@ class Arguments:
         Raises:
             InvalidInputError: a moment before the year 1 or after the year 9999.
         """
-        millis = self.whole(name)
+        millis = self.integer(name)
         try:
             return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
         except OverflowError as error:
@@ -154,7 +154,7 @@ class Invocation:
             )
         return table
 
-    def whole(self) -> PartitionedTable:
+    def partitioned_table(self) -> PartitionedTable:
         """The same of a partitioned table.
 
         Raises:

@@ -118,7 +118,7 @@ def _list_branches(call: Invocation) -> LocalRows:
 
 
 def _history(call: Invocation) -> LocalRows:
-    limit = call.arguments.whole("limit")
+    limit = call.arguments.integer("limit")
     if limit is not None and limit < 0:
         raise InvalidInputError(f"there are no {limit} versions to show; give a limit of 0 or more")
     return LocalRows.of(HISTORY, history_rows(call.table(), limit))
@@ -126,7 +126,7 @@ def _history(call: Invocation) -> LocalRows:
 
 def _restore(call: Invocation) -> LocalRows:
     table = call.table()
-    version, tag = call.arguments.whole("version"), call.arguments.text("tag")
+    version, tag = call.arguments.integer("version"), call.arguments.text("tag")
     if (version is None) == (tag is None):
         raise InvalidInputError("give the version to restore, or a tag")
     if isinstance(table, PartitionedTable):
@@ -143,7 +143,7 @@ def _restore(call: Invocation) -> LocalRows:
 
 def _at(call: Invocation, table: Dataset) -> Dataset:
     """The version that the parameters `version`, `from_branch` and `from_tag` choose."""
-    version, branch = call.arguments.whole("version"), call.arguments.text("from_branch")
+    version, branch = call.arguments.integer("version"), call.arguments.text("from_branch")
     tag = call.arguments.text("from_tag")
     location = table.location
     if tag is not None:

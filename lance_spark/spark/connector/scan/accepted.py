@@ -70,5 +70,6 @@ def accepted_order(request: ScanRequest, columns: pa.Schema) -> tuple[SortKey, .
 
 def _not_accepted(request: ScanRequest, what: str, operation: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the scan of {request.handle.shown} cannot {what}; a plan may ask only for what {operation} has accepted"
+        f"the scan of {request.handle.display_name} cannot {what}; a plan may ask only for what "
+        f"{operation} has accepted"
     )

@@ -151,7 +151,7 @@ def plan(request: ChangesRequest, _call: Call) -> Reply:
     known = [task.num_rows for task in feed.tasks]
     counts = [count for count in known if count is not None]
     num_rows = sum(counts) if len(counts) == len(known) else None
-    described = f"lance changes {request.handle.shown} columns=[{', '.join(names)}] tasks={len(groups)}"
+    described = f"lance changes {request.handle.display_name} columns=[{', '.join(names)}] tasks={len(groups)}"
     summary = ScanPlan(described, num_rows, None if num_rows is None else num_rows * 8 * max(len(names), 1))
     return Reply(summary, (command(function, request.columns), *(pickle.dumps(group) for group in groups)))
 

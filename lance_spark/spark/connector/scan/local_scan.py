@@ -81,7 +81,7 @@ def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: i
     return True
 
 
-def inline_rows(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:
+def scan_locally(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:
     """What tasks over `work` return; None if one of them fails, or if it is much more than the `most` bytes that a read
     of this kind may take: then the tasks have to do it, and to tell.
 

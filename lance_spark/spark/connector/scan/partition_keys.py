@@ -122,7 +122,7 @@ def _key_transform(field: PartitionField, path: tuple[str, ...], schema: LanceSc
     return None
 
 
-def shown_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
+def spark_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
     """The partitioning as DESCRIBE and SHOW CREATE TABLE show it; fields without a name in SQL are left out."""
     found: list[SparkTransform] = []
     for field in spec.fields:
@@ -142,7 +142,7 @@ def shown_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTran
 def write_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
     """What rows are clustered by before they are written; like the keys, and `multi_bucket` too."""
     found = [column.transform for column in key_columns(spec, schema)]
-    return found + [item for item in shown_transforms(spec, schema) if item.name == MultiBucket.name]
+    return found + [item for item in spark_transforms(spec, schema) if item.name == MultiBucket.name]
 
 
 def truncate_width(transform: SparkTransform) -> int | None:

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr, conjunction, quote_name
-from lance_spark.spark.connector.channel.handles import Recent
+from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
     PARTITION_COLUMN,
@@ -56,7 +56,7 @@ from lance_spark.spark.projection import narrow
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.reading.blob_columns import shown
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
@@ -64,7 +64,7 @@ from lance_spark.table.source import Split, known_row_counts
 
 _ALL_IN_ONE_TASK = 1 << 62
 
-_selectivities: Recent[float] = Recent()
+_selectivities: LruCache[float] = LruCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ class ScanPlanner:
 
     def __init__(self, request: ScanRequest, call: Call) -> None:
         if request.columns is None:
-            raise InvalidInputError(f"the request for a plan of {request.handle.shown} does not say which columns")
+            raise InvalidInputError(
+                f"the request for a plan of {request.handle.display_name} does not say which columns"
+            )
         self._request = request
         self._options = request.read_options()
         self._session = call.session
@@ -141,7 +143,7 @@ class ScanPlanner:
     def _make_scan(self) -> Scan:
         """What tasks read of each split; it is bound to none."""
         handle = self._request.handle
-        schema = shown(self._source.lance_schema, self._source.file_version)
+        schema = with_blob_descriptors(self._source.lance_schema, self._source.file_version)
         root = open_store(handle.uri, options_of(handle.storage_options))
         scan = Scan.of(
             schema,
@@ -341,7 +343,7 @@ class ScanPlanner:
         if partitioning is not None and self._options.limit is not None:
             partitioning = partitioning.without_keys(LIMITED)
         return plan_description(
-            f"{handle.shown}@v{self._source.version}",
+            f"{handle.display_name}@v{self._source.version}",
             self._columns,
             self._filter,
             self._limit,

@@ -10,7 +10,7 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.scan.aggregates import Aggregate
-from lance_spark.spark.connector.scan.local_scan import inline_rows, most_bytes
+from lance_spark.spark.connector.scan.local_scan import most_bytes, scan_locally
 from lance_spark.spark.connector.scan.partitioning import Clustering
 from lance_spark.spark.connector.scan.planner import ScanPlanner
 from lance_spark.spark.connector.scan.requests import ScanRequest
@@ -133,7 +133,7 @@ def plan(request: ScanRequest, call: Call) -> Reply:
     work = [item.to_bytes() for item in tasks.work]
     described = command(MeteredTask(function), returns)
     most = most_bytes(call.session)
-    rows = inline_rows(function, work, most, is_remote=planner.is_remote) if planner.is_small(most) else None
+    rows = scan_locally(function, work, most, is_remote=planner.is_remote) if planner.is_small(most) else None
     if rows is None:
         return Reply(planner.summary(tasks), (described, *work))
     # Where tasks have keys, each has one, rows or not.

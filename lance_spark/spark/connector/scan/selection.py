@@ -15,7 +15,7 @@ from lance_spark.storage.local import LocalStore
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS
-from lance_spark.table.reading.zone_maps import has_clustered_values, matching_rows, zoned_fields, zones_of
+from lance_spark.table.reading.zone_maps import has_clustered_values, matching_rows, zone_map_of, zoned_fields
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.source import Split
@@ -194,7 +194,7 @@ def _zone_ranges(
     fragment: DataFragment, scan: Scan, condition: Expr, fields: Mapping[tuple[str, ...], Field]
 ) -> RowRanges | None:
     """The rows that the condition can match; None if zone maps say nothing."""
-    found = {path: zones_of(fragment, field, scan.bases) for path, field in fields.items()}
+    found = {path: zone_map_of(fragment, field, scan.bases) for path, field in fields.items()}
     zones = {path: item for path, item in found.items() if item is not None}
     if not zones or fragment.physical_rows is None:
         return None

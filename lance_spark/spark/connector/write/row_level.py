@@ -236,7 +236,7 @@ def _statement(call: Call) -> _Statement:
 
 
 def _description(command: str, handle: TableHandle) -> str:
-    return f"lance {command} {handle.shown}@v{handle.version}"
+    return f"lance {command} {handle.display_name}@v{handle.version}"
 
 
 def _condition(request: DeleteRequest) -> Expr | None:

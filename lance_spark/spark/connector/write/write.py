@@ -126,7 +126,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     _log_replaced_table(request)
     job, table = _job(request), table_of(request.handle)
     layout = table.layout(job, request.write_options())
-    description = f"lance {job.mode.value} {request.handle.shown}"
+    description = f"lance {job.mode.value} {request.handle.display_name}"
     summary = WriteSummary(description, layout.distribution, layout.clustering, replaces=job.replaced is not None)
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(job)))
 

@@ -56,14 +56,14 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     }
     LogicalPlan marked =
         plan.transformUp(
-            new Replacing<>(node -> scan(node) != null && scan(node).leavesFewRows(), node -> new Filter(MARK, node)));
+            new Replacing<>(node -> scan(node) != null && scan(node).isSelective(), node -> new Filter(MARK, node)));
     return unmarked(bounded(withKeys(marked)));
   }
 
   private static boolean hasNewScans(LogicalPlan plan) {
     List<LanceScan> found = new ArrayList<>();
     plan.foreach(node -> {
-      if (scan(node) != null && scan(node).isNewToJoins()) {
+      if (scan(node) != null && scan(node).markSeen()) {
         found.add(scan(node));
       }
       return null;

@@ -57,17 +57,17 @@ public final class LanceTaskCoalescing extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return Settings.isEnabled(conf(), Settings.COALESCE_TASKS) ? packed(plan) : plan;
+    return Settings.isEnabled(conf(), Settings.COALESCE_TASKS) ? coalesced(plan) : plan;
   }
 
-  private LogicalPlan packed(LogicalPlan node) {
+  private LogicalPlan coalesced(LogicalPlan node) {
     if (node instanceof DataSourceV2ScanRelation relation && relation.scan() instanceof LanceScan scan) {
-      LanceScan packed = scan.packed();
-      return packed == scan
+      LanceScan coalesced = scan.coalesced();
+      return coalesced == scan
           ? relation
           : relation.copy(
               relation.relation(),
-              packed,
+              coalesced,
               relation.output(),
               Option.empty(),
               relation.ordering(),
@@ -81,7 +81,7 @@ public final class LanceTaskCoalescing extends Rule<LogicalPlan> {
         new AbstractFunction1<LogicalPlan, LogicalPlan>() {
           @Override
           public LogicalPlan apply(LogicalPlan child) {
-            return packed(child);
+            return coalesced(child);
           }
         });
   }

@@ -122,7 +122,7 @@ public final class LanceRunner implements Serializable {
             function.pythonExec(),
             function.pythonVer(),
             function.broadcastVars(),
-            new Told(told));
+            new MetricsCollector(told));
     TaskContext task = TaskContext.get();
     ArrowPythonRunner runner =
         new ArrowPythonRunner(
@@ -194,12 +194,12 @@ public final class LanceRunner implements Serializable {
   }
 
   /** Collects the metrics that a Python worker reports as pickled (id, JSON object of numbers) pairs; task-local. */
-  private static final class Told extends CollectionAccumulator<byte[]> {
+  private static final class MetricsCollector extends CollectionAccumulator<byte[]> {
     private static final long serialVersionUID = 1L;
     private static final long TOLD_ID = -1;
     private final transient Map<String, Long> numbers;
 
-    Told(Map<String, Long> numbers) {
+    MetricsCollector(Map<String, Long> numbers) {
       this.numbers = numbers;
     }
 

@@ -18,7 +18,7 @@ public final class LanceBatch implements Batch {
   private final LancePy.Reply plan;
   private final ObjectNode request;
   private final StructType columns;
-  private final boolean packed;
+  private final boolean coalesced;
 
   /**
    * @param plan the function of the tasks, then a description of the work of each task, or the rows themselves
@@ -26,21 +26,21 @@ public final class LanceBatch implements Batch {
    * @param columns those of the rows
    * @param packed whether nobody wants to have the rows by the keys of partitions
    */
-  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns, boolean packed) {
+  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns, boolean coalesced) {
     this.plan = plan;
     this.columns = columns;
     this.request = request;
-    this.packed = packed;
+    this.coalesced = coalesced;
   }
 
   @Override
   public InputPartition[] planInputPartitions() {
     List<byte[]> work = plan.attachments().subList(1, plan.attachments().size());
     boolean inline = plan.body().path("is_inline").asBoolean();
-    JsonNode packs = plan.body().path("packs");
-    if (packed && !packs.isEmpty()) {
+    JsonNode coalesced_tasks = plan.body().path("coalesced_tasks");
+    if (coalesced && !coalesced_tasks.isEmpty()) {
       List<InputPartition> partitions = new ArrayList<>();
-      for (JsonNode pack : packs) {
+      for (JsonNode pack : coalesced_tasks) {
         List<byte[]> packedWork = new ArrayList<>();
         pack.forEach(index -> packedWork.add(work.get(index.asInt())));
         partitions.add(new LanceInputPartition(packedWork, inline));
@@ -53,7 +53,7 @@ public final class LanceBatch implements Batch {
     for (int index = 0; index < partitions.length; index++) {
       List<byte[]> item = List.of(work.get(index));
       partitions[index] =
-          keys.isEmpty() || packed
+          keys.isEmpty() || coalesced
               ? new LanceInputPartition(item, inline)
               : new LanceKeyedPartition(item, inline, key(keys, values.get(index)));
     }
@@ -80,7 +80,7 @@ public final class LanceBatch implements Batch {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof LanceBatch that && packed == that.packed && request.equals(that.request);
+    return other instanceof LanceBatch that && coalesced == that.coalesced && request.equals(that.request);
   }
 
   @Override

@@ -37,7 +37,7 @@ import org.apache.spark.sql.types.StructType;
 public final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   private final ObjectNode request;
   private final StructType columns;
-  private final boolean packed;
+  private final boolean coalesced;
   private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
   private LancePy.Reply plan;
   private Double selectivity;
@@ -47,14 +47,14 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   LanceScan(ObjectNode request, StructType columns) {
     this.request = request;
     this.columns = columns;
-    this.packed = false;
+    this.coalesced = false;
     request.set("columns", Json.type(columns));
   }
 
   private LanceScan(LanceScan keyed) {
     this.request = keyed.request;
     this.columns = keyed.columns;
-    this.packed = true;
+    this.coalesced = true;
     this.plan = keyed.plan();
     this.newest = plan;
     this.selectivity = keyed.selectivity;
@@ -62,8 +62,8 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   }
 
   /** The same rows in fewer tasks, if there are: for plans that make no use of the keys of partitions. */
-  public LanceScan packed() {
-    return packed || plan().body().path("packs").isEmpty() ? this : new LanceScan(this);
+  public LanceScan coalesced() {
+    return coalesced || plan().body().path("coalesced_tasks").isEmpty() ? this : new LanceScan(this);
   }
 
   /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
@@ -76,7 +76,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   }
 
   /** Whether a filter keeps so many rows away, which Spark does not see, that the keys of the others can choose rows. */
-  public boolean leavesFewRows() {
+  public boolean isSelective() {
     for (JsonNode predicate : request.get("predicates")) {
       if (!predicate.path("name").asText().equals("IS_NOT_NULL")) {
         JsonNode body = plan().body();
@@ -89,7 +89,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   }
 
   /** True once: {@link LanceDynamicPruning} looks at the joins of a scan one time. */
-  public boolean isNewToJoins() {
+  public boolean markSeen() {
     return newToJoins.getAndSet(false);
   }
 
@@ -137,7 +137,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   public Batch toBatch() {
     LancePy.Reply chosen = filtered.get();
     filtered.remove();
-    return new LanceBatch(chosen == null ? plan() : chosen, request, columns, packed);
+    return new LanceBatch(chosen == null ? plan() : chosen, request, columns, coalesced);
   }
 
   @Override
@@ -176,8 +176,8 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   public Partitioning outputPartitioning() {
     JsonNode keys = plan().body().path("keys");
     int tasks = plan().attachments().size() - 1;
-    if (keys.isEmpty() || packed) {
-      return new UnknownPartitioning(packed ? plan().body().path("packs").size() : tasks);
+    if (keys.isEmpty() || coalesced) {
+      return new UnknownPartitioning(coalesced ? plan().body().path("coalesced_tasks").size() : tasks);
     }
     Transform[] transforms = new Transform[keys.size()];
     for (int index = 0; index < transforms.length; index++) {
@@ -206,7 +206,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof LanceScan that && packed == that.packed && request.equals(that.request);
+    return other instanceof LanceScan that && coalesced == that.coalesced && request.equals(that.request);
   }
 
   @Override
