@@ -15,8 +15,8 @@ ERRORS = [
     errors.AlreadyExistsError("the name is taken"),
     errors.NotEmptyError("it has tables"),
     errors.NotFoundError("no such table"),
-    errors.RetryableConflictError("again", ours="Append", theirs="Merge", table_version=7),
-    errors.IncompatibleConflictError("never", ours="Append", theirs="Overwrite", table_version=8),
+    errors.RetryableConflictError("again", own="Append", committed="Merge", table_version=7),
+    errors.IncompatibleConflictError("never", own="Append", committed="Overwrite", table_version=8),
     errors.StorageError("disk full"),
 ]
 

@@ -84,7 +84,7 @@ CHANGES: dict[str, Callable[[lance.LanceDataset | lance_spark.Dataset], object]]
 }
 
 
-@pytest.mark.parametrize("theirs", THEIRS)
+@pytest.mark.parametrize("committed", THEIRS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_reference_judges_the_same(tmp_path: Path, change: str, committed: str) -> None:
     results = []

@@ -71,9 +71,9 @@ EXPECTED = {
 ERRORS = {"R": RetryableConflictError, "X": IncompatibleConflictError}
 
 
-@pytest.mark.parametrize("theirs", list(OperationKind), ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", list(OperationKind), ids=lambda kind: kind.value)
 @pytest.mark.parametrize(
-    "ours",
+    "own",
     [
         Append(()),
         Delete((), (), "a = 1"),
@@ -125,8 +125,8 @@ MEASURED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("theirs", MEASURED, ids=lambda kind: kind.value)
-@pytest.mark.parametrize("ours", [K.APPEND, K.OVERWRITE], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", MEASURED, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("own", [K.APPEND, K.OVERWRITE], ids=lambda kind: kind.value)
 def test_the_reference_judges_the_same(tmp_path: Path, own: OperationKind, committed: OperationKind) -> None:
     uri = str(tmp_path / "t")
     table = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int64())})
@@ -157,7 +157,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, own: OperationKind, commi
 
 
 @pytest.mark.parametrize("other_fragment", [True, False], ids=["other fragment", "same fragment"])
-@pytest.mark.parametrize("theirs", [*MEASURED, K.REWRITE], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", [*MEASURED, K.REWRITE], ids=lambda kind: kind.value)
 def test_the_reference_judges_updates_the_same(tmp_path: Path, committed: OperationKind, other_fragment: bool) -> None:
     """An update that removes one of two fragments, after theirs, which is about rows of the first one."""
     uri = str(tmp_path / "t")

@@ -181,14 +181,14 @@ def judged(copies: Copies, own: Step, committed: Step, verdict: Callable[[Step, 
     return f"ok! {wrong}" if wrong else "ok"
 
 
-@pytest.mark.parametrize("theirs", THEIRS, ids=lambda step: step.name)
+@pytest.mark.parametrize("committed", THEIRS, ids=lambda step: step.name)
 def test_ours(copies: Copies, committed: Step) -> None:
     committed.own(lance_spark.open(copies.copy("start", "after")))
     found = {own.name: judged(copies, own, committed, our_verdict) for own in OURS}
     assert found == {own.name: CELLS[own.name, committed.name][0] for own in OURS}
 
 
-@pytest.mark.parametrize("theirs", [step for step in THEIRS if step.reference], ids=lambda step: step.name)
+@pytest.mark.parametrize("committed", [step for step in THEIRS if step.reference], ids=lambda step: step.name)
 def test_the_reference(copies: Copies, committed: Step) -> None:
     assert committed.reference is not None
     committed.reference(lance.dataset(copies.copy("start", "after")))

@@ -67,14 +67,14 @@ CELLS: dict[str, tuple[CommittableOperation, dict[K, str]]] = {
 }
 
 
-@pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", list(K), ids=lambda kind: kind.value)
 @pytest.mark.parametrize("name", CELLS)
 def test_cells(name: str, committed: K) -> None:
     own, expected = CELLS[name]
     assert judge(own, OtherOperation(committed)) == expected.get(committed, "ok")
 
 
-@pytest.mark.parametrize("theirs", [K.MERGE, K.PROJECT, K.UPDATE_CONFIG, K.APPEND])
+@pytest.mark.parametrize("committed", [K.MERGE, K.PROJECT, K.UPDATE_CONFIG, K.APPEND])
 @pytest.mark.parametrize("name", ["merge by place", "merge of values", "project", "project that forbids nulls"])
 def test_other_columns_stand_against_ours(name: str, committed: K) -> None:
     assert judge(CELLS[name][0], OtherOperation(committed), WIDER) == "R"
@@ -110,7 +110,7 @@ STRICTER: dict[tuple[str, K], str] = {
 }
 
 
-@pytest.mark.parametrize("theirs", THEIRS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", THEIRS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("name", ["merge", "project"])
 def test_the_reference_judges_the_same(tmp_path: Path, name: str, committed: K) -> None:
     uri = make(tmp_path)

@@ -203,9 +203,9 @@ COMMON = {K.OVERWRITE: "X", K.RESTORE: "X", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_
 EXPECTED = {K.REWRITE: COMMON, K.RESERVE_FRAGMENTS: COMMON, K.CREATE_INDEX: COMMON | {K.CREATE_INDEX: "R"}}
 
 
-@pytest.mark.parametrize("theirs", list(OperationKind), ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", list(OperationKind), ids=lambda kind: kind.value)
 @pytest.mark.parametrize(
-    "ours", [Rewrite(()), ReserveFragments(1), CreateIndex()], ids=lambda operation: operation.kind.value
+    "own", [Rewrite(()), ReserveFragments(1), CreateIndex()], ids=lambda operation: operation.kind.value
 )
 def test_cells(own: CommittableOperation, committed: OperationKind) -> None:
     try:

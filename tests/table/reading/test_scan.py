@@ -105,7 +105,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), FILTERS)
+@pytest.mark.parametrize(("own", "committed"), FILTERS)
 @pytest.mark.parametrize("columns", [None, ["id"], ["tags"], ["point.y.w"], ["id", "point.x"]])
 def test_filters(uri: str, dataset: lance_spark.Dataset, own: str, committed: str, columns: list[str] | None) -> None:
     expected = lance.dataset(uri).to_table(filter=committed)["id"]

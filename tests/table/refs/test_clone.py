@@ -350,7 +350,7 @@ def test_bases_that_are_added_at_the_same_time(uri: str) -> None:
     assert values(lance_spark.write(rows(40), uri, mode="append")) == values(lance.dataset(uri))
 
 
-@pytest.mark.parametrize("theirs", MEASURED, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", MEASURED, ids=lambda kind: kind.value)
 def test_bases_follow_whatever_was_committed(tmp_path: Path, committed: OperationKind) -> None:
     # The reference library judges so too.
     uri = str(tmp_path / "t")

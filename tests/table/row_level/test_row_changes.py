@@ -221,7 +221,7 @@ def test_a_driver_follows_writers_of_other_rows(uri: str, mixed: bool) -> None:
         assert (lineage[70], lineage[71], lineage[50]) == ((20, 4, 4), (21, 4, 4), (22, 5, 5))
 
 
-@pytest.mark.parametrize("theirs", ["b = b", "deleted"])
+@pytest.mark.parametrize("committed", ["b = b", "deleted"])
 def test_a_driver_is_told_when_others_have_its_rows(uri: str, committed: str) -> None:
     dataset = lance_spark.open(uri)
     if committed == "deleted":

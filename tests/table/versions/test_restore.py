@@ -118,7 +118,7 @@ def test_a_restore_follows_an_append(tmp_path: Path) -> None:
 EXPECTED = {K.UPDATE_CONFIG: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "R", K.UNKNOWN: "R"}
 
 
-@pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", list(K), ids=lambda kind: kind.value)
 def test_cells(committed: K) -> None:
     try:
         check_conflict(ConflictContext(Restore(1), OtherOperation(committed), SCHEMA, SCHEMA, 7))

@@ -78,7 +78,7 @@ def test_only_text_is_an_entry(uri: str, entries: dict[str, str | None]) -> None
 
 
 @pytest.mark.parametrize(
-    "theirs",
+    "committed",
     [
         lambda dataset: dataset.update_config({"k": "theirs"}),
         lambda dataset: dataset.update_config({"k": None}),
@@ -136,7 +136,7 @@ def judge(own: Operation, committed: Operation) -> str:
 EXPECTED = {K.OVERWRITE: "R", K.UPDATE_CONFIG: "R", K.UPDATE_MEM_WAL_STATE: "X", K.DATA_OVERLAY: "R", K.UNKNOWN: "R"}
 
 
-@pytest.mark.parametrize("theirs", list(K), ids=lambda kind: kind.value)
+@pytest.mark.parametrize("committed", list(K), ids=lambda kind: kind.value)
 def test_cells_of_operations_that_are_not_looked_into(committed: K) -> None:
     assert judge(of(k="v"), OtherOperation(committed)) == EXPECTED.get(committed, "ok")
 
