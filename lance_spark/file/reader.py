@@ -56,6 +56,17 @@ class FileReader(DataFileReader):
         """The fields of the file's own schema by id; the first wins among equal ids (parts of blobs have none)."""
         return {node.id: node for node in reversed(list(self.schema.walk()))}
 
+    def encoded_columns(self) -> list[EncodedColumn]:
+        """The metadata of all columns: their pages, buffers and encodings; no values are read.
+
+        Raises:
+            CorruptFileError: the metadata contradicts the format.
+        """
+        with located(self._store, self.path):
+            owners = column_fields(self.schema.fields, self.version)
+            found = self._load(self.schema.fields, self.columns)
+            return [found[owner.id] for owner in owners]
+
     def read_global_buffer(self, number: int) -> pa.Buffer:
         """The bytes of a global buffer; buffer 0 is the schema.
 

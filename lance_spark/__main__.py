@@ -1,0 +1,8 @@
+"""`python -m lance_spark`; see docs/command-line.md."""
+
+import sys
+
+from lance_spark.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

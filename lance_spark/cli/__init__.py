@@ -1,0 +1,1 @@
+"""The command line: `python -m lance_spark`. It only reads."""

@@ -1,0 +1,133 @@
+"""The commands and their arguments. Exit code 0: done; 1: `verify` has findings; 2: an error, told in one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from lance_spark.cli.diff import describe_diff, diff_tree
+from lance_spark.cli.inspect import describe, inspect_tree
+from lance_spark.cli.opening import Target, open_target
+from lance_spark.cli.output import columns_of, print_error, print_json, print_tree, progress_to
+from lance_spark.cli.verify import verify_target
+from lance_spark.cli.versions import describe_versions, version_rows
+from lance_spark.errors import InvalidInputError, LanceError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; `arguments` are those of the process by default. The exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        code: int = parsed.run(parsed)
+        sys.stdout.flush()
+    except LanceError as error:
+        print_error(str(error))
+        return 2
+    except BrokenPipeError:
+        # The reader of the pipe has enough. Python would complain about it once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m lance_spark", description="Looks into Lance tables; changes nothing."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    inspect = _command(commands, "inspect", "show what a version of a table is made of", _inspect)
+    inspect.add_argument("--fragments", action="store_true", help="list fragments and their files")
+    inspect.add_argument("--pages", action="store_true", help="also open each file and list its columns and pages")
+    verify = _command(commands, "verify", "read all of a version and report what is wrong", _verify)
+    for command in (inspect, verify):
+        command.add_argument("--version", type=int, metavar="N")
+        command.add_argument("--branch", metavar="NAME")
+        command.add_argument("--tag", metavar="NAME")
+    versions = _command(commands, "versions", "list the versions of a table", _versions)
+    versions.add_argument("--limit", type=int, metavar="N", help="only the newest N")
+    diff = _command(commands, "diff", "compare two versions of a table", _diff)
+    diff.add_argument("a", type=int, metavar="A")
+    diff.add_argument("b", type=int, metavar="B")
+    for command in (versions, diff):
+        command.add_argument("--branch", metavar="NAME")
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_text: str, run: object
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=help_text, description=help_text)
+    command.add_argument("uri", metavar="URI", help="a path or URI of a table")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--storage", action="append", default=[], metavar="KEY=VALUE", help="a storage option")
+    command.set_defaults(run=run)
+    return command
+
+
+def _target(parsed: argparse.Namespace, version: int | None = None) -> Target:
+    return open_target(
+        parsed.uri,
+        version=version if version is not None else getattr(parsed, "version", None),
+        branch=parsed.branch,
+        tag=getattr(parsed, "tag", None),
+        storage_options=_storage_options(parsed.storage),
+    )
+
+
+def _storage_options(given: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise InvalidInputError(f"--storage takes KEY=VALUE, got {key!r} without a value")
+        options[key] = value
+    return options
+
+
+def _inspect(parsed: argparse.Namespace) -> int:
+    fragments = parsed.fragments or parsed.pages
+    document = describe(_target(parsed), fragments=fragments, pages=parsed.pages)
+    if parsed.json:
+        print_json(document, sys.stdout)
+    else:
+        print_tree(inspect_tree(document), sys.stdout)
+    return 0
+
+
+def _verify(parsed: argparse.Namespace) -> int:
+    target = _target(parsed)
+    progress = progress_to(sys.stderr)
+    findings = []
+    for finding in verify_target(target, progress):
+        findings.append(finding)
+        if not parsed.json:
+            progress("")
+            print(finding.line(), flush=True)  # noqa: T201
+    progress("")
+    if parsed.json:
+        print_json(
+            {"uri": target.uri, "version": target.version, "findings": [f.document() for f in findings]}, sys.stdout
+        )
+    elif not findings:
+        sys.stdout.write(f"version {target.version}: nothing wrong was found\n")
+    return 1 if findings else 0
+
+
+def _versions(parsed: argparse.Namespace) -> int:
+    document = describe_versions(_target(parsed), parsed.limit)
+    if parsed.json:
+        print_json(document, sys.stdout)
+    else:
+        sys.stdout.write("\n".join(columns_of(version_rows(document))) + "\n")
+    return 0
+
+
+def _diff(parsed: argparse.Namespace) -> int:
+    document = describe_diff(_target(parsed, parsed.a), _target(parsed, parsed.b))
+    if parsed.json:
+        print_json(document, sys.stdout)
+    else:
+        print_tree(diff_tree(document), sys.stdout)
+    return 0
