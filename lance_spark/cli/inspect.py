@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lance_spark.cli.opening import Target
@@ -85,9 +86,17 @@ def _summary(dataset: Dataset) -> dict[str, Any]:
         "data_files": sum(len(message.files) for message in messages),
         "deletion_files": sum(message.HasField("deletion_file") for message in messages),
         "rows": sum(known) if len(known) == len(counts) else None,
-        "deleted_rows": sum(message.deletion_file.num_deleted_rows for message in messages),
-        "bytes": sum(file.file_size_bytes for message in messages for file in message.files),
+        "deleted_rows": _recorded(
+            message.deletion_file.num_deleted_rows for message in messages if message.HasField("deletion_file")
+        ),
+        "bytes": _recorded(file.file_size_bytes for message in messages for file in message.files),
     }
+
+
+def _recorded(numbers: Iterable[int]) -> int | None:
+    """The sum; None if one of them is 0, which old writers leave for what they do not record."""
+    found = list(numbers)
+    return sum(found) if all(found) else None
 
 
 def _describe_fragment(fragment: DataFragment, dataset: Dataset, pages: bool) -> dict[str, Any]:
