@@ -11,8 +11,8 @@ import pytest
 
 from lance_spark.cli.main import main
 from lance_spark.cli.output import escaped
-from lance_spark.partitioned.save import create_partitioned
-from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA
+from lance_spark.partitioned.save import create_partitioned, save_rows
+from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v0_1"
 GOLDEN_READABLE = ["0.5.9-no_fragments", "0.7.5-with_deletions", "0.8.0-migrated_from_v0.7.5"]
@@ -113,10 +113,18 @@ def test_versions_lists_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_partitioned_table_shows_specs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    create_partitioned(str(tmp_path / "p"), SCHEMA, BY_COUNTRY)
+    table = create_partitioned(str(tmp_path / "p"), SCHEMA, BY_COUNTRY)
+    for country in ("at", "de"):
+        table = save_rows(table, rows(1, 2, country=country))
     found = _json(capsys, "inspect", str(tmp_path / "p"), "--fragments")
     assert [spec["fields"][0]["field_id"] for spec in found["partitioning"]["specs"]] == ["country"]
+    partitions = found["partitioning"]["partitions"]
+    assert sorted(value for item in partitions for value in item["values"].values()) == ["at", "de"]
+    assert [item["table"]["summary"]["rows"] for item in partitions] == [2, 2]
     assert main(["verify", str(tmp_path / "p")]) == 0
+    next((tmp_path / "p" / partitions[1]["location"] / "data").iterdir()).unlink()
+    assert main(["verify", str(tmp_path / "p")]) == 1
+    assert partitions[1]["location"] in capsys.readouterr().out
 
 
 def test_output_in_a_pipe_has_no_control_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
