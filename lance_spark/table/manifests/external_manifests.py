@@ -1,4 +1,4 @@
-"""Manifests that another service decides about (Lance format specification, "External Manifest Store").
+"""Manifests whose commits an external service decides (Lance format specification, "External Manifest Store").
 
 ::
 
@@ -9,10 +9,10 @@
     4. points the entry there                        7 -> 7.manifest                 7.manifest-<uuid>, 7.manifest
     5. removes the staged one                        7 -> 7.manifest                 7.manifest
 
-(whichever way manifests are named). A writer that dies after step 2 has committed; whoever next asks for the newest
-version takes steps 3 to 5. So only the newest version can be unfinished, and a table can be copied as it lies, with
-nothing but this version missing. A root without entries is one that was written without the service so far, and its
-versions are those that a listing shows.
+(the same for both naming schemes). A writer that dies after step 2 has committed; whoever next asks for the newest
+version performs steps 3 to 5. So only the newest version can be unfinished, and a copy of the table's files lacks at
+most this version. A root without entries was only written without the service so far; its versions are those of a
+listing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TRIES = 10
 
 
 class ExternalManifests:
-    """The `ManifestStore` of a store and the table of entries beside it."""
+    """The `ManifestStore` of an object store and the external table of its entries."""
 
     def __init__(self, store: ObjectStore, table: ManifestTable) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class ExternalManifests:
         return self._objects.newest_to_follow() if entry is None else self._finished(entry)
 
     def locations(self) -> Iterator[ManifestLocation]:
-        """All versions in the order of a listing, taken after the newest one was finished."""
+        """All versions in the order of a listing, after finishing the newest one."""
         self.newest()
         return self._objects.locations()
 
@@ -71,7 +71,7 @@ class ExternalManifests:
         return replace(location, size=self._store.size(location.path))
 
     def read(self, location: ManifestLocation) -> pa.Buffer:
-        """As the protocol has it; one request if the version is where it should be."""
+        """As the protocol says; one request if the manifest has its final name."""
         try:
             return self._store.read(location.path)
         except NotFoundError:
@@ -91,7 +91,7 @@ class ExternalManifests:
             self._store.put(staged.path, payload)
             result = self._table.create(staged)
         except LanceError:
-            # The entry was not made, and will not be.
+            # The entry was not created and will not be.
             delete_quietly(self._store, staged.path)
             raise
         if result is not PutResult.CREATED:
@@ -101,17 +101,17 @@ class ExternalManifests:
         return result
 
     def check_commits(self) -> None:
-        """Passes: the service beside the store decides about versions."""
+        """Does nothing: the external service guarantees that commits are safe."""
 
     def withdraw(self, location: ManifestLocation) -> None:
-        """Removes the manifest. Its entry stays: it keeps the name from being taken a second time."""
+        """Deletes the manifest. Its entry remains and keeps the version number from being used again."""
         self._store.delete(location.path)
 
     def forget(self) -> None:
         self._table.clear()
 
     def _is_taken_without_entry(self, location: ManifestLocation) -> bool:
-        """Whether a writer that knows nothing of the service has made this version. It gets its entry."""
+        """Whether a writer that does not use the service has created this version. Creates its entry if so."""
         try:
             size = self._store.size(location.path)
         except NotFoundError:
@@ -120,11 +120,11 @@ class ExternalManifests:
         return True
 
     def _whose(self, staged: ManifestEntry, payload: bytes, result: PutResult) -> PutResult:
-        """CREATED if the version that is there is the one of `payload`, by this request or an earlier one."""
+        """CREATED if the stored version is that of `payload`, from this request or an earlier one."""
         try:
             entry = self._table.get(staged.version)
             if entry is None:
-                # Our request can still arrive, and then the entry needs what is staged.
+                # Our request may still arrive, and then its entry needs the staged manifest.
                 return PutResult.UNKNOWN
             if entry.path == staged.path:
                 return PutResult.CREATED
@@ -136,14 +136,14 @@ class ExternalManifests:
         return PutResult.CREATED if own else result
 
     def _holds(self, entry: ManifestEntry, payload: bytes) -> bool:
-        """Whether the manifest that an entry names is `payload`; not if it was cleaned up."""
+        """Whether the manifest of an entry equals `payload`; False if it was cleaned up."""
         try:
             return bytes(self._read(entry)) == payload
         except NotFoundError:
             return False
 
     def _finish_or_leave(self, entry: ManifestEntry, location: ManifestLocation, payload: bytes) -> None:
-        """Steps 3 to 5 for a version of our own. It is committed already, so trouble is left to the next reader."""
+        """Steps 3 to 5 for a version of our own. It is already committed, so errors are left to the next reader."""
         try:
             self._finish(entry, location, payload)
         except LanceError as error:
@@ -155,7 +155,7 @@ class ExternalManifests:
             )
 
     def _finished(self, entry: ManifestEntry) -> ManifestLocation:
-        """The final location of a version, after steps 3 to 5 if they are still to be taken."""
+        """The final location of a version, after performing steps 3 to 5 if necessary."""
         for _ in range(_TRIES):
             location, is_final = self._location(entry)
             if is_final:
@@ -163,7 +163,7 @@ class ExternalManifests:
             try:
                 payload = bytes(self._store.read(entry.path))
             except NotFoundError:
-                # Somebody else has just finished it.
+                # Another client has just finished it.
                 entry = self._again(entry)
                 continue
             self._finish(entry, location, payload)
@@ -173,7 +173,7 @@ class ExternalManifests:
     def _finish(self, entry: ManifestEntry, location: ManifestLocation, payload: bytes) -> None:
         self._store.put(location.path, payload)
         if not self._table.replace(ManifestEntry(entry.version, location.path, len(payload))):
-            # The entries were removed, hence the table dropped: what was just put would be its only version.
+            # The entries were removed, so the table was dropped: the manifest just written would be its only version.
             self._store.delete(location.path)
             delete_quietly(self._store, entry.path)
             raise NotFoundError(f"version {entry.version} of {self._store.uri} is gone from {self._table.description}")
@@ -193,10 +193,10 @@ class ExternalManifests:
         raise NotFoundError(f"the staged manifest {entry.path!r} in {self._store.uri} is gone")
 
     def _again(self, entry: ManifestEntry) -> ManifestEntry:
-        """The entry as it is now, other than it was.
+        """The changed entry, read again.
 
         Raises:
-            NotFoundError: it is gone, or it still names a manifest that is not there.
+            NotFoundError: the entry no longer exists, or it is unchanged and its manifest is missing.
         """
         now = self._table.get(entry.version)
         if now is None:
@@ -209,7 +209,7 @@ class ExternalManifests:
         return now
 
     def _location(self, entry: ManifestEntry) -> tuple[ManifestLocation, bool]:
-        """(final location of a version, whether the entry names it already)."""
+        """(final location of a version, whether the entry already points there)."""
         staged = _STAGED.fullmatch(entry.path)
         folder, _, name = entry.path.rpartition("/")
         parsed = parse_manifest_name(staged[1] if staged else name)

@@ -1,7 +1,7 @@
 """Feature flags of a manifest (Lance table format specification, "Format Versioning").
 
-Two words of bits: a reader that does not know a bit of the reader word must not read the table, a writer that does not
-know a bit of the writer word must not write to it. Some features need both words; one without the other is corruption.
+Two bit masks: a reader that does not know a bit of the reader flags must not read the table, a writer that does not
+know a bit of the writer flags must not write to it. Some features need both flags; only one of them is corruption.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 class FeatureFlag(IntFlag):
-    """The bits that have a meaning; every other bit is unknown."""
+    """The bits with a meaning; every other bit is unknown."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
@@ -32,7 +32,7 @@ class FeatureFlag(IntFlag):
     NON_REUSABLE_FIELD_IDS = 32768
 
 
-# Flags of indices alone are harmless to a reader that scans the data and leaves indices aside.
+# Flags that concern only indexes do not affect a reader that scans the data without them.
 _READABLE = (
     FeatureFlag.DELETION_FILES
     | FeatureFlag.STABLE_ROW_IDS
@@ -61,18 +61,18 @@ _WRITABLE = (
 _PAIRED = FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS
 
 STICKY_PAIRS = FeatureFlag.MIXED_DATA_FILE_VERSIONS
-"""Flags that, once set on both words, every later version keeps."""
+"""Flags that, once set in both masks, every later version keeps."""
 
 CARRIED = FeatureFlag.USE_V2_FORMAT | FeatureFlag.DISABLE_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS
-"""Flags that say nothing about the content of a version; a later version repeats them as they are."""
+"""Flags that do not depend on the content of a version; a later version copies them unchanged."""
 
 
 def check_readable(reader_flags: int, writer_flags: int, path: str) -> None:
-    """Passes for a manifest that this release reads.
+    """Checks that this release can read a manifest.
 
     Raises:
-        UnsupportedFeatureError: the reader word has a bit that is unknown here.
-        CorruptFileError: a feature that needs both words is in one.
+        UnsupportedFeatureError: the reader flags have an unknown bit.
+        CorruptFileError: a feature that needs both flags is set in one only.
     """
     _check(reader_flags, _READABLE, "read", path)
     halves = (reader_flags ^ writer_flags) & _PAIRED
@@ -81,16 +81,16 @@ def check_readable(reader_flags: int, writer_flags: int, path: str) -> None:
 
 
 def check_writable(writer_flags: int, path: str) -> None:
-    """Passes for a manifest that this release writes a successor to.
+    """Checks that this release can write a successor of a manifest.
 
     Raises:
-        UnsupportedFeatureError: the writer word has a bit that is unknown here.
+        UnsupportedFeatureError: the writer flags have an unknown bit.
     """
     _check(writer_flags, _WRITABLE, "write", path)
 
 
 def _check(flags: int, known: int, verb: str, path: str) -> None:
-    # int: the complement of an IntFlag has no bits but the named ones.
+    # int: the complement of an IntFlag has only the named bits.
     unknown = flags & ~int(known)
     if unknown:
         raise UnsupportedFeatureError(

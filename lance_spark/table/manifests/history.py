@@ -1,6 +1,6 @@
-"""The versions of a table: which there are, which is the newest, and what made each of them.
+"""The version history of a table: its versions, the newest one, and their transactions.
 
-Where manifests are is known to a `ManifestStore`; hint files can be stale and are not looked at.
+A `ManifestStore` locates the manifests; hint files can be stale and are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lance_spark.table.paths import (
 )
 
 _PARSED_FACTOR = 8
-"""Bytes that a manifest takes in memory, its fragments parsed, for each byte of its file: measured."""
+"""Bytes in memory of a manifest with parsed fragments per byte of its file: measured."""
 
 
 class History:
@@ -34,8 +34,8 @@ class History:
 
     Attributes:
         store: the root.
-        manifests: what knows which versions there are.
-        after_commit: is called with each version that a commit on this history has made; it must not raise.
+        manifests: locates and publishes versions.
+        after_commit: after-commit hook, called with each new version; it must not raise.
     """
 
     def __init__(self, store: ObjectStore, manifests: ManifestStore | None = None) -> None:
@@ -48,7 +48,7 @@ class History:
         return self.manifests.locations()
 
     def newest_locations(self, count: int) -> list[ManifestLocation]:
-        """The `count` newest versions, newest first; of a long listing only its beginning is read if that is enough."""
+        """The `count` newest versions, newest first; reads only the beginning of a long listing if that is enough."""
         return self.manifests.newest_locations(count)
 
     def latest_location(self) -> ManifestLocation | None:
@@ -59,16 +59,16 @@ class History:
         """The newest version, for a writer; None if there is no table.
 
         Raises:
-            UnsupportedFeatureError: manifests are named both ways, which a crashed migration leaves.
+            UnsupportedFeatureError: manifests of both naming schemes exist, as after a crashed migration.
         """
         return self.manifests.newest_to_follow()
 
     def next_version(self, current: int) -> int:
-        """The number of the version that is to follow version `current` (0: there is no table)."""
+        """The number of the version that follows version `current` (0: there is no table)."""
         return current + 1
 
     def versions_after(self, known: int, newest: int) -> Sequence[int]:
-        """The versions that lead from version `known` (0: there is no table) to `newest`, in order."""
+        """The versions from version `known` (exclusive; 0: there is no table) to `newest`, in order."""
         return range(known + 1, newest + 1)
 
     def following(self, transaction: Transaction, current: int) -> Transaction:
@@ -76,13 +76,13 @@ class History:
         return transaction
 
     def moved_to(self, version: int) -> None:
-        """Takes note that a commit on this history has made `version`."""
+        """Records that a commit on this history has created `version`."""
 
     def find_latest(self) -> ManifestFile | None:
         """The newest version, None if there is no table.
 
         Raises:
-            NotFoundError: what knows the versions names one that is not there.
+            NotFoundError: the manifest store names a version that does not exist.
         """
         for last_try in (False, True):
             location = self.latest_location()
@@ -91,7 +91,7 @@ class History:
             try:
                 return self.load_at(location)
             except NotFoundError:
-                if last_try:  # The first time a clean-up or a migration may have come in between.
+                if last_try:  # The first failure may come from a concurrent clean-up or migration.
                     raise
         return None
 
@@ -107,7 +107,7 @@ class History:
         return found
 
     def load(self, version: int) -> ManifestFile:
-        """The version `version`, a detached one too.
+        """The version `version`, which may be detached.
 
         Raises:
             NotFoundError: there is no such version.
@@ -121,10 +121,10 @@ class History:
         return self._decoded(data, location.path, version)
 
     def load_at(self, location: ManifestLocation) -> ManifestFile:
-        """The version at `location`; without a request if this process has read what a listing shows there.
+        """The version at `location`; without a request if this process has already read what a listing found there.
 
         Raises:
-            NotFoundError: it is not there any more.
+            NotFoundError: it no longer exists.
         """
 
         def read() -> tuple[ManifestFile, int]:
@@ -134,17 +134,17 @@ class History:
         return cached_by_etag(self.store, "manifest", location.path, location.etag, read)
 
     def summary_at(self, location: ManifestLocation) -> ManifestSummary:
-        """What a history shows of the version at `location`; one read.
+        """The summary of the version at `location`; one read.
 
         Raises:
-            NotFoundError: it is not there any more.
+            NotFoundError: it no longer exists.
             CorruptFileError: the manifest is damaged.
-            UnsupportedFeatureError: the version needs something that this release does not read.
+            UnsupportedFeatureError: the version needs a feature that this release does not read.
         """
         return self._summary(self.manifests.read(location), location.path, location.version)
 
     def summary(self, version: int) -> ManifestSummary:
-        """The same of the version `version`. Raises as `summary_at`."""
+        """The summary of the version `version`. Raises as `summary_at`."""
         data, location = self.manifests.read_version(version)
         return self._summary(data, location.path, version)
 
@@ -154,15 +154,15 @@ class History:
         return summary
 
     def check_commits(self) -> None:
-        """Passes if commits can be trusted here; for writers, before they write the files of a version.
+        """Checks that commits are safe here; for writers, before they write the files of a version.
 
         Raises:
-            StorageError: two writers could both make the same version here, or the store does not answer.
+            StorageError: two writers could both create the same version here, or the store does not respond.
         """
         self.manifests.check_commits()
 
     def manifest_size(self, version: int) -> int:
-        """Bytes of the manifest file of a version that is no detached one.
+        """Size in bytes of the manifest file of a version that is not detached.
 
         Raises:
             NotFoundError: there is no such version.
@@ -171,11 +171,11 @@ class History:
         return self.store.size(location.path) if location.size is None else location.size
 
     def transaction(self, file: ManifestFile) -> Transaction | None:
-        """What made a version: from its manifest, or from the file that the manifest names; None if neither tells."""
+        """The transaction of a version, from its manifest or the file that it references; None if it has neither."""
         return self._transaction(file.transaction, file.manifest.transaction_file)
 
     def transaction_of(self, summary: ManifestSummary) -> Transaction | None:
-        """The same of a summary."""
+        """The transaction of the version that `summary` describes. As `transaction`."""
         return self._transaction(summary.transaction, summary.transaction_file)
 
     def _transaction(self, inline: bytes | None, name: str) -> Transaction | None:
@@ -194,7 +194,7 @@ class History:
             raise error.at(path=path) from None
 
     def decode(self, data: pa.Buffer | bytes, location: ManifestLocation) -> ManifestFile:
-        """The version whose manifest file is at `location`, from its bytes."""
+        """Decodes the bytes of the manifest file at `location`."""
         return self._decoded(data, location.path, location.version)
 
     def _decoded(self, data: pa.Buffer | bytes, path: str, version: int) -> ManifestFile:

@@ -1,9 +1,8 @@
-"""What a manifest says of one index (`lance.table.IndexMetadata`).
+"""The metadata of one index in a manifest (`lance.table.IndexMetadata`).
 
-An index covers the fragments of its bitmap, in the form that its files had them when it was built. Readers look
-for all other rows in the fragments themselves, so an index that covers less is slower and one that covers what it
-should not is wrong. System indices of the reference library, whose names begin with ``__lance``, hold state of the
-table instead of values.
+An index covers the fragments of its bitmap, as their files were when it was built. Readers scan the fragments for all
+other rows, so an index that covers too little is slow and one that covers too much gives wrong results. System indexes
+of the reference library, whose names begin with ``__lance``, hold state of the table instead of values.
 
 >>> index = IndexMetadata.of(bytes(range(16)), "a_idx", [0], 3, [0, 1, 7])
 >>> sorted(index.fragment_ids()), index.covers_fields([0]), index.covers_fields([1])
@@ -30,10 +29,10 @@ _UUID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class IndexMetadata:
-    """One index; immutable. Members that this release does not know stay in `message`.
+    """One index; immutable. Fields that this release does not know are kept in `message`.
 
     Attributes:
-        message: the wire message; not to be changed.
+        message: the protobuf message; must not be modified.
     """
 
     message: table_pb2.IndexMetadata
@@ -50,10 +49,10 @@ class IndexMetadata:
 
     @classmethod
     def from_proto(cls, message: table_pb2.IndexMetadata) -> IndexMetadata:
-        """The index that a message describes.
+        """The index of a message.
 
         Raises:
-            CorruptFileError: its UUID has not 16 bytes.
+            CorruptFileError: its UUID does not have 16 bytes.
         """
         if len(message.uuid.uuid) != _UUID_BYTES:
             raise CorruptFileError(f"the UUID of index {message.name!r} has {len(message.uuid.uuid)} bytes")
@@ -61,7 +60,7 @@ class IndexMetadata:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> IndexMetadata:
-        """The index that `to_bytes` gave.
+        """Inverse of `to_bytes`.
 
         Raises:
             CorruptFileError: not a serialized index.
@@ -81,31 +80,31 @@ class IndexMetadata:
 
     @property
     def uuid(self) -> str:
-        """As the folder of its files is named: 32 hex digits and dashes."""
+        """The UUID as the folder name of its files: 32 hex digits and dashes."""
         return str(uuid.UUID(bytes=self.message.uuid.uuid))
 
     @property
     def base_id(self) -> int | None:
-        """The base that holds the files; None is the table's own root."""
+        """The base path of the files; None is the table's own root."""
         return self.message.base_id if self.message.HasField("base_id") else None
 
     @property
     def fields(self) -> frozenset[int]:
-        """Ids of the fields whose values are in the index, those too that it only carries along."""
+        """Ids of the fields whose values are in the index, including covering fields."""
         return frozenset((*self.message.fields, *self.message.covering_fields))
 
     @property
     def is_system(self) -> bool:
-        """True for state of the reference library that is kept in the form of an index."""
+        """True for state of the reference library that is stored as an index."""
         return self.name.startswith(_SYSTEM_PREFIX)
 
     @property
     def tells_coverage(self) -> bool:
-        """False for indices of the first releases, which do not tell what they cover."""
+        """False for indexes of the first releases, which have no fragment bitmap."""
         return bool(self.message.fragment_bitmap)
 
     def fragment_ids(self) -> pyroaring.BitMap:
-        """The fragments that the index covers, as a new bitmap; none if it does not tell.
+        """The covered fragments, as a new bitmap; empty if the index has none.
 
         Raises:
             CorruptFileError: not a Roaring bitmap.
@@ -122,11 +121,11 @@ class IndexMetadata:
         return not self.fields.isdisjoint(field_ids)
 
     def without_fragments(self, fragment_ids: Iterable[int]) -> IndexMetadata:
-        """The index as one that does not cover `fragment_ids`; this very object if it did not before."""
+        """The index with `fragment_ids` no longer covered; this very object if it did not cover them."""
         return self.with_fragments(self.fragment_ids() - pyroaring.BitMap(fragment_ids))
 
     def with_fragments(self, fragment_ids: pyroaring.BitMap) -> IndexMetadata:
-        """The index as one that covers `fragment_ids`; this very object if it does."""
+        """The index with exactly `fragment_ids` covered; this very object if unchanged."""
         if fragment_ids == self.fragment_ids():
             return self
         copy = table_pb2.IndexMetadata()

@@ -1,13 +1,13 @@
-"""The indices of a version (`lance.table.IndexSection`), in the serialized form in which manifests carry them.
+"""The indexes of a version (`lance.table.IndexSection`), in the serialized form of manifests.
 
-Each function gives the section as it is after a change of the table. What an operation does to rows decides:
+Each function returns the section after a change of the table. The effect depends on what an operation does to rows:
 
-- new fragments, deleted rows: nothing. Readers scan what an index does not cover, and leave out deleted rows.
-- fragments whose rows have other addresses now (compaction), or other values of an indexed field (an update of
-  columns): `without_fragments`.
-- fields that are gone: `without_fields`, `of_schema`.
+- new fragments, deleted rows: none. Readers scan uncovered fragments and skip deleted rows.
+- fragments whose row addresses changed (compaction), or whose indexed values changed (an update of columns):
+  `without_fragments`.
+- dropped fields: `without_fields`, `of_schema`.
 
-None stands for a section that is not there, and a section without an index becomes None.
+None means that there is no section, and a section without an index becomes None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FragmentGroup = tuple[Collection[int], Collection[int]]
 
 
 def parse_indices(section: bytes | None) -> tuple[IndexMetadata, ...]:
-    """The indices of a version.
+    """The indexes of a version.
 
     Raises:
         CorruptFileError: not a serialized section.
@@ -38,16 +38,16 @@ def parse_indices(section: bytes | None) -> tuple[IndexMetadata, ...]:
 def without_fragments(
     section: bytes | None, fragment_ids: Iterable[int], fields: Collection[int] | None = None
 ) -> bytes | None:
-    """The section after `fragment_ids` lost the rows, or the values of `fields`, that the indices know of them.
+    """The section after row addresses, or values of `fields`, of `fragment_ids` have changed.
 
-    An index that covers nothing then stays as what the user wants indexed, as in the reference library: building it
-    anew for the fragments it lacks is then one step. One that does not tell what it covers goes.
+    An index that then covers nothing is kept as a record of what the user wants indexed, as in the reference library:
+    rebuilding it for the uncovered fragments is then one step. An index without a fragment bitmap is removed.
 
     Args:
-        fields: ids of the fields whose values changed, all levels; None: the rows have other addresses.
+        fields: ids of the fields whose values changed, all levels; None: the row addresses changed.
 
     Raises:
-        CorruptFileError: not a serialized section, or not a Roaring bitmap in it.
+        CorruptFileError: not a serialized section, or it contains an invalid Roaring bitmap.
     """
     deleted = pyroaring.BitMap(fragment_ids)
 
@@ -60,7 +60,7 @@ def without_fragments(
 
 
 def without_fields(section: bytes | None, field_ids: Collection[int]) -> bytes | None:
-    """The section after `field_ids` (all levels) went: indices over one of them go.
+    """The section after `field_ids` (all levels) were dropped: without the indexes over one of them.
 
     Raises:
         CorruptFileError: not a serialized section.
@@ -69,7 +69,7 @@ def without_fields(section: bytes | None, field_ids: Collection[int]) -> bytes |
 
 
 def of_schema(section: bytes | None, schema: LanceSchema) -> bytes | None:
-    """The section of a version with this schema: indices over fields that it lacks go.
+    """The section of a version with this schema: without indexes over fields that are not in it.
 
     Raises:
         CorruptFileError: not a serialized section.
@@ -83,15 +83,15 @@ def rewritten(
     groups: Sequence[FragmentGroup],
     new_indices: Mapping[bytes, Callable[[IndexMetadata, Sequence[FragmentGroup]], IndexMetadata]],
 ) -> bytes | None:
-    """The section after the rows of each group's old fragments moved into its new ones.
+    """The section after the rows of each group's old fragments were rewritten into its new ones.
 
     Args:
         groups: (ids of the old fragments, ids of the new ones).
-        new_indices: what stands for an index that was written anew for the new addresses, by UUID as 16 bytes. Every
+        new_indices: the replacements of indexes that were remapped to the new addresses, by UUID as 16 bytes. Every
             other index no longer covers the old fragments, as after `without_fragments`.
 
     Raises:
-        CorruptFileError: not a serialized section, or not a Roaring bitmap in it.
+        CorruptFileError: not a serialized section, or it contains an invalid Roaring bitmap.
     """
     section = _changed(
         section,
@@ -103,7 +103,7 @@ def rewritten(
 
 
 def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: Collection[str] = ()) -> bytes | None:
-    """The section without the indices whose UUIDs are `removed` or those of `new`, and then with `new`.
+    """The section without the indexes whose UUIDs are in `removed` or `new`, followed by `new`.
 
     Raises:
         CorruptFileError: not a serialized section.
@@ -116,7 +116,7 @@ def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: C
 
 
 def _changed(section: bytes | None, after: Callable[[IndexMetadata], IndexMetadata | None]) -> bytes | None:
-    """The section with each index as `after` gives it; the very same bytes if all are as they were."""
+    """The section with `after` applied to each index; the very same bytes if nothing changed."""
     message = _parse(section)
     changed = [(index, after(IndexMetadata.from_proto(index))) for index in message.indices]
     if section and all(new is not None and new.message is old for old, new in changed):

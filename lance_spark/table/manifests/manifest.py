@@ -30,7 +30,7 @@ class WriterVersion:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """A `Clustering` of the wire, carried as it is."""
+    """A protobuf `Clustering`, kept unparsed."""
 
     message: bytes
 
@@ -40,11 +40,11 @@ class Manifest:
     """A version of a table; immutable.
 
     Attributes:
-        file_version: `data_format.version`; None in old manifests, where each data file tells its own.
+        file_version: `data_format.version`; None in old manifests, where each data file has its own.
         timestamp_nanos: when the version was committed, nanoseconds since 1970 UTC.
         max_fragment_id: the largest fragment id ever used; None if there never was a fragment.
         writer_version: None in old manifests, whose row counts are not trusted.
-        next_row_id: the next stable row id to give.
+        next_row_id: the next unused stable row id.
         transaction_file: name in `_transactions/`, "" if there is none.
         index_section: the serialized `IndexSection`, None if there is none.
     """
@@ -81,11 +81,11 @@ class Manifest:
 
     @classmethod
     def from_proto(cls, message: table_pb2.Manifest, index_section: bytes | None = None) -> Manifest:
-        """The version that a message describes; the index section lies elsewhere in the file.
+        """The version of a message; the index section is stored elsewhere in the file.
 
         Raises:
-            CorruptFileError: the message contradicts the format.
-            UnsupportedFeatureError: the data files are of another format, or the fragments are not in the message.
+            CorruptFileError: the message violates the format.
+            UnsupportedFeatureError: the data files have another format, or the fragments are not in the message.
         """
         if message.HasField("fragment_tree"):
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree", feature="fragment tree")
@@ -120,7 +120,7 @@ class Manifest:
         )
 
     def to_proto(self) -> table_pb2.Manifest:
-        """The message without the places of the sections, which only the writer of the file knows."""
+        """The message without the offsets of the sections, which only the file's writer knows."""
         message = table_pb2.Manifest(
             fields=fields_to_proto(self.schema.fields),
             schema_metadata=dict(self.schema.metadata),
@@ -173,7 +173,7 @@ def timestamp_nanos(seconds: int, nanos: int) -> int:
     """The commit time of a manifest in nanoseconds since 1970 UTC.
 
     Raises:
-        CorruptFileError: it lies outside of the years 1 to 9999, which is all that a datetime holds.
+        CorruptFileError: it is outside the years 1 to 9999, the range of a datetime.
     """
     total = seconds * _NANOS + nanos
     if not -62_135_596_800 * _NANOS <= total < 253_402_300_800 * _NANOS:
@@ -188,8 +188,8 @@ def timestamp_of(nanos: int) -> datetime:
 
 
 def _forget_row_counts(message: table_pb2.Manifest) -> None:
-    """Removes the row counts of fragments, which can be wrong: the writers before those that tell their version wrote
-    numbers of live rows as numbers of all rows. The data files have the right ones.
+    """Removes the row counts of fragments, which can be wrong: writers without a `writer_version` stored the number of
+    live rows as the number of all rows. The data files have the correct counts.
     """
     for fragment in message.fragments:
         fragment.ClearField("physical_rows")

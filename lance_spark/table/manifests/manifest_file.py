@@ -7,8 +7,8 @@
     u32 length, Manifest           at the position that the footer names, up to the footer
     u64 position, u16 0, u16 minor, "LANC"
 
-An offset of 0 is a normal one: a section is there if its field is there. The offset of the transaction moved from field
-21 to field 23, so both are written, and 23 is read before 21.
+An offset of 0 is valid: a section exists if its field is set. The offset of the transaction was moved from field 21
+to field 23, so both are written, and 23 is read first.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _MAJOR, _MINOR = 0, 2
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """What a manifest file holds.
+    """The content of a manifest file.
 
     Attributes:
-        transaction: the serialized transaction that made this version, None if it is not in this file.
+        transaction: the serialized transaction of this version, None if it is not in this file.
     """
 
     manifest: Manifest
@@ -42,11 +42,11 @@ class ManifestFile:
 
     @classmethod
     def decode(cls, data: pa.Buffer | bytes, path: str) -> ManifestFile:
-        """The content of a manifest file; `path` is for messages.
+        """Decodes a manifest file; `path` is for messages.
 
         Raises:
-            CorruptFileError: the bytes are no manifest file.
-            UnsupportedFeatureError: the manifest keeps its fragments in a tree.
+            CorruptFileError: the bytes are not a manifest file.
+            UnsupportedFeatureError: the manifest stores its fragments in a tree.
         """
         try:
             return cls._decode(memoryview(data), path)
@@ -70,7 +70,7 @@ class ManifestFile:
         """The bytes of the file.
 
         Raises:
-            InvalidInputError: a text that is no UTF-8, or a number beyond the range of the format.
+            InvalidInputError: a string that is not valid UTF-8, or a number out of the format's range.
         """
         try:
             message = self.manifest.to_proto()
@@ -93,7 +93,7 @@ class ManifestFile:
 
 
 def manifest_content(data: memoryview) -> tuple[int, memoryview]:
-    """Where the manifest's part begins in a manifest file, and the serialized `Manifest`.
+    """(offset of the manifest's section in a manifest file, the serialized `Manifest`).
 
     Raises:
         CorruptFileError: the bytes are not a manifest file.
@@ -113,10 +113,10 @@ def manifest_content(data: memoryview) -> tuple[int, memoryview]:
 def inline_transaction(
     data: memoryview, message: table_pb2.Manifest | manifest_summary_pb2.ManifestSummary
 ) -> bytes | None:
-    """The serialized transaction in the part of the file before the manifest, None if it is not there.
+    """The serialized transaction in the part of the file before the manifest, None if there is none.
 
     Raises:
-        CorruptFileError: the manifest names a place outside of `data`.
+        CorruptFileError: the manifest references an offset outside of `data`.
     """
     if message.HasField("transaction_section"):
         return bytes(_section(data, message.transaction_section))

@@ -1,7 +1,7 @@
-"""Which versions there are, and how the next one is published: one protocol, and the way of object stores.
+"""The protocol that locates and publishes versions, and its implementation for object stores.
 
-`history` and `commit` know nothing else of where manifests are. `ObjectManifests` needs a store that can create an
-object only if it is absent; `external_manifests.ExternalManifests` asks another service.
+Only this module's implementations tell `history` and `commit` where manifests are. `ObjectManifests` needs a store
+that can create an object only if absent; `external_manifests.ExternalManifests` uses another service.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lance_spark.storage.cache import free_etag
 from lance_spark.storage.exclusive_create import check_commits
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
 
-# V2 names sort newest first. One page of a listing is enough to see that a table has no others.
+# V2 names sort newest first. One page of a listing is enough to see that a table has only V2 names.
 _ENOUGH_NAMES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestLocation:
-    """A version that is there.
+    """An existing version.
 
     Attributes:
-        modified: when its manifest was written, if a listing told.
-        size: bytes of the manifest, if a listing or the store told.
-        stamp: what tells the manifest from others of its name (`storage.cache`), if a listing told.
+        modified: when its manifest was written, if known from a listing.
+        size: bytes of the manifest, if known from a listing or the store.
+        stamp: etag of the manifest (`storage.cache`), if known from a listing.
     """
 
     version: int
@@ -42,7 +42,7 @@ class ManifestLocation:
 
     @property
     def path(self) -> str:
-        """Of the manifest, relative to the root."""
+        """Path of the manifest, relative to the root."""
         return self.naming.path(self.version)
 
 
@@ -61,7 +61,7 @@ class ManifestStore(Protocol):
         """The newest version, for a writer; None if there is no table.
 
         Raises:
-            UnsupportedFeatureError: manifests are named both ways, which a crashed migration leaves.
+            UnsupportedFeatureError: manifests of both naming schemes exist, as after a crashed migration.
         """
         ...
 
@@ -70,11 +70,11 @@ class ManifestStore(Protocol):
         ...
 
     def newest_locations(self, count: int) -> list[ManifestLocation]:
-        """The `count` newest versions, newest first; fewer if there are no more."""
+        """The `count` newest versions, newest first; fewer if there are fewer."""
         ...
 
     def locate(self, version: int) -> ManifestLocation:
-        """Where the manifest of a version is, and its size.
+        """The location of a version's manifest, and its size.
 
         Raises:
             NotFoundError: there is no such version.
@@ -90,7 +90,7 @@ class ManifestStore(Protocol):
         ...
 
     def read_version(self, version: int) -> tuple[pa.Buffer, ManifestLocation]:
-        """The same where only the number is known, and where it was.
+        """The manifest file of a version known by its number only, and its location.
 
         Raises:
             NotFoundError: there is no such version.
@@ -98,31 +98,31 @@ class ManifestStore(Protocol):
         ...
 
     def publish(self, location: ManifestLocation, payload: bytes) -> PutResult:
-        """Makes a version that must not be there. An exception means that it was not made, for certain.
+        """Creates a version that must not exist. An exception guarantees that it was not created.
 
-        EXISTS and UNKNOWN leave open whose version is there: `read` it and compare.
+        After EXISTS and UNKNOWN the stored version may be anyone's: `read` it and compare.
         """
         ...
 
     def check_commits(self) -> None:
-        """Passes if `publish` can be trusted; asked before the files of a version are written.
+        """Checks that `publish` is safe; called before the files of a version are written.
 
         Raises:
-            StorageError: two writers could both publish the same version here, or the store does not answer.
+            StorageError: two writers could both publish the same version here, or the store does not respond.
         """
         ...
 
     def withdraw(self, location: ManifestLocation) -> None:
-        """Removes a version that its own writer has found to be no part of the history."""
+        """Removes a version that its own writer has found not to be part of the history."""
         ...
 
     def forget(self) -> None:
-        """Removes what is known about the versions outside the root: for a table or branch that is dropped."""
+        """Removes state about the versions outside the root: for a table or branch that is dropped."""
         ...
 
 
 class ObjectManifests:
-    """Manifests in a store that can create an object only if it is absent: what is listed is committed."""
+    """Manifests in a store that can create an object only if absent: listed versions are committed."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -182,10 +182,10 @@ class ObjectManifests:
         self._store.delete(location.path)
 
     def forget(self) -> None:
-        """Does nothing: everything that is known is in the root."""
+        """Does nothing: there is no state outside the root."""
 
     def _first(self, count: int = _ENOUGH_NAMES) -> list[ManifestLocation]:
-        """All versions, or at least the `count` newest ones if their names come first in a long listing."""
+        """At least the `count` newest versions if their names come first in a long listing; otherwise all."""
         listing = self.locations()
         first = list(islice(listing, count))
         if len(first) == count and all(location.naming is ManifestNaming.V2 for location in first):

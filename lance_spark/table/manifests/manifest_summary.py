@@ -1,7 +1,7 @@
-"""What a history shows of a version, read without parsing its columns and fragments.
+"""The summary of a version for a history, read without parsing columns and fragments.
 
-Each version of a table with many fragments repeats nearly all fragments of the version before it. They stay bytes here,
-so that two versions can be compared before anything is parsed.
+Each version of a table with many fragments repeats nearly all fragments of its predecessor. They are kept as bytes
+here, so that two versions can be compared before parsing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ManifestSummary:
 
         Raises:
             CorruptFileError: the bytes are not a manifest file.
-            UnsupportedFeatureError: the manifest keeps its fragments in a tree.
+            UnsupportedFeatureError: the manifest stores its fragments in a tree.
         """
         try:
             return cls._decode(memoryview(data))

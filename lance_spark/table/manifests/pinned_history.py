@@ -1,11 +1,11 @@
-"""A table as if one of its versions were the newest: for versions that count only once something else names them.
+"""A history that treats a given version as the newest: for versions that take effect only once they are referenced.
 
-A partitioned namespace names, in `__manifest`, the version of each partition that readers see. What comes after it in
-the partition's table may be another writer's that has not committed yet, or never will. A writer must not build on it,
-and must not wait for it either: it makes its version from the content of the named one, under the next free number.
+A partitioned namespace references, in `__manifest`, the version of each partition that readers see. Newer versions of
+the partition's table may belong to another writer that has not committed yet, or never will. A writer must neither
+build on them nor wait for them: it creates its version from the referenced one, under the next free number.
 
-Say `__manifest` names version 5, and a writer that was killed has left version 6. Then the newest version here is 5,
-and the next commit makes version 7 with the content of 5 and its own changes.
+For example, if `__manifest` references version 5 and a killed writer has left version 6, the newest version here is 5,
+and the next commit creates version 7 from the content of 5 and its own changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.table.manifests.transaction import Transaction
 
 
 class PinnedHistory(History):
-    """The history in which `version` is the newest one. One writer's: its own commits move it on.
+    """The history whose newest version is `version`. For one writer: its own commits advance it.
 
     Args:
         whole: the history with all versions.
@@ -48,10 +48,10 @@ class PinnedHistory(History):
         return current + 1 if newest is None else max(current, newest.version) + 1
 
     def versions_after(self, known: int, newest: int) -> Sequence[int]:
-        """Each version tells which one it was made of; those in between with other numbers are none of ours.
+        """Follows the read version of each transaction; other versions in between are not part of this history.
 
         Raises:
-            RetryableConflictError: `newest` was not made of `known`.
+            RetryableConflictError: `newest` does not descend from `known`.
         """
         chain: list[int] = []
         version = newest

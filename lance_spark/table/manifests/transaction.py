@@ -1,6 +1,6 @@
-"""One change of a table as its writer intended it (`lance.table.Transaction`).
+"""One intended change of a table (`lance.table.Transaction`).
 
-The UUID tells whose a version is: after a lost reply a writer reads the version back and compares.
+The UUID identifies the writer of a version: after a lost reply a writer reads the version back and compares.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lance_spark.table.operations import CommittableOperation, Operation, parse_
 from lance_spark.table.paths import transaction_name
 
 COMMIT_MESSAGE = "__lance_commit_message"
-"""The property that holds the message of a commit."""
+"""The property with the message of a commit."""
 
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
@@ -37,12 +37,12 @@ class Transaction:
     def new(
         cls, read_version: int, operation: CommittableOperation, properties: Mapping[str, str] | None = None
     ) -> Transaction:
-        """A transaction with a UUID of its own."""
+        """A transaction with a new UUID."""
         return cls(read_version, str(uuid.uuid4()), operation, MappingProxyType(dict(properties or {})))
 
     @classmethod
     def from_bytes(cls, data: pa.Buffer | bytes) -> Transaction:
-        """The transaction that a file or a section of a manifest holds.
+        """The transaction of a file or of a section of a manifest.
 
         Raises:
             CorruptFileError: not a serialized transaction.
@@ -62,8 +62,8 @@ class Transaction:
         """The serialized message.
 
         Raises:
-            TypeError: the operation is one that this release only reads.
-            InvalidInputError: a text that is no UTF-8, or a number beyond the range of the format.
+            TypeError: this release can only read the operation.
+            InvalidInputError: a string that is not valid UTF-8, or a number out of the format's range.
         """
         if not isinstance(self.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {self.operation.kind.value} is not for writing")
