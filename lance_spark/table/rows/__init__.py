@@ -1,1 +1,1 @@
-"""Fragments and the identity of rows: addresses, stable ids, deletion vectors, row versions, field ids."""
+"""Fragments and the identity of rows: addresses, stable row ids, deletion vectors, row versions, field ids."""

@@ -1,7 +1,7 @@
 """Deletion files: which rows of a fragment are deleted (`lance.table.DeletionFile`).
 
-Two forms, either of any size: an Arrow IPC file with one batch of one non-null uint32 column ``row_id``, values in any
-order; and a portable 32-bit Roaring bitmap. Values are offsets in the fragment, deleted rows counted.
+Two formats, each for any size: an Arrow IPC file with one batch of one non-null uint32 column ``row_id``, values in
+any order; and a portable 32-bit Roaring bitmap. Values are offsets in the fragment, counting deleted rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeletionFileType(Enum):
 
     @property
     def extension(self) -> str:
-        """Ending of the file's name."""
+        """Extension of the file's name."""
         return "arrow" if self is DeletionFileType.ARROW_ARRAY else "bin"
 
 
@@ -62,10 +62,10 @@ class DeletionVector:
         physical_rows: int | None,
         num_deleted_rows: int | None,
     ) -> DeletionVector:
-        """The content of a deletion file. The counts are those of the manifest, None where it does not tell.
+        """Decodes a deletion file. The counts are those of the manifest, None where it has none.
 
         Raises:
-            CorruptFileError: not such a file, or it contradicts the counts, or deletes a row twice.
+            CorruptFileError: not such a file, it does not match the counts, or it deletes a row twice.
         """
         limit = min(
             MAX_ROWS_PER_FRAGMENT if physical_rows is None else physical_rows,
@@ -110,7 +110,7 @@ class DeletionVector:
         return RowRanges(starts[keep], stops[keep])
 
     def offsets_of_live(self, positions: Int64Array) -> Int64Array:
-        """int64[n]: offsets in the fragment of its live rows number `positions` (int64[n]).
+        """int64[n]: offsets in the fragment of the live rows with the ordinals `positions` (int64[n]).
 
         >>> DeletionVector(np.array([0, 2])).offsets_of_live(np.array([0, 1, 2])).tolist()
         [1, 3, 4]
@@ -144,7 +144,7 @@ def _decode_arrow(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]
 def _batch(data: pa.Buffer, schema: pa.Schema, limit: int) -> pa.RecordBatch:
     """The first record batch of an Arrow file, which has at most `limit` rows.
 
-    It is read through its message, so that what is checked is what is decompressed.
+    It is read through its message, so that exactly the checked bytes are decompressed.
     """
     message = pa.ipc.read_message(data.slice(batch_position(memoryview(data))))
     body = pa.py_buffer(b"") if message.body is None else message.body
@@ -163,7 +163,7 @@ def _decode_bitmap(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32
         bitmap = pyroaring.BitMap.deserialize(bytes(data))
     except ValueError as error:
         raise CorruptFileError(f"not a Roaring deletion file: {error}") from error
-    # A few bytes of runs can stand for 2**32 values: count before they are listed.
+    # A few bytes of runs can represent 2**32 values: count before expanding them.
     if len(bitmap) > limit:
         raise CorruptFileError(f"{len(bitmap)} rows are deleted, at most {limit} can be")
     return np.array(bitmap.to_array(), np.uint32)

@@ -1,7 +1,7 @@
-"""Fragments and the files they are made of (`lance.table.DataFragment`, `DataFile`, `DeletionFile`).
+"""Fragments and their files (`lance.table.DataFragment`, `DataFile`, `DeletionFile`).
 
-A fragment is a horizontal piece of a table. Its data files hold different columns of the same rows; a field that no
-file holds is null in all of them.
+A fragment is a horizontal slice of a table. Its data files hold different columns of the same rows; a field in none
+of them is null in all rows.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class DataFile:
     """One data file of a fragment.
 
     Attributes:
-        path: relative to the folder of data files of its base.
+        path: relative to the data folder of its base path.
         fields: ids of the fields that own a column; -2 marks a column that another file has replaced.
         column_indices: the column of each of `fields` (-1: none); empty in legacy files.
         version: the file format version.
-        size_bytes: None if it is not known.
-        base_id: the base that holds the file; None is the table's own root.
+        size_bytes: None if unknown.
+        base_id: the base path of the file; None is the table's own root.
     """
 
     path: str
@@ -54,10 +54,10 @@ class DataFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
-        """The file that a message describes.
+        """The data file of a message.
 
         Raises:
-            CorruptFileError: the path leaves its base, or the message contradicts itself.
+            CorruptFileError: the path is outside its base path, or the message is inconsistent.
         """
         path = checked_relative(message.path, "data file")
         version = FileVersion.from_numbers(message.file_major_version, message.file_minor_version, path=path)
@@ -101,10 +101,10 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """Where the deleted rows of a fragment are listed.
+    """The reference to a fragment's deletion vector.
 
     Attributes:
-        num_deleted_rows: None if it is not known (old manifests).
+        num_deleted_rows: None if unknown (old manifests).
     """
 
     file_type: DeletionFileType
@@ -115,10 +115,10 @@ class DeletionFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
-        """The deletion file that a message describes.
+        """The deletion file of a message.
 
         Raises:
-            UnsupportedFeatureError: an unknown form of deletion file.
+            UnsupportedFeatureError: an unknown type of deletion file.
         """
         try:
             file_type = DeletionFileType(message.file_type)
@@ -145,19 +145,19 @@ class DeletionFile:
         return message
 
     def path(self, fragment_id: FragmentId) -> str:
-        """Path of the file below its base."""
+        """Path of the file below its base path."""
         return deletion_path(fragment_id, self.read_version, self.id, self.file_type.extension)
 
 
 @dataclass(frozen=True, slots=True)
 class DataFragment:
-    """Some rows of a table.
+    """Rows of a table with one set of data files.
 
     Attributes:
-        physical_rows: rows in the data files, deleted ones included; None if it is not known (old manifests).
+        physical_rows: rows in the data files, including deleted ones; None if unknown (old manifests).
         row_ids: serialized `RowIdSequence`, in tables with stable row ids.
         created_at_versions, last_updated_at_versions: serialized `RowDatasetVersionSequence`s.
-        lineage_fields: which of these three are columns of a data file instead.
+        lineage_fields: those of these three that are columns of a data file instead.
     """
 
     id: FragmentId
@@ -171,11 +171,11 @@ class DataFragment:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> DataFragment:
-        """The fragment that a message describes.
+        """The fragment of a message.
 
         Raises:
-            CorruptFileError: the message contradicts the format.
-            UnsupportedFeatureError: it uses something that no release of the format has written.
+            CorruptFileError: the message violates the format.
+            UnsupportedFeatureError: it uses a feature that no release of the format has written.
         """
         _refuse_unsupported(message)
         check_counts(message)
@@ -217,7 +217,7 @@ class DataFragment:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DataFragment:
-        """The fragment that `to_bytes` gave.
+        """Inverse of `to_bytes`.
 
         Raises:
             CorruptFileError: not a serialized fragment.
@@ -228,21 +228,21 @@ class DataFragment:
             raise CorruptFileError(f"not a fragment: {error}") from error
 
     def to_bytes(self) -> bytes:
-        """The serialized message; what a task hands to the driver, and the driver to a task."""
+        """The serialized message, as exchanged between driver and tasks."""
         return self.to_proto().SerializeToString(deterministic=True)
 
     @property
     def num_rows(self) -> int | None:
-        """Rows that are not deleted; None if the manifest does not tell."""
+        """Rows that are not deleted; None if the manifest does not record it."""
         deleted = 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
         return _live_rows(self.id, self.physical_rows, deleted)
 
 
 def check_counts(message: table_pb2.DataFragment) -> None:
-    """Nothing, if rows of the fragment can have addresses and it has no more deleted rows than rows.
+    """Validates that row addresses can represent the fragment and that it has no more deleted rows than rows.
 
     Raises:
-        CorruptFileError: its id or its number of rows does not fit into an address, or too many rows are deleted.
+        CorruptFileError: its id or row count does not fit into an address, or too many rows are deleted.
     """
     if message.id > MAX_FRAGMENT_ID:
         raise CorruptFileError(f"fragment id {message.id} does not fit in 32 bits")
@@ -257,12 +257,12 @@ def check_counts(message: table_pb2.DataFragment) -> None:
 
 
 def has_row_ids(message: table_pb2.DataFragment) -> bool:
-    """Whether a fragment tells stable row ids of its rows, in the message or in a data file."""
+    """Whether a fragment has stable row ids, in the message or in a data file."""
     return message.HasField("inline_row_ids") or message.HasField("column_row_ids")
 
 
 def lineage_fields(message: table_pb2.DataFragment) -> frozenset[FieldId]:
-    """Which of row ids and row versions of a fragment are columns of its data files."""
+    """The row id and row version fields of a fragment that are columns of its data files."""
     marks = {
         ROW_ID_FIELD: message.HasField("column_row_ids"),
         CREATED_AT_FIELD: message.HasField("column_created_at_versions"),
@@ -291,9 +291,9 @@ def _refuse_unsupported(message: table_pb2.DataFragment) -> None:
 
 
 class FragmentList(Sequence[DataFragment]):
-    """The fragments of a version, in scan order. Immutable; a fragment is parsed when it is asked for.
+    """The fragments of a version, in scan order. Immutable; fragments are parsed lazily.
 
-    A version that adds a few fragments to many shares the messages of the old ones, fields unknown here included.
+    A version that adds a few fragments to many shares the messages of the old ones, including unknown fields.
     """
 
     __slots__ = ("_messages", "_parsed")
@@ -304,7 +304,7 @@ class FragmentList(Sequence[DataFragment]):
 
     @classmethod
     def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
-        """The fragments of a manifest, their counts checked at once: much is answered from the messages alone.
+        """The fragments of a manifest, with their counts checked eagerly: many requests need only the messages.
 
         Raises:
             CorruptFileError: see `check_counts`.
@@ -316,7 +316,7 @@ class FragmentList(Sequence[DataFragment]):
 
     @property
     def messages(self) -> tuple[table_pb2.DataFragment, ...]:
-        """The wire messages; not to be changed."""
+        """The protobuf messages; must not be modified."""
         return self._messages
 
     def row_counts(self) -> list[int | None]:
@@ -335,7 +335,7 @@ class FragmentList(Sequence[DataFragment]):
         ]
 
     def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
-        """These fragments and then `fragments`."""
+        """These fragments followed by `fragments`."""
         return FragmentList((*self._messages, *(fragment.to_proto() for fragment in fragments)))
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""What a compressed Arrow record batch claims to become, read before anything is decompressed.
+"""The declared sizes of a compressed Arrow record batch, read before decompression.
 
-Arrow allocates what the eight bytes before each compressed buffer say (Arrow columnar format, "Buffer compression").
-Where the buffers lie is in the message's flatbuffer: the tables `Message` and `RecordBatch` of Message.fbs. Where the
-message lies is in the `Footer` of File.fbs.
+Arrow allocates the size in the eight bytes before each compressed buffer (Arrow columnar format, "Buffer
+compression"). The positions of the buffers are in the message's flatbuffer: the tables `Message` and `RecordBatch` of
+Message.fbs. The position of the message is in the `Footer` of File.fbs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _TAIL = struct.Struct("<i6s")
 
 
 def claimed_sizes(metadata: bytes, body: memoryview) -> tuple[int, list[int]]:
-    """(rows of a record batch, bytes that each of its buffers claims to have when it is decompressed).
+    """(rows of a record batch, declared size in bytes of each of its buffers after decompression).
 
     Args:
         metadata: the message's flatbuffer.
-        body: the bytes behind it.
+        body: the bytes that follow it.
 
     Raises:
-        CorruptFileError: no record batch, or a buffer lies outside of the body.
+        CorruptFileError: not a record batch, or a buffer lies outside of the body.
     """
     try:
         message = _Table(metadata, _int(metadata, "<I", 0))
@@ -46,10 +46,10 @@ def claimed_sizes(metadata: bytes, body: memoryview) -> tuple[int, list[int]]:
 
 
 def batch_position(data: memoryview) -> int:
-    """Where the message of the first record batch of an Arrow file begins.
+    """The position of the message of the first record batch of an Arrow file.
 
     Raises:
-        CorruptFileError: the footer is cut off, or names no batch inside of the file.
+        CorruptFileError: the footer is truncated, or references no batch inside the file.
     """
     try:
         (size, _) = _TAIL.unpack(data[-_TAIL.size :])
@@ -69,7 +69,7 @@ def batch_position(data: memoryview) -> int:
 
 
 class _Table:
-    """A table of a flatbuffer; its first word leads back to the list of places of its fields."""
+    """A flatbuffer table; its first word is the offset of the vtable with the positions of its fields."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self._data = data
@@ -77,7 +77,7 @@ class _Table:
         self._fields = position - _int(data, "<i", position)
 
     def place(self, field: int) -> int | None:
-        """Where a field is, None if it is absent."""
+        """The position of a field, None if it is absent."""
         if 4 + 2 * field >= _int(self._data, "<H", self._fields):
             return None
         offset = _int(self._data, "<H", self._fields + 4 + 2 * field)
@@ -111,7 +111,7 @@ def _size(body: memoryview, offset: int, size: int, is_compressed: bool) -> int:
     if not is_compressed or size == 0:
         return size
     claimed = _int(bytes(body[offset : offset + min(size, 8)]), "<q", 0)
-    # -1: these bytes are not compressed after all.
+    # -1: this buffer is not compressed.
     return size - 8 if claimed == -1 else claimed
 
 

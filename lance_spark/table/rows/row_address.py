@@ -1,6 +1,6 @@
-"""Row addresses: where a row lies (Lance table format specification, "Row ID & Lineage").
+"""Row addresses (Lance table format specification, "Row ID & Lineage").
 
-An address is the fragment's id in the high 32 bits and the row's offset in the fragment (deleted rows count) in the
+An address is the fragment's id in the high 32 bits and the row's offset in the fragment (counting deleted rows) in the
 low 32. It is not a stable row id; in a table without those, ``_rowid`` is the address.
 
 >>> row_addresses(2, np.array([0, 5])).tolist()

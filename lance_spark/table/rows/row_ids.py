@@ -1,9 +1,9 @@
 """Stable row ids of a fragment (`lance.table.RowIdSequence`, `U64Segment`).
 
-A sequence lists the ids of the rows of a fragment in row order, deleted rows included, as segments: ranges, ranges
-with holes, ranges with a bitmap of what is there, and arrays, sorted or not.
+A sequence lists the ids of the rows of a fragment in row order, including deleted rows, as segments: ranges, ranges
+with holes, ranges with a bitmap of the values present, and arrays, sorted or not.
 
-The bitmap's bits are counted from the least significant bit of each byte. Range 3..14 with the bytes ``01 04`` holds
+The bits of the bitmap start at the least significant bit of each byte. Range 3..14 with the bytes ``01 04`` holds
 bit 0 of byte 0 and bit 2 of byte 1, that is 3 + 0 and 3 + 10:
 
 >>> RangeWithBitmap(3, 14, bytes([0b00000001, 0b00000100])).at(np.array([0, 1])).tolist()
@@ -31,7 +31,7 @@ _ListedT = TypeVar("_ListedT", bound="_Listed")
 
 
 class U64Segment(ABC):
-    """One segment. Its length is known without listing the values, so that it can be checked first."""
+    """One segment. Its length is known without expanding the values, so that it can be checked first."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class U64Segment(ABC):
 
     @abstractmethod
     def at(self, ranks: Int64Array) -> UInt64Array:
-        """uint64[n]: the values number `ranks` (int64[n], each below `num_values`)."""
+        """uint64[n]: the values with the ordinals `ranks` (int64[n], each below `num_values`)."""
 
     @abstractmethod
     def to_proto(self) -> rowids_pb2.U64Segment: ...
@@ -71,7 +71,7 @@ class Range(U64Segment):
 
 @dataclass(frozen=True, slots=True)
 class RangeWithHoles(U64Segment):
-    """The values of [start, end) without `holes` (uint64[k], ascending, distinct, inside the range)."""
+    """The values of [start, end) except `holes` (uint64[k], ascending, distinct, inside the range)."""
 
     start: int
     end: int
@@ -137,7 +137,7 @@ class RangeWithBitmap(U64Segment):
 
 @dataclass(frozen=True, slots=True)
 class _Listed(U64Segment):
-    """The values one by one."""
+    """An explicit list of values."""
 
     array: UInt64Array
 
@@ -155,7 +155,7 @@ class _Listed(U64Segment):
 
 @dataclass(frozen=True, slots=True)
 class SortedArray(_Listed):
-    """Ascending values without a better form."""
+    """Ascending values for which no other form is smaller."""
 
     def to_proto(self) -> rowids_pb2.U64Segment:
         return rowids_pb2.U64Segment(sorted_array=encode_array(self.array))
@@ -179,10 +179,10 @@ _SEGMENTS = {
 
 
 def parse_segment(message: rowids_pb2.U64Segment) -> U64Segment:
-    """The segment that a `U64Segment` holds.
+    """The segment of a `U64Segment` message.
 
     Raises:
-        CorruptFileError: none, or one that contradicts itself.
+        CorruptFileError: the message is empty or inconsistent.
     """
     member = message.WhichOneof("segment")
     if member is None:
@@ -199,21 +199,21 @@ class RowIdSequence:
 
     @classmethod
     def of_range(cls, start: int, count: int) -> RowIdSequence:
-        """`count` ids from `start` on: what new rows get. Raises as `check_ids_left`."""
+        """`count` consecutive ids from `start`, for new rows. Raises as `check_ids_left`."""
         check_ids_left(start, count)
         return cls((Range(start, start + count),))
 
     @classmethod
     def of_ids(cls, ids: UInt64Array) -> RowIdSequence:
-        """The sequence of rows that have `ids` (uint64[n]) already: what moved rows keep."""
+        """The sequence of the existing `ids` (uint64[n]) of rewritten rows."""
         return cls(segments_of(ids))
 
     @classmethod
     def from_bytes(cls, data: bytes, num_rows: int | None = None) -> RowIdSequence:
-        """The sequence of a fragment of `num_rows` rows (None: not known).
+        """The sequence of a fragment of `num_rows` rows (None: unknown).
 
         Raises:
-            CorruptFileError: not a sequence, or one of another length.
+            CorruptFileError: not a sequence, or its length does not match.
         """
         try:
             message = rowids_pb2.RowIdSequence.FromString(data)
@@ -233,11 +233,11 @@ class RowIdSequence:
 
     @property
     def largest(self) -> int:
-        """The largest id, -1 without any."""
+        """The largest id, -1 if empty."""
         return max((_largest(segment) for segment in self.segments if segment.num_values), default=-1)
 
     def followed_by(self, start: int, count: int) -> RowIdSequence:
-        """These rows and then `count` rows with the ids from `start` on. Raises as `check_ids_left`."""
+        """These rows followed by `count` rows with consecutive ids from `start`. Raises as `check_ids_left`."""
         check_ids_left(start, count)
         return RowIdSequence((*self.segments, Range(start, start + count))) if count else self
 
@@ -293,7 +293,7 @@ def _numbers_between(ids: RowSet, start: int, end: int) -> UInt64Array:
 
 
 def check_ids_left(start: int, count: int) -> None:
-    """Nothing, if `count` rows can have ids from `start` on.
+    """Checks that `count` ids from `start` are available.
 
     Raises:
         UnsupportedFeatureError: they need more than 64 bits.
@@ -313,9 +313,9 @@ def _largest(segment: U64Segment) -> int:
 
 
 def segments_of(values: UInt64Array) -> tuple[U64Segment, ...]:
-    """The cheapest segments that hold `values` (uint64[n]) in their order.
+    """The cheapest segments for `values` (uint64[n]) in their order.
 
-    Rows that moved from several fragments ascend in stretches; each becomes a segment of its own unless they are short.
+    Rows rewritten from several fragments form ascending runs; each becomes its own segment unless it is short.
 
     >>> segments_of(np.array([4, 5, 6, 1, 2, 3], np.uint64))
     (Range(start=4, end=7), Range(start=1, end=4))
@@ -328,14 +328,14 @@ def segments_of(values: UInt64Array) -> tuple[U64Segment, ...]:
     return tuple(_ascending(stretch) for stretch in np.split(values, turns))
 
 
-# About what a segment costs beside its values, in values of two bytes.
+# The approximate overhead of a segment, in values of two bytes.
 _MIN_STRETCH = 12
 
 
 def _ascending(values: UInt64Array) -> U64Segment:
-    """The cheapest segment of ascending, distinct `values`, of which there is at least one.
+    """The cheapest segment of ascending, distinct `values`, at least one.
 
-    The costs in bytes are those by which the reference library chooses.
+    The costs in bytes are those of the reference library's choice.
     """
     start, end = int(values[0]), int(values[-1]) + 1
     slots, count = end - start, len(values)
@@ -353,10 +353,10 @@ def _ascending(values: UInt64Array) -> U64Segment:
 
 
 def check_num_rows(found: int, expected: int | None, what: str) -> None:
-    """Passes if a sequence has one entry a row.
+    """Checks that a sequence has one entry per row.
 
     Raises:
-        CorruptFileError: it has not, or more than any fragment has rows.
+        CorruptFileError: it does not, or it exceeds the maximum rows of a fragment.
     """
     if found > MAX_ROWS_PER_FRAGMENT or (expected is not None and found != expected):
         raise CorruptFileError(f"{found} {what} for a fragment of {expected} rows")
@@ -366,7 +366,7 @@ def decode_array(message: rowids_pb2.EncodedU64Array) -> UInt64Array:
     """uint64[n] from an `EncodedU64Array`.
 
     Raises:
-        CorruptFileError: a length that is no multiple of the width, or values beyond 64 bits.
+        CorruptFileError: the length is not a multiple of the width, or a value needs more than 64 bits.
     """
     member = message.WhichOneof("array")
     if member is None:
@@ -381,7 +381,7 @@ def decode_array(message: rowids_pb2.EncodedU64Array) -> UInt64Array:
 
 
 def encode_array(values: UInt64Array) -> rowids_pb2.EncodedU64Array:
-    """The narrowest `EncodedU64Array` that holds `values`."""
+    """The narrowest `EncodedU64Array` for `values`."""
     base = int(values.min()) if len(values) else 0
     span = int(values.max()) - base if len(values) else 0
     offsets = values - np.uint64(base)

@@ -1,7 +1,7 @@
-"""At which version each row of a fragment was created or last updated (`lance.table.RowDatasetVersionSequence`).
+"""The version in which each row of a fragment was created or last updated (`lance.table.RowDatasetVersionSequence`).
 
-Runs: so many consecutive rows, one version. Of a run's span only the length has a meaning; its values do not (after a
-compaction they are positions in fragments that are gone).
+Run-length encoded: a number of consecutive rows with one version. Only the length of a run's span is meaningful; its
+values are not (after a compaction they are positions in fragments that no longer exist).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class RowDatasetVersionSequence:
 
     @classmethod
     def uniform(cls, num_rows: int, version: int) -> RowDatasetVersionSequence:
-        """One version for all rows: what new rows get."""
+        """One version for all rows, for new rows."""
         return cls(((num_rows, version),))
 
     @classmethod
     def of_versions(cls, versions: UInt64Array) -> RowDatasetVersionSequence:
-        """The sequence of rows with `versions` (uint64[n]): what moved rows keep of their creation."""
+        """The sequence of `versions` (uint64[n]), for the creation versions of rewritten rows."""
         if len(versions) == 0:
             return cls(())
         starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(versions[1:] != versions[:-1]) + 1])
@@ -44,10 +44,10 @@ class RowDatasetVersionSequence:
 
     @classmethod
     def from_bytes(cls, data: bytes, num_rows: int | None = None) -> RowDatasetVersionSequence:
-        """The sequence of a fragment of `num_rows` rows (None: not known).
+        """The sequence of a fragment of `num_rows` rows (None: unknown).
 
         Raises:
-            CorruptFileError: not a sequence, or one of another length.
+            CorruptFileError: not a sequence, or its length does not match.
         """
         try:
             message = rowids_pb2.RowDatasetVersionSequence.FromString(data)
@@ -70,7 +70,7 @@ class RowDatasetVersionSequence:
         return sum(num_rows for num_rows, _ in self.runs)
 
     def followed_by(self, num_rows: int, version: int) -> RowDatasetVersionSequence:
-        """These rows and then `num_rows` rows of one version."""
+        """These rows followed by `num_rows` rows of one version."""
         return RowDatasetVersionSequence((*self.runs, (num_rows, version))) if num_rows else self
 
     def at(self, rows: Int64Array) -> UInt64Array:
