@@ -1,4 +1,4 @@
-"""The operations of a transaction, and which class stands for which member of the wire."""
+"""The operations of a transaction, and the mapping from protobuf fields to their classes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
         UpdateConfig,
     )
 }
-"""The operations that this release commits."""
+"""The operations that this release can commit."""
 
 
 def parse_operation(message: transaction_pb2.Transaction) -> Operation:
-    """The operation of a transaction; one of unknown kind if this release does not know the member.
+    """The operation of a transaction; of kind UNKNOWN if this release does not know the field.
 
     Raises:
-        CorruptFileError: the operation contradicts the format.
+        CorruptFileError: the operation violates the format.
     """
     member = message.WhichOneof("operation")
     kinds = {kind.value: kind for kind in OperationKind}

@@ -1,4 +1,4 @@
-"""`Transaction.Append`: new fragments after the ones that are there."""
+"""`Transaction.Append`: new fragments after the existing ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lance_spark.table.rows.fragment import DataFragment
 
 @dataclass(frozen=True, slots=True)
 class Append(CommittableOperation):
-    """Adds `fragments`, whose ids are given at commit; everything else of the table stays."""
+    """Adds `fragments`, whose ids are assigned at commit; everything else is unchanged."""
 
     fragments: tuple[DataFragment, ...]
 

@@ -1,7 +1,7 @@
-"""What a transaction does to a table (the `operation` member of `lance.table.Transaction`).
+"""The operation of a transaction (the `operation` field of `lance.table.Transaction`).
 
-An operation that this release commits is a class of its own; it knows how the next manifest follows from the one
-before. Any other operation of the wire is `OtherOperation`: its kind is enough to judge whether it stands against ours.
+Each operation that this release commits has its own class, which builds the next manifest from the previous one. Any
+other operation is an `OtherOperation`: its kind is enough to decide whether it conflicts with ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lance_spark.table.rows.fragment import FragmentId
 
 
 class OperationKind(str, Enum):
-    """The operations of the wire, by the name of their member."""
+    """The operations of the format, by the name of their protobuf field."""
 
     APPEND = "append"
     DELETE = "delete"
@@ -36,18 +36,18 @@ class OperationKind(str, Enum):
     UPDATE_BASES = "update_bases"
     DATA_OVERLAY = "data_overlay"
     UNKNOWN = "unknown"
-    """A member that this release does not know, or a version that tells no transaction."""
+    """An operation that this release does not know, or a version without a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a commit decides beside the operation's wire message.
+    """The parameters of a commit that are not in the operation's message.
 
     Attributes:
-        version: number of the version to make.
+        version: number of the version to create.
         timestamp_nanos: its commit time.
-        file_version: `data_format` of a table that gets its data anew.
-        stable_row_ids: whether a new table has stable row ids; an existing one keeps what it has.
+        file_version: `data_format` of a table whose data is replaced.
+        stable_row_ids: whether a new table has stable row ids; an existing one does not change.
     """
 
     version: int
@@ -67,7 +67,7 @@ class Operation(ABC):
 
 
 class CommittableOperation(Operation):
-    """An operation that this release commits. Subclasses are frozen, slotted and named after the wire message."""
+    """An operation that this release commits. Subclasses are frozen, slotted and named after the protobuf message."""
 
     __slots__ = ()
 
@@ -80,33 +80,33 @@ class CommittableOperation(Operation):
     @classmethod
     @abstractmethod
     def from_proto(cls, message: Any) -> CommittableOperation:
-        """From the member message of this kind."""
+        """From the protobuf message of this kind."""
 
     @abstractmethod
     def to_proto(self) -> Any:
-        """The member message of this kind."""
+        """The protobuf message of this kind."""
 
     @abstractmethod
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
-        """The version that this operation makes of `previous` (None: there is no table yet).
+        """The version that results from applying this operation to `previous` (None: there is no table yet).
 
         Raises:
-            InvalidInputError: the operation makes no sense on `previous`.
+            InvalidInputError: the operation is invalid for `previous`.
         """
 
     @abstractmethod
     def data_file_paths(self) -> frozenset[str]:
-        """Paths of the data files (below `data/`) and deletion files that it adds; no other commit ever adds them."""
+        """Paths of the data files (below `data/`) and deletion files that it adds; unique to this commit."""
 
     @property
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
-        """Fragments of the version that was read which it changes or removes."""
+        """Fragments of the read version that it changes or removes."""
         return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class OtherOperation(Operation):
-    """An operation that others commit."""
+    """An operation that only other writers commit."""
 
     other_kind: OperationKind
 

@@ -1,8 +1,8 @@
 """`Transaction.Clone`: a version of one table as the first version of another, which shares its files.
 
-A shallow clone copies the manifest alone. The root of the table that was cloned becomes a base path of the clone, and
-every file that had no base (data files, deletion files, indices) is found there; files that lay under another base
-still do. A branch is a shallow clone below `tree/`, whose manifest names the branch.
+A shallow clone copies only the manifest. The root of the source table becomes a base path of the clone, and every file
+without a base path (data files, deletion files, indexes) is found there; files under other base paths keep them. A
+branch is a shallow clone below `tree/`, whose manifest names the branch.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _MAX_BASE_ID = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Clone(CommittableOperation):
-    """Makes a table of a version of another one. The version keeps its number.
+    """Creates a table from a version of another one. The version keeps its number.
 
     Attributes:
-        is_shallow: the files stay where they are.
-        ref_name: the branch that was cloned; None is the main branch.
-        ref_version: the version that was cloned.
+        is_shallow: the files are not copied.
+        ref_name: the source branch; None is the main branch.
+        ref_version: the source version.
         ref_path: absolute path or URI of the root that has the version.
-        branch_name: the branch that is made; None for a table of its own.
-        source: the manifest of the version, for who commits the operation; the wire does not have it.
+        branch_name: the new branch; None for a separate table.
+        source: the manifest of the version, set by the committer; not in the message.
     """
 
     is_shallow: bool
@@ -96,7 +96,7 @@ class Clone(CommittableOperation):
 
 
 def free_base_id(used: Iterable[int], first: int = 0) -> BaseId:
-    """The smallest id from `first` on that no base has.
+    """The smallest unused base path id from `first` on.
 
     Raises:
         InvalidInputError: all 2**32 ids are used.
@@ -109,7 +109,7 @@ def free_base_id(used: Iterable[int], first: int = 0) -> BaseId:
 
 
 def _below_base(message: table_pb2.DataFragment, base_id: BaseId) -> table_pb2.DataFragment:
-    """A copy whose files lie under `base_id` if they had no base; members that this release does not know stay."""
+    """A copy in which files without a base path have `base_id`; unknown fields are preserved."""
     forms = (
         message.WhichOneof("row_id_sequence"),
         message.WhichOneof("created_at_version_sequence"),

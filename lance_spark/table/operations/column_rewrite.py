@@ -1,7 +1,7 @@
-"""What an `Update` with REWRITE_COLUMNS makes of the fragments: other values of some columns, in files of their own.
+"""The fragments after an `Update` with REWRITE_COLUMNS: new values of some columns, in separate files.
 
-The rows stay where they are. A file that held one of the columns keeps it, marked as replaced. In a table with stable
-row ids the changed rows have the new version as the one that last updated them.
+The rows are not moved. A file with one of the columns keeps it, marked as replaced. In a table with stable row ids the
+changed rows get the new version as their last updated version.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def with_rewritten_columns(
     """The fragments with the new files of `updated`, as of `version`.
 
     Args:
-        updated: fragments of an older version, each with the files it is to have.
-        offsets: portable Roaring bitmaps of the rows that changed; of a fragment that is not there, all rows have.
+        updated: fragments of an older version, each with its new list of files.
+        offsets: portable Roaring bitmaps of the changed rows; without one, all rows of a fragment have changed.
         live_field_ids: fields of the table.
 
     Raises:
         InvalidInputError: a fragment has no new file.
-        CorruptFileError: `offsets` are no bitmaps.
+        CorruptFileError: `offsets` are not valid bitmaps.
     """
     by_id = {int(fragment.id): fragment for fragment in updated}
     return FragmentList(

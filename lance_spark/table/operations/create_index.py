@@ -1,4 +1,4 @@
-"""`Transaction.CreateIndex`: other entries in the list of indices; rows and schema stay."""
+"""`Transaction.CreateIndex`: changes the list of indexes; rows and schema are unchanged."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lance_spark.table.operations.manifest_builder import (
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex(CommittableOperation):
-    """Adds and removes indices, whose files others write. An index over new data is a new index of the same name.
+    """Adds and removes indexes, whose files others write. An index over new data is a new index of the same name.
 
     Attributes:
-        new_indices: what is added.
-        removed_indices: what goes, by UUID.
+        new_indices: the added indexes.
+        removed_indices: the removed indexes, by UUID.
     """
 
     new_indices: tuple[IndexMetadata, ...] = ()
@@ -49,7 +49,7 @@ class CreateIndex(CommittableOperation):
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the indices that it adds or removes."""
+        """Names of the added and removed indexes."""
         return frozenset(index.name for index in (*self.new_indices, *self.removed_indices))
 
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
@@ -78,7 +78,7 @@ class CreateIndex(CommittableOperation):
             if missing:
                 raise InvalidInputError(f"index {index.name!r} is over fields {missing}, which the table does not have")
         for index in self.removed_indices:
-            # Compaction can have put another one in its place, which is not to stay unnoticed.
+            # Compaction may have replaced it, which must not go unnoticed.
             if index.uuid not in present:
                 raise RetryableConflictError(
                     f"index {index.name!r} is not the one that is to be removed. Read the new version and try again",

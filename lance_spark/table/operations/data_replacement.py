@@ -1,4 +1,4 @@
-"""`Transaction.DataReplacement`: data files that hold other values of some columns of a fragment."""
+"""`Transaction.DataReplacement`: data files with new values of some columns of a fragment."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lance_spark.table.rows.fragment import DataFile, FragmentId, FragmentList
 
 @dataclass(frozen=True, slots=True)
 class DataReplacement(CommittableOperation):
-    """Gives fragments new files for columns that they have, or that have been null so far.
+    """Gives fragments new files for columns that exist, or that were null so far.
 
-    A new file takes the place of one with the very same fields; in other files that hold one of them the column is
-    marked as replaced. Rows stay what they are, and so do their row ids and versions.
+    A new file replaces the one with exactly the same fields; in other files with one of them the column is marked as
+    replaced. Rows, row ids and row versions are unchanged.
 
     Attributes:
         replacements: fragments and their new files; one fragment may have several.
@@ -48,7 +48,7 @@ class DataReplacement(CommittableOperation):
 
     @property
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
-        """The fragments that get a file."""
+        """The fragments with new files."""
         return frozenset(fragment_id for fragment_id, _ in self.replacements)
 
     @property

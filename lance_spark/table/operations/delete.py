@@ -1,4 +1,4 @@
-"""`Transaction.Delete`: rows that are no longer there, by new deletion files and by fragments that go."""
+"""`Transaction.Delete`: deleted rows, as new deletion files and removed fragments."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentLi
 
 @dataclass(frozen=True, slots=True)
 class Delete(CommittableOperation):
-    """Takes rows out of fragments. Data files, row ids, and what indices say they cover stay.
+    """Removes rows from fragments. Data files, row ids and the coverage of indexes are unchanged.
 
     Attributes:
-        updated_fragments: fragments of the table that get another deletion file, with that file.
-        deleted_fragment_ids: fragments without a row left.
-        predicate: the condition that chose the rows, as SQL.
+        updated_fragments: fragments of the table with their new deletion file.
+        deleted_fragment_ids: fragments without live rows.
+        predicate: the condition that selected the rows, as SQL.
     """
 
     updated_fragments: tuple[DataFragment, ...]
@@ -52,7 +52,7 @@ class Delete(CommittableOperation):
 
     @property
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
-        """The fragments that lose rows."""
+        """The fragments with deleted rows."""
         return frozenset(fragment.id for fragment in self.updated_fragments).union(self.deleted_fragment_ids)
 
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
@@ -89,7 +89,7 @@ class Delete(CommittableOperation):
 
 
 def with_deletions(message: table_pb2.DataFragment, updated: DataFragment | None) -> table_pb2.DataFragment:
-    """`message` with the deletion file of `updated`; members that this release does not know stay."""
+    """`message` with the deletion file of `updated`; unknown fields are preserved."""
     if updated is None or updated.deletion_file is None:
         return message
     copy = table_pb2.DataFragment()

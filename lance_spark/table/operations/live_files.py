@@ -1,4 +1,4 @@
-"""Which data files of a fragment still hold a column of the table."""
+"""The data files of a fragment that still hold a column of the table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from lance_spark.schema.field import TOMBSTONE_FIELD_ID, LanceSchema
 
 
 def live_field_ids(schema: LanceSchema) -> frozenset[int]:
-    """The ids of all fields of a schema, at all levels; parts of a blob's description have none."""
+    """The ids of all fields of a schema, at all levels; the fields of a blob descriptor have none."""
     return frozenset(node.id for node in schema.walk() if node.id >= 0)
 
 
 def with_live_files(message: table_pb2.DataFragment, field_ids: Collection[int]) -> table_pb2.DataFragment:
     """`message` without the files that hold none of `field_ids`; the same message if there are none.
 
-    Ids below the tombstone belong to hidden columns, which stay. One file stays in any case: other readers take a
-    fragment without files for one without rows.
+    Ids below the tombstone belong to hidden columns, whose files are kept. At least one file is always kept: other
+    readers treat a fragment without files as one without rows.
     """
     kept = [file for file in message.files if _is_live(file, field_ids)]
     if len(kept) == len(message.files):
@@ -30,7 +30,7 @@ def with_live_files(message: table_pb2.DataFragment, field_ids: Collection[int])
 
 
 def without_columns(message: table_pb2.DataFragment, field_ids: Collection[int]) -> table_pb2.DataFragment:
-    """A copy of `message` in whose files the columns of `field_ids` are marked as replaced."""
+    """A copy of `message` with the columns of `field_ids` marked as replaced in its files."""
     copy = table_pb2.DataFragment()
     copy.CopyFrom(message)
     for file in copy.files:

@@ -1,4 +1,4 @@
-"""What every next manifest has in common: fragment ids, row ids, and the feature flags that follow from the content."""
+"""Steps common to all next manifests: fragment ids, row ids, and the feature flags implied by the content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def largest_fragment_id(manifest: Manifest) -> int:
 
 
 def id_after(largest_id: int, num_new: int) -> int | None:
-    """`max_fragment_id` after `num_new` fragments more; None if the table never had one."""
+    """`max_fragment_id` after adding `num_new` fragments; None if the table never had one."""
     return largest_id + num_new if largest_id + num_new >= 0 else None
 
 
@@ -31,7 +31,7 @@ def assign_fragment_ids(fragments: Iterable[DataFragment], largest_id: int) -> t
     """New fragments with the ids that follow `largest_id`.
 
     Raises:
-        UnsupportedFeatureError: the table has used up its 2**32 fragment ids.
+        UnsupportedFeatureError: the table has used all of its 2**32 fragment ids.
     """
     new = tuple(replace(fragment, id=FragmentId(largest_id + 1 + place)) for place, fragment in enumerate(fragments))
     if new and new[-1].id > MAX_FRAGMENT_ID:
@@ -45,7 +45,7 @@ def with_row_ids(
     """New fragments with ids for their rows, created at `version`; and the next free row id.
 
     Raises:
-        InvalidInputError: a fragment does not tell its number of rows.
+        InvalidInputError: a fragment has no row count.
     """
     result: list[DataFragment] = []
     for fragment in fragments:
@@ -64,7 +64,7 @@ def checked_row_id(manifest: Manifest) -> int:
     """The next free row id of a table with stable row ids.
 
     Raises:
-        CorruptFileError: a fragment has none, so nobody can tell which ids are free.
+        CorruptFileError: a fragment has no row ids, so the free ids are unknown.
     """
     if not all(has_row_ids(message) for message in manifest.fragments.messages):
         raise CorruptFileError("the table has stable row ids, but a fragment of it has none")
@@ -72,17 +72,17 @@ def checked_row_id(manifest: Manifest) -> int:
 
 
 def data_format(manifest: Manifest) -> FileVersion | None:
-    """The file version of a table; in a manifest that does not tell, that of its first data file."""
+    """The file version of a table; in a manifest without it, that of its first data file."""
     if manifest.file_version is not None:
         return manifest.file_version
     return next((file.version for fragment in manifest.fragments for file in fragment.files), None)
 
 
 def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bool) -> Manifest:
-    """`manifest` with the feature flags that its content asks for and those that `previous` hands on.
+    """`manifest` with the feature flags that its content requires and those inherited from `previous`.
 
     Raises:
-        InvalidInputError: legacy data files beside others.
+        InvalidInputError: legacy data files are mixed with others.
     """
     both = FeatureFlag(0)
     if any(message.HasField("deletion_file") for message in manifest.fragments.messages):
@@ -108,7 +108,7 @@ def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bo
 
 
 def _allocated(manifest: Manifest, previous: Manifest | None, writer: FeatureFlag) -> int | None:
-    """The largest field id that was ever given, in a table that remembers it."""
+    """The largest field id that was ever assigned, in a table that records it."""
     if not writer & FeatureFlag.NON_REUSABLE_FIELD_IDS:
         return None
     known = (manifest.max_allocated_field_id, None if previous is None else previous.max_allocated_field_id)
@@ -116,10 +116,10 @@ def _allocated(manifest: Manifest, previous: Manifest | None, writer: FeatureFla
 
 
 def has_mixed_versions(manifest: Manifest) -> bool:
-    """True if a data file is of another version than the table's.
+    """True if a data file has another version than the table.
 
     Raises:
-        InvalidInputError: legacy data files beside others.
+        InvalidInputError: legacy data files are mixed with others.
     """
     expected = manifest.file_version
     numbers = {

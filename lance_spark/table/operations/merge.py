@@ -1,6 +1,6 @@
-"""`Transaction.Merge`: columns that are added to the table, in new data files or in none.
+"""`Transaction.Merge`: added columns, in new data files or in none.
 
-It lists all fragments of the new version, so rows can come and go with the columns, as one version.
+It lists all fragments of the new version, so rows can be added and deleted together with the columns.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from lance_spark.table.rows.row_ids import RowIdSequence
 
 
 class Recomputed(Enum):
-    """Whether who commits a Merge computes it anew on each newer version; its message lists all fragments."""
+    """Whether the committer of a Merge recomputes it for each newer version; its message lists all fragments."""
 
     NEVER = "never"
     BY_PLACE = "by place"
-    """Values are known for rows by their place: rows that others moved would lose theirs."""
+    """Values are keyed by row address: rows that others rewrote would lose theirs."""
     ALWAYS = "always"
-    """Values follow from the rows, or there are none."""
+    """Values are computed from the rows, or there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge(CommittableOperation):
-    """Gives the table another schema and the fragments other data files; rows stay what and where they are, but those
-    that go from the fragments in `losing`.
+    """Gives the table a new schema and the fragments new data files; rows are neither changed nor moved, except rows
+    deleted from the fragments in `losing`.
 
     Attributes:
         fragments: all fragments of the new version, with their ids.
         schema: the new schema.
-        preserves_nullability: whether rows that others append meanwhile cannot offend against it.
-        recomputed: not on the wire.
-        new_files: paths of the data and deletion files that were written for it; not on the wire.
-        losing: the fragments that lose rows, or all of them; not on the wire.
+        preserves_nullability: whether rows that others append concurrently cannot violate it.
+        recomputed: not in the message.
+        new_files: paths of the data and deletion files that were written for it; not in the message.
+        losing: the fragments with deleted rows, or all of whose rows are deleted; not in the message.
     """
 
     fragments: FragmentList
@@ -106,7 +106,7 @@ class Merge(CommittableOperation):
 
     @property
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
-        """The fragments that lose rows; only files change in others."""
+        """The fragments with deleted rows; in others only files change."""
         return self.losing
 
     def _check_rows(self, previous: Manifest) -> None:
@@ -127,7 +127,7 @@ class Merge(CommittableOperation):
             raise InvalidInputError(f"the fragments {sorted(own)} to add have ids that the table has used")
 
     def _indices(self, previous: Manifest) -> bytes | None:
-        """Indices of fields that stay, without the fragments in which values of their fields lie elsewhere now."""
+        """Indexes of remaining fields, without the fragments in which their values are now in other files."""
         section = index_section.of_schema(previous.index_section, self.schema)
         if not section:
             return section
@@ -165,7 +165,7 @@ def _same_rows(before: table_pb2.DataFragment, after: table_pb2.DataFragment) ->
 
 
 def _places(message: table_pb2.DataFragment) -> dict[int, tuple[str, int, int]]:
-    """Where the values of each field lie: base, path and column."""
+    """The location of the values of each field: base path, path and column."""
     places: dict[int, tuple[str, int, int]] = {}
     for file in message.files:
         indices = file.column_indices or range(len(file.fields))

@@ -1,4 +1,4 @@
-"""`Transaction.Overwrite`: new fragments and a new schema instead of what is there; also what creates a table."""
+"""`Transaction.Overwrite`: replaces all fragments and the schema; also creates a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Overwrite(CommittableOperation):
-    """Replaces schema and rows. Indices go with the old rows; config, table metadata and base paths stay.
+    """Replaces schema and rows. Indexes are removed with the old rows; config, table metadata and base paths are kept.
 
     Attributes:
         config_upserts: entries to add to the table's config.
@@ -88,12 +88,12 @@ class Overwrite(CommittableOperation):
         return frozenset(file.path for fragment in self.fragments for file in fragment.files)
 
     def file_version(self) -> FileVersion | None:
-        """The version of the data files, None without any."""
+        """The version of the data files, None if there are none."""
         return next((file.version for fragment in self.fragments for file in fragment.files), None)
 
 
 def _with_table_state(manifest: Manifest, previous: Manifest) -> Manifest:
-    """`manifest` with what belongs to the table and not to its rows."""
+    """`manifest` with the state of `previous` that belongs to the table rather than to its rows."""
     known = {base.id for base in previous.base_paths}
     return replace(
         manifest,

@@ -1,4 +1,4 @@
-"""`Transaction.Project`: other columns over the same files: some dropped, renamed, or in another order."""
+"""`Transaction.Project`: a new schema over the same files: columns dropped, renamed or reordered."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lance_spark.table.rows.fragment import FragmentList
 
 @dataclass(frozen=True, slots=True)
 class Project(CommittableOperation):
-    """Gives the table other fields; no value changes. Files without a column of the table and indices of fields go.
+    """Replaces the fields; no value changes. Removes files without a column of the table and indexes of dropped fields.
 
     Attributes:
-        fields: all top-level fields, made of fields that the table has.
-        preserves_nullability: whether no field forbids nulls that it allowed; rows of other writers cannot offend then.
+        fields: all top-level fields, composed of fields of the table.
+        preserves_nullability: whether no nullable field becomes required; then concurrent rows cannot violate it.
     """
 
     fields: tuple[Field, ...]

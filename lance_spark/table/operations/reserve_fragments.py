@@ -1,4 +1,4 @@
-"""`Transaction.ReserveFragments`: fragment ids for a writer that must know them before it commits."""
+"""`Transaction.ReserveFragments`: fragment ids for a writer that needs them before it commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID
 
 @dataclass(frozen=True, slots=True)
 class ReserveFragments(CommittableOperation):
-    """Gives away the next `num_fragments` ids: the last ones up to `max_fragment_id` of the version that it makes."""
+    """Reserves the next `num_fragments` ids: the last ones up to `max_fragment_id` of the new version."""
 
     num_fragments: int
 

@@ -1,4 +1,4 @@
-"""`Transaction.Restore`: the content of an older version once more, as the newest one."""
+"""`Transaction.Restore`: the content of an older version as the newest version."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lance_spark.table.operations.manifest_builder import (
 
 @dataclass(frozen=True, slots=True)
 class Restore(CommittableOperation):
-    """Brings back rows, schema, indices, config and table metadata as of a version.
+    """Restores rows, schema, indexes, config and table metadata of a version.
 
-    Fragment ids and row ids that were given since are not given again.
+    Fragment ids and row ids that were assigned since are not reused.
 
     Attributes:
-        version: the version to bring back.
-        restored: its manifest, for who commits the operation; the wire does not have it.
+        version: the version to restore.
+        restored: its manifest, set by the committer; not in the message.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""`Transaction.Rewrite`: the same rows in other fragments, as compaction leaves them."""
+"""`Transaction.Rewrite`: the same rows in other fragments, as after a compaction."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentLi
 class RewriteGroup:
     """The live rows of `old_fragments`, in their order, are all rows of `new_fragments`.
 
-    Ids of new fragments that are 0 are given at commit. In a table with stable row ids they carry the ids and versions
-    of their rows.
+    Ids of new fragments that are 0 are assigned at commit. In a table with stable row ids the new fragments have the
+    ids and versions of their rows.
     """
 
     old_fragments: tuple[DataFragment, ...]
@@ -55,10 +55,10 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(CommittableOperation):
-    """Replaces each group's old fragments with its new ones. Fragments are in the order of their ids.
+    """Replaces each group's old fragments with its new ones. Fragments are ordered by id.
 
-    Indices lose the old fragments, unless they are among `rewritten_indices`; so what they say stays right for the
-    fragments that they still cover, whoever made them and when.
+    Indexes no longer cover the old fragments, unless they are among `rewritten_indices`; so they are correct for the
+    fragments that they still cover, whoever built them and when.
     """
 
     groups: tuple[RewriteGroup, ...]
@@ -69,7 +69,7 @@ class Rewrite(CommittableOperation):
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Rewrite) -> Rewrite:
         groups = [RewriteGroup.from_proto(group) for group in message.groups]
-        if message.old_fragments or message.new_fragments:  # How the first releases wrote their only group.
+        if message.old_fragments or message.new_fragments:  # The first releases wrote their only group this way.
             groups.append(
                 RewriteGroup(
                     tuple(DataFragment.from_proto(fragment) for fragment in message.old_fragments),
@@ -86,12 +86,12 @@ class Rewrite(CommittableOperation):
 
     @property
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
-        """The fragments that go."""
+        """The removed fragments."""
         return frozenset(fragment.id for group in self.groups for fragment in group.old_fragments)
 
     @property
     def written_fields(self) -> frozenset[FieldId]:
-        """Ids of the fields that the new data files hold."""
+        """Ids of the fields in the new data files."""
         new = (fragment for group in self.groups for fragment in group.new_fragments)
         return frozenset(field_id for fragment in new for file in fragment.files for field_id in file.fields)
 
@@ -126,7 +126,7 @@ class Rewrite(CommittableOperation):
         )
 
     def _check(self, previous: Manifest) -> None:
-        """Passes if the rows of the groups are those that the table has now."""
+        """Checks that the rows of the groups are those of the table's current version."""
         present = {message.id: place for place, message in enumerate(previous.fragments.messages)}
         seen: set[FragmentId] = set()
         for group in self.groups:
@@ -146,7 +146,7 @@ class Rewrite(CommittableOperation):
                 raise InvalidInputError("a rewritten fragment lacks the stable ids of its rows")
 
     def _numbered(self, largest_id: int) -> tuple[dict[FragmentId, tuple[DataFragment, ...]], int]:
-        """The new fragments with their ids, by the first old one of their group; and the largest id then in use."""
+        """The new fragments with their ids, by the first old one of their group; and the new largest id."""
         result: dict[FragmentId, tuple[DataFragment, ...]] = {}
         for group in self.groups:
             reserved = [fragment.id for fragment in group.new_fragments if fragment.id]
@@ -165,5 +165,5 @@ def _replaced(
 ) -> list[table_pb2.DataFragment]:
     kept = [message for message in messages if FragmentId(message.id) not in deleted]
     new = [fragment.to_proto() for fragments in groups.values() for fragment in fragments]
-    # The reference library sorts fragments in every commit, and takes a version for corrupt where they are not.
+    # The reference library sorts fragments in every commit, and treats a version with unsorted ones as corrupt.
     return sorted([*kept, *new], key=lambda message: message.id)

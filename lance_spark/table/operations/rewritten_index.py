@@ -1,4 +1,4 @@
-"""`Transaction.Rewrite.RewrittenIndex`: an index that was written anew for rows that have other addresses now."""
+"""`Transaction.Rewrite.RewrittenIndex`: an index that was remapped to new row addresses."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lance_spark.table.manifests.index_section import FragmentGroup
 
 @dataclass(frozen=True, slots=True)
 class RewrittenIndex:
-    """The index `new_id` stands for `old_id`, both as 16 bytes; members that this release does not know stay.
+    """The index `new_id` replaces `old_id`, both as 16 bytes; unknown fields are preserved.
 
     Attributes:
-        message: the wire message; not to be changed.
+        message: the protobuf message; must not be modified.
     """
 
     message: transaction_pb2.Transaction.Rewrite.RewrittenIndex
@@ -34,10 +34,10 @@ class RewrittenIndex:
         return self.message.old_id.uuid
 
     def applied(self, index: IndexMetadata, groups: Sequence[FragmentGroup]) -> IndexMetadata:
-        """The metadata of the new index in place of that of the old one.
+        """The metadata of the new index, from that of the old one.
 
         Args:
-            groups: the index covers the new fragments of a group if it has covered all old ones.
+            groups: the index covers the new fragments of a group if it covered all old ones.
         """
         covered = index.fragment_ids()
         after = pyroaring.BitMap(covered)
@@ -53,6 +53,6 @@ class RewrittenIndex:
         message.index_version = self.message.new_index_version
         del message.files[:]
         message.files.extend(self.message.new_index_files)
-        message.ClearField("base_id")  # Written by this commit, so below the table's own root.
+        message.ClearField("base_id")  # Written by this commit, so it is below the table's own root.
         message.fragment_bitmap = after.serialize()
         return IndexMetadata.from_proto(message)

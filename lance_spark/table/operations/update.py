@@ -1,4 +1,4 @@
-"""`Transaction.Update`: rows with other values, in new fragments or, column by column, where they are."""
+"""`Transaction.Update`: updated rows, in new fragments or, column by column, in place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 
 class UpdateMode(IntEnum):
-    """`Update.UpdateMode` of the wire."""
+    """The protobuf enum `Update.UpdateMode`."""
 
     REWRITE_ROWS = 0
     REWRITE_COLUMNS = 1
@@ -43,22 +43,21 @@ _NO_OFFSETS: Mapping[FragmentId, bytes] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Update(CommittableOperation):
-    """Takes rows out of fragments and adds fragments, whose ids are given at commit.
+    """Deletes rows from fragments and adds fragments, whose ids are assigned at commit.
 
     In a table with stable row ids a new fragment's `row_ids` and `created_at_versions` may end before its last row: the
     rows after that are new ones, and get their ids at commit.
 
-    Indices keep what they say they cover: the rows that left are in deletion files, and no index covers the new
-    fragments.
+    The coverage of indexes is unchanged: the rewritten rows are deleted, and no index covers the new fragments.
 
     Attributes:
-        removed_fragment_ids: fragments without a row left.
-        updated_fragments: fragments of the table that get another deletion file, with that file.
-        new_fragments: the moved rows and the new ones.
-        fields_modified: fields whose column got another file; with REWRITE_COLUMNS only.
-        changed_fields: fields whose values may differ in the moved rows (`fields_for_preserving_frag_bitmap`).
+        removed_fragment_ids: fragments without live rows.
+        updated_fragments: fragments of the table with their new deletion file.
+        new_fragments: the rewritten rows and the new ones.
+        fields_modified: fields whose column is in a new file; with REWRITE_COLUMNS only.
+        changed_fields: fields whose values may differ in the rewritten rows (`fields_for_preserving_frag_bitmap`).
         mode: what the update rewrote.
-        updated_offsets: portable Roaring bitmaps of the rows that changed where they are; with REWRITE_COLUMNS only.
+        updated_offsets: portable Roaring bitmaps of the rows that changed in place; with REWRITE_COLUMNS only.
     """
 
     removed_fragment_ids: tuple[FragmentId, ...]
@@ -103,7 +102,7 @@ class Update(CommittableOperation):
 
     @property
     def touched_fragment_ids(self) -> frozenset[FragmentId]:
-        """The fragments that lose rows."""
+        """The fragments with deleted rows."""
         return frozenset(fragment.id for fragment in self.updated_fragments).union(self.removed_fragment_ids)
 
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:

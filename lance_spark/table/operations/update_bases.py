@@ -1,4 +1,4 @@
-"""`Transaction.UpdateBases`: more roots that may hold files of the table."""
+"""`Transaction.UpdateBases`: additional roots for files of the table."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lance_spark.table.operations.manifest_builder import data_format, with_flag
 
 @dataclass(frozen=True, slots=True)
 class UpdateBases(CommittableOperation):
-    """Adds base paths; files that are there stay where they are.
+    """Adds base paths; existing files are not moved.
 
     Attributes:
-        new_bases: the bases. One of id 0 gets a free id when it is committed, 1 or more: 0 is what a clone calls the
-            root of the table it was made from.
+        new_bases: the base paths. One with id 0 is assigned a free id at commit, 1 or more: a clone uses 0 for the root
+            of its source table.
     """
 
     new_bases: tuple[BasePath, ...]
@@ -61,9 +61,9 @@ class UpdateBases(CommittableOperation):
 
 
 def clashing(one: BasePath, other: BasePath) -> str | None:
-    """What two bases have in common that no two may have; None if nothing.
+    """The property in which two base paths must differ but do not; None if there is none.
 
-    The reference library lets two bases have one id, of which one is lost then, and takes ``/a`` and ``/a/`` for two.
+    The reference library accepts two base paths with one id, and then loses one; it treats ``/a`` and ``/a/`` as two.
     """
     if one.id and one.id == other.id:
         return f"id {one.id}"

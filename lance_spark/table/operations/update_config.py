@@ -1,4 +1,4 @@
-"""`Transaction.UpdateConfig`: other entries in the table's config and in metadata of table, schema and fields."""
+"""`Transaction.UpdateConfig`: changed entries in the config and in the metadata of table, schema and fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_FIELDS: Mapping[FieldId, UpdateMap] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig(CommittableOperation):
-    """Changes entries; rows, columns and their types stay.
+    """Changes entries; rows, columns and their types are unchanged.
 
     Attributes:
         config: the change of the config, None for none.
@@ -40,7 +40,7 @@ class UpdateConfig(CommittableOperation):
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.UpdateConfig) -> UpdateConfig:
         config = UpdateMap.from_proto(message.config_updates) if message.HasField("config_updates") else None
-        if message.upsert_values or message.delete_keys:  # How old releases change the config.
+        if message.upsert_values or message.delete_keys:  # Old releases change the config this way.
             old: dict[str, str | None] = dict.fromkeys(message.delete_keys)
             old.update(message.upsert_values)
             config = UpdateMap(MappingProxyType({**old, **(config.entries if config else {})}))
@@ -114,7 +114,7 @@ class UpdateConfig(CommittableOperation):
         return LanceSchema(tuple(changed(top) for top in before.fields), metadata)
 
     def collides(self, other: UpdateConfig) -> bool:
-        """True if the two change the same key of the same map, or one of them all keys of a map that both change."""
+        """True if both change the same key of the same map, or one replaces all keys of a map that both change."""
         pairs = [
             (self.config, other.config),
             (self.table_metadata, other.table_metadata),
@@ -127,5 +127,5 @@ class UpdateConfig(CommittableOperation):
 def _schema_metadata(message: transaction_pb2.Transaction.UpdateConfig) -> UpdateMap | None:
     if message.HasField("schema_metadata_updates"):
         return UpdateMap.from_proto(message.schema_metadata_updates)
-    # How old releases change it: as a whole.
+    # Old releases replace it as a whole.
     return UpdateMap(dict(message.schema_metadata), replace=True) if message.schema_metadata else None

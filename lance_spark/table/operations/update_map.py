@@ -15,7 +15,7 @@ class UpdateMap:
     """New values by key; None removes the key.
 
     Attributes:
-        replace: whether every other key goes too.
+        replace: whether all other keys are removed.
     """
 
     entries: Mapping[str, str | None]
@@ -47,5 +47,5 @@ class UpdateMap:
         return {key: value for key, value in both.items() if value is not None}
 
     def collides(self, other: UpdateMap) -> bool:
-        """True if both change the same key, or one of them all keys."""
+        """True if both change the same key, or one replaces all keys."""
         return self.replace or other.replace or not self.entries.keys().isdisjoint(other.entries)
