@@ -1,1 +1,1 @@
-"""Rows into new fragments, and the versions that add or replace them."""
+"""Writes rows into new fragments, and the versions that add or replace them."""

@@ -1,4 +1,4 @@
-"""Base paths that a writer chooses: those of a new table, and those that get its data files."""
+"""The base paths chosen by a writer: those of a new table, and the targets of its data files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lance_spark.table.operations.update_bases import clashing
 
 
 def checked_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:
-    """The bases, those of id 0 with a free id of 1 or more.
+    """The base paths, with a free id of 1 or more in place of id 0.
 
     Raises:
-        InvalidInputError: two have the id, name or path in common, or a path is not absolute.
+        InvalidInputError: two have the same id, name or path, or a path is not absolute.
     """
     result: list[BasePath] = []
     explicit = {base.id for base in bases if base.id}
@@ -36,10 +36,10 @@ def checked_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:
 def require_same_bases(operation: Append | Overwrite, base: Manifest) -> Rebase | None:
     """Lets an operation follow only versions in which the bases that have its new files are those of `base`.
 
-    A restore can take bases away, whose ids are given to others then.
+    A restore can remove base paths, whose ids can then be reused.
 
     Raises:
-        InvalidInputError: `base` has not all of them.
+        InvalidInputError: `base` lacks some of them.
     """
     used = {file.base_id for fragment in operation.fragments for file in fragment.files} - {None}
     if not used:

@@ -1,8 +1,8 @@
-"""Rows of an append in the columns of the table: by name, in the table's types (Lance table format, "Append").
+"""Converts rows of an append to the columns of the table: by name, in the table's types (Lance table format, "Append").
 
-Column order is free, and nullable columns may be missing. Types must be the same but for what holds the same values:
-string and large string, binary and large binary, list and large list, views of them, and a column without a type
-(all null). Everything else is refused, because a cast that loses something must be the user's own decision.
+Column order is free, and nullable columns may be missing. Types must be equal except where they hold the same values:
+string and large string, binary and large binary, list and large list, their views, and columns of type null. All other
+conversions are rejected, because a lossy cast must be the user's own decision.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ _LISTS = (pt.is_list, pt.is_large_list)
 
 
 class Conformer:
-    """Brings batches of one schema into the columns of a table.
+    """Converts batches of one schema to the columns of a table.
 
     Args:
         table: the table's schema.
         given: the schema of the batches.
 
     Raises:
-        InvalidInputError: a column that the table has not, a column of another type, or a missing one that is not
-            nullable.
+        InvalidInputError: an unknown column, a column of another type, or a missing column that is not nullable.
     """
 
     def __init__(self, table: LanceSchema, given: pa.Schema) -> None:
@@ -51,7 +50,7 @@ class Conformer:
         """The batch in the table's types, columns in the table's order.
 
         Raises:
-            InvalidInputError: the batch has another schema than the first one.
+            InvalidInputError: the schema of the batch differs from the first one's.
         """
         if not batch.schema.equals(self._given):
             raise InvalidInputError("the batches to write differ in their schemas")
@@ -65,7 +64,7 @@ class Conformer:
 
 
 def same_columns(left: LanceSchema, right: LanceSchema) -> bool:
-    """True if data files written for the one mean the same in the other: ids, names, types and nullability agree."""
+    """True if data files of one schema are valid for the other: ids, names, types and nullability are equal."""
 
     def meaning(field: Field) -> tuple[object, ...]:
         return (
@@ -127,7 +126,7 @@ def _storage(dtype: pa.DataType) -> pa.DataType:
 
 
 def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """`array` as `wanted`, whose types go together: members of structs by name, null where there is none."""
+    """`array` as `wanted`, a compatible type: struct members are matched by name, missing ones are null."""
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     if array.type == wanted:

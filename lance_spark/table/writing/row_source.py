@@ -1,4 +1,4 @@
-"""Rows from Python: whatever holds Arrow data, as a schema and a stream of batches."""
+"""Rows from any Python object with Arrow data, as a schema and a stream of batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PANDAS_METADATA = b"pandas"
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Rows to write; `batches` can be gone through once."""
+    """Rows to write; `batches` can be iterated once."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -28,10 +28,10 @@ class RowSource:
         Args:
             data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an
                 Arrow stream (``__arrow_c_stream__``), or an iterable of RecordBatches.
-            schema: needed for an iterable that may be empty; else what the batches must have.
+            schema: required for an iterable that may be empty; otherwise the expected schema of the batches.
 
         Raises:
-            InvalidInputError: nothing of that kind, or the schema is missing.
+            InvalidInputError: an unsupported object, or the schema is missing.
         """
         if isinstance(data, pa.RecordBatch):
             return cls._checked(data.schema, iter([data]), schema)

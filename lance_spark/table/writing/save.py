@@ -1,4 +1,4 @@
-"""Rows into a table: the three modes, and the two steps of each, writing fragments and committing them."""
+"""Writes rows to a table: the three modes, and their two steps, writing fragments and committing them."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _WRITABLE_VERSIONS = (FileVersion.V2_1, FileVersion.V2_2)
 
 @dataclass(frozen=True, slots=True)
 class CommitOptions:
-    """What a commit is told beside the rows.
+    """The options of a commit.
 
     Attributes:
-        message: kept in the transaction's properties.
-        properties: more of them.
+        message: stored in the transaction's properties.
+        properties: additional properties.
         stable_row_ids: for a table that the commit creates.
         initial_bases: base paths of such a table.
-        policy: how long to go on.
-        config: entries that the table's config gets with new rows in place of all others.
+        policy: the retry policy.
+        config: entries of the table's config to set when the rows replace all others.
     """
 
     message: str | None = None
@@ -62,15 +62,15 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """How rows of one schema go into a table. The driver makes it; tasks need `schema`, `file_version` and `conform`.
+    """The plan for writing rows of one schema. Made by the driver; tasks need `schema`, `file_version` and `conform`.
 
     Attributes:
         base: the version to build on; None if there is no table.
-        appends: whether the rows come after those that are there.
-        schema: the columns that data files get, with their field ids.
+        appends: whether the rows are appended.
+        schema: the columns of the data files, with their field ids.
         file_version: version of the data files.
-        conform: brings batches into the table's types; None if they are in them.
-        evolved: all columns of the table from then on, if the rows bring new ones.
+        conform: converts batches to the table's types; None if they have them already.
+        evolved: the new schema of the table, if the rows have new columns.
     """
 
     base: Manifest | None
@@ -89,14 +89,14 @@ def plan_write(
     file_format_version: str | None = None,
     merge_schema: History | None = None,
 ) -> WritePlan:
-    """How the rows of `source` go into the table whose newest version is `base`.
+    """The plan for writing the rows of `source` to the table whose newest version is `base`.
 
     Args:
-        merge_schema: the versions of the table, if an append may add columns to it.
+        merge_schema: the history of the table, if an append may add columns.
 
     Raises:
-        InvalidInputError: the mode or the schema does not fit the table.
-        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        InvalidInputError: the mode or the schema does not match the table.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     if mode not in MODES:
         raise InvalidInputError(f"unknown mode {mode!r}; one of {', '.join(MODES)}")
@@ -113,7 +113,7 @@ def plan_write(
     else:
         kept = None if base is None else data_format(base)
         kept = kept if kept in _WRITABLE_VERSIONS else None
-        # In a table that remembers its field ids not even an overwrite gives one again.
+        # In a table that records its field ids not even an overwrite reuses one.
         used = None if base is None else base.max_allocated_field_id
         schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
         plan = WritePlan(base, False, schema, asked or kept or DEFAULT_FILE_VERSION)
@@ -128,14 +128,14 @@ def commit_append(
     options: CommitOptions | None = None,
     evolved: LanceSchema | None = None,
 ) -> Manifest:
-    """The version of `table` with `fragments` after the rows of `base` and of whatever was committed since.
+    """The version of `table` with `fragments` appended to `base` or to the newest version.
 
     Args:
-        evolved: all columns from then on, if the fragments have new ones; nobody else may have changed columns then.
+        evolved: the new schema, if the fragments have new columns; then no concurrent transaction may change columns.
 
     Raises:
-        CommitConflictError: what was committed since does not go together with them; they are not visible.
-        CommitStateUnknownError: the store never said whether they are.
+        CommitConflictError: they conflict with a concurrent transaction; they are not visible.
+        CommitStateUnknownError: it is unknown whether they are visible.
     """
     options = options or CommitOptions()
     file_version = data_format(base) or DEFAULT_FILE_VERSION
@@ -161,11 +161,11 @@ def commit_overwrite(
     file_version: FileVersion = DEFAULT_FILE_VERSION,
     options: CommitOptions | None = None,
 ) -> Manifest:
-    """The version of `table` with `fragments` instead of what was there; creates the table if `base` is None.
+    """The version of `table` with its content replaced by `fragments`; creates the table if `base` is None.
 
     Raises:
-        CommitConflictError: another writer replaced the rows too, or created the table. Ours are not visible.
-        CommitStateUnknownError: the store never said whether they are.
+        CommitConflictError: another writer also replaced the rows, or created the table. Ours are not visible.
+        CommitStateUnknownError: it is unknown whether they are visible.
     """
     options = options or CommitOptions()
     initial_bases = options.initial_bases if base is None else ()
@@ -187,11 +187,11 @@ def save(
     merge_schema: bool = False,
     target_bases: Sequence[str] = (),
 ) -> Manifest:
-    """Writes and commits; the version that was made. After an error nothing is left behind.
+    """Writes and commits; returns the new version. After an error no files are left.
 
     Args:
         merge_schema: whether an append may add columns to the table.
-        target_bases: names of the bases that get the data files in turn; none for the table's root.
+        target_bases: names of the base paths that get the data files in turn; none for the table's root.
 
     Raises: as `plan_write`, `write_fragments` and the commits.
     """
@@ -221,9 +221,9 @@ def save(
 def commit_planned(
     table: TableLocation, plan: WritePlan, fragments: Sequence[DataFragment], mode: str, options: CommitOptions
 ) -> Manifest:
-    """Commits fragments that were written by `plan`; the version that was made. On an error the files stay.
+    """Commits fragments written by `plan`; returns the new version. On an error the files are kept.
 
-    An append that was to create the table goes on as an append if another writer created an equal one meanwhile.
+    An append that was to create the table becomes a normal append if another writer has created an equal one.
 
     Raises: as `commit_append` and `commit_overwrite`.
     """
@@ -241,7 +241,7 @@ def commit_planned(
 
 
 def _created_meanwhile(table: TableLocation, plan: WritePlan) -> Manifest | None:
-    """The table that another writer created while we were about to, if our files fit it."""
+    """The table that another writer has concurrently created, if our files match it."""
     try:
         newest = table.latest()
     except NotFoundError:

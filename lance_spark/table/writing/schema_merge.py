@@ -1,8 +1,8 @@
-"""Rows that bring columns with them which the table lacks, as one version.
+"""Rows with new columns, committed as one version.
 
 The format has no operation for both at once. A Merge lists all fragments and the new schema, so it can list new
-fragments too, and others with new deletion files; rows that stay are null in the new columns, as no file of theirs
-holds these.
+fragments too, and existing ones with new deletion files; existing rows are null in the new columns, as none of their
+files holds these.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentLi
 
 
 def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> LanceSchema | None:
-    """The columns of `base` and then those that only `source` has, members of structs too; None if there are none.
+    """The columns of `base` followed by those that only `source` has, including struct members; None if there are none.
 
-    New columns allow nulls, whatever `source` says.
+    New columns are nullable, whatever `source` says.
 
     Raises:
-        InvalidInputError: a type that Lance cannot hold.
+        InvalidInputError: Lance does not support a type.
     """
     lacking = columns_lacking(base.schema, source)
     return with_added(base.schema, lacking, next_field_id(history, base)).schema if len(lacking) else None
 
 
 def columns_lacking(schema: LanceSchema, source: pa.Schema) -> pa.Schema:
-    """The columns, and members of structs, that only `source` has; they allow nulls."""
+    """The columns and struct members that only `source` has, as nullable ones."""
     fields = {field.name: field for field in schema.fields}
     return pa.schema([part for column in source if (part := _lacking(fields.get(column.name), column)) is not None])
 
 
 def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schema: LanceSchema) -> Merge:
-    """The operation that adds `fragments` and the columns of `schema` to `manifest`, whose columns are part of these.
+    """The operation that adds `fragments` and the columns of `schema` to `manifest`, whose columns `schema` extends.
 
     Raises:
-        CorruptFileError: the table has stable row ids, but nobody can tell which are free.
+        CorruptFileError: the table has stable row ids, but the free ids are unknown.
     """
     new = assign_fragment_ids(fragments, largest_fragment_id(manifest))
     if manifest.has_stable_row_ids:
@@ -66,10 +66,10 @@ def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schem
 
 
 def change_evolving(manifest: Manifest, update: Update, schema: LanceSchema) -> Merge:
-    """The operation that does what `update` does, which rewrites rows, and adds the columns of `schema`.
+    """The operation that combines `update`, which rewrites rows, with adding the columns of `schema`.
 
     Raises:
-        CorruptFileError: the table has stable row ids, but nobody can tell which are free.
+        CorruptFileError: the table has stable row ids, but the free ids are unknown.
     """
     updated = {fragment.id: fragment for fragment in update.updated_fragments}
     removed = frozenset(update.removed_fragment_ids)
@@ -92,7 +92,7 @@ def change_evolving(manifest: Manifest, update: Update, schema: LanceSchema) -> 
 
 
 def _lacking(field: Field | None, column: pa.Field) -> pa.Field | None:
-    """What `field` lacks of `column`; None if nothing, or if the two do not fit at all."""
+    """The part of `column` that `field` lacks; None if nothing, or if the two are incompatible."""
     if field is None:
         return column.with_nullable(True)
     if pt.is_struct(column.type) and field.logical_type == "struct":

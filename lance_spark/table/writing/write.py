@@ -1,7 +1,7 @@
-"""Writing rows into new fragments.
+"""Writes rows into new fragments.
 
-A fragment of ours is one data file. What is written here is invisible until a commit names it, so it can run in any
-number of tasks; `DataFragment.to_bytes` carries the result to the one place that commits.
+Each new fragment has one data file. Files are invisible until a commit references them, so any number of tasks can
+write them; `DataFragment.to_bytes` sends the result to the process that commits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId
 DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
 DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
 
-# A batch is handed to the file writer in pieces, so that the limit of bytes is looked at often enough.
+# A batch is written in slices, so that the size limit is checked often enough.
 _PIECE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """When a data file is full. Bytes are looked at between batches, so a file can get somewhat larger."""
+    """When a data file is full. The size is checked between batches, so a file can become somewhat larger."""
 
     max_rows: int = DEFAULT_MAX_ROWS_PER_FILE
     max_bytes: int = DEFAULT_MAX_BYTES_PER_FILE
@@ -44,16 +44,16 @@ class FileLimits:
 
 
 class FragmentWriter:
-    """Writes rows into as many new fragments as the limits ask for.
+    """Writes rows into as many new fragments as the limits require.
 
     Use it as a context manager: an error inside removes everything that was written.
 
     Args:
         store: the table's root.
-        schema: the columns that are written, with the table's field ids.
+        schema: the columns to write, with the table's field ids.
         file_version: version of the data files.
-        job: the write job that this is a part of (`paths.new_job`).
-        targets: bases that get the data files in turn; none for the table's root.
+        job: the write job of this writer (`paths.new_job`).
+        targets: base paths that get the data files in turn; none for the table's root.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class FragmentWriter:
         """Appends rows.
 
         Raises:
-            InvalidInputError: the batch does not fit the schema.
+            InvalidInputError: the batch does not match the schema.
         """
         start = 0
         piece_rows = max(1, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
@@ -94,7 +94,7 @@ class FragmentWriter:
                 self._finish()
 
     def close(self) -> list[DataFragment]:
-        """Finishes the last file; the new fragments in row order, without ids."""
+        """Finishes the last file; returns the new fragments in row order, without ids."""
         self._finish()
         return list(self._fragments)
 
@@ -102,7 +102,7 @@ class FragmentWriter:
         """Removes everything that was written."""
         if self._writer is not None:
             self._writer.abort()
-            # Publishing it may have failed after it was there.
+            # Publishing may have reported a failure after it succeeded.
             delete_quietly(self._target.store, self._path)
             self._writer = None
         for store, path in self._published:
@@ -140,19 +140,19 @@ def write_fragments(
     job: str | None = None,
     targets: Sequence[DataTarget] = (),
 ) -> list[DataFragment]:
-    """New fragments with the rows of `batches`, not yet part of the table. On an error nothing is left behind.
+    """New fragments with the rows of `batches`, not yet part of the table. On an error no files are left.
 
     Args:
-        batches: rows in the columns of `schema`, after `convert` if that is given.
+        batches: rows in the columns of `schema`, after `convert` if there is one.
         store: the table's root.
-        schema: the columns that are written, with the table's field ids.
+        schema: the columns to write, with the table's field ids.
         file_version: version of the data files.
-        job: the write job that this is a part of (`paths.new_job`).
-        targets: bases that get the data files in turn; none for the table's root.
+        job: the write job of this call (`paths.new_job`).
+        targets: base paths that get the data files in turn; none for the table's root.
 
     Raises:
-        InvalidInputError: a batch does not fit the schema.
-        UnsupportedFeatureError: files of this version cannot hold the schema.
+        InvalidInputError: a batch does not match the schema.
+        UnsupportedFeatureError: files of this version do not support the schema.
         StorageError: the store failed.
     """
     with FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job, targets=targets) as writer:
@@ -162,10 +162,10 @@ def write_fragments(
 
 
 def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment], bases: Bases | None = None) -> None:
-    """Removes the data files of fragments that no version names; what the store keeps, a clean-up finds later.
+    """Removes the data files of fragments that no version references; a clean-up finds those that cannot be removed.
 
     Args:
-        bases: for fragments that were written to other bases; without it their files stay.
+        bases: for fragments that were written to other base paths; without it their files are kept.
     """
     fragments = list(fragments)
     for path in _paths(fragments):
@@ -177,7 +177,7 @@ def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment], base
 
 
 def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
-    """Removes the data files that were written for `job` but those of `keep`: what killed tasks have left."""
+    """Removes the data files written for `job` except those of `keep`: the orphan files of killed tasks."""
     kept = set(_paths(keep))
     for entry in list(store.list(DATA)):
         if is_of_job(entry.path, job) and entry.path not in kept:
