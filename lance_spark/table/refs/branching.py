@@ -1,13 +1,13 @@
-"""Making and removing branches (Lance table format specification, "Branches and tags").
+"""Creates and removes branches (Lance table format specification, "Branches and tags").
 
-A branch is made in the order of the reference library: first its clone below ``tree/``, then its description in
-``_refs/branches/``, with which it comes into being. Until then nobody opens it or lists it. What a crash leaves in
-between stands in the way of another branch of that name until `delete_branch` with `force` has removed it: it cannot
-be told from a branch that another writer is about to make.
+A branch is created in the order of the reference library: first its clone below ``tree/``, then its description in
+``_refs/branches/``, which makes it exist. Until then nobody opens or lists it. A crash in between leaves files that
+block another branch of that name until `delete_branch` with `force` removes them: they cannot be distinguished from a
+branch that another writer is about to create.
 
-The description of the branch and that of its parent are two objects, so that each side looks at the other's after it
-has changed its own: who makes a branch looks whether the parent and its version are still there, who removes one looks
-whether a branch or tag has come that needs it. At least one of the two sees the other and takes its change back.
+The description of the branch and that of its parent are two objects, so each side checks the other's after changing
+its own: the creator of a branch checks that the parent and its version still exist, the remover of one checks that no
+branch or tag needs it. At least one of the two sees the other and undoes its change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lance_spark.table.paths import (
 from lance_spark.table.refs.clone import shallow_clone
 from lance_spark.table.refs.refs import MAIN, Branch, Refs
 
-# What a branch's root has; other branches may lie right below it, as `a/b` below `a`.
+# The folders of a branch's root; other branches may be nested below it, as `a/b` below `a`.
 _FOLDERS = (VERSIONS, TRANSACTIONS, DATA, DELETIONS, INDICES)
 
 
@@ -47,10 +47,10 @@ def create_branch(
     """The new branch `name` and its first version, which is `version` of the branch `table`.
 
     Raises:
-        NotFoundError: there is no such version, or its branch was removed meanwhile.
-        InvalidInputError: the branch exists, or one is being made or was left half made, or none can have this name.
-        StorageError: the store failed, or never said whether the branch was made.
-        UnsupportedFeatureError: the version needs something that this release does not write.
+        NotFoundError: there is no such version, or its branch was removed concurrently.
+        InvalidInputError: the branch exists or is partially created, or the name is not valid.
+        StorageError: the store failed, or it is unknown whether the branch was created.
+        UnsupportedFeatureError: the version needs a feature that this release does not write.
     """
     _check_new_name(name)
     if _exists(table.refs, name):
@@ -85,12 +85,12 @@ def delete_branch(table: TableLocation, name: str, *, force: bool = False) -> No
     """Removes the branch `name` with its versions and files.
 
     Args:
-        force: removes what is left of a branch that was half made or half removed too. Nobody may be making a branch of
-            this name at the same time.
+        force: also removes a partially created or removed branch. Nobody may be creating a branch of this name
+            concurrently.
 
     Raises:
         NotFoundError: there is no such branch.
-        InvalidInputError: another branch was made from it, or a tag names a version of it; or no branch has this name.
+        InvalidInputError: another branch or a tag needs it; or the name is not valid for a branch.
         StorageError: the store failed.
     """
     path = branch_path(name)
@@ -116,7 +116,7 @@ def delete_branch(table: TableLocation, name: str, *, force: bool = False) -> No
 
 
 def _check_new_name(name: str) -> None:
-    """Passes for a name that every release reads; narrower than what the reference library allows."""
+    """Checks that every release reads the name; stricter than the reference library."""
     if name == MAIN:
         raise InvalidInputError("the main branch is there already")
     for segment in name.split("/"):
@@ -160,7 +160,7 @@ def _description(table: TableLocation, parent: Branch | None, version: int) -> b
 
 
 def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolicy) -> None:
-    """Puts the description where it makes the branch; the unique id in it tells ours from another's."""
+    """Writes the description, which creates the branch; its unique id distinguishes ours from another's."""
     store, path = table.refs.store, branch_path(name)
     for attempt in range(policy.max_attempts):
         if store.put_if_absent(path, payload) is PutResult.CREATED:
@@ -176,7 +176,7 @@ def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolic
 
 
 def _check_only_clone(target: TableLocation, version: int) -> None:
-    """Passes if nobody else began a branch of this name, at another version; whoever has may not see ours.
+    """Checks that nobody else began a branch of this name at another version; another writer may not see ours.
 
     Raises:
         InvalidInputError: somebody has.
@@ -191,10 +191,10 @@ def _check_only_clone(target: TableLocation, version: int) -> None:
 
 
 def _check_parent(table: TableLocation, parent: Branch | None, version: int) -> None:
-    """Passes if what the new branch was made from is still there.
+    """Checks that the source of the new branch still exists.
 
     Raises:
-        NotFoundError: it is not.
+        NotFoundError: it does not.
     """
     table.history.manifest_size(version)
     if parent is not None and table.refs.branch(parent.name) != parent:
@@ -202,7 +202,7 @@ def _check_parent(table: TableLocation, parent: Branch | None, version: int) -> 
 
 
 def _check_unused(table: TableLocation, name: str) -> None:
-    """Passes if no branch and no tag needs the branch `name`.
+    """Checks that no branch and no tag needs the branch `name`.
 
     Raises:
         InvalidInputError: one does.
@@ -224,7 +224,7 @@ def _descends(other: Branch, own: Branch | None) -> bool:
 
 
 def _remove_files(refs: Refs, name: str) -> None:
-    """Removes what lies in the folders of a branch, its versions first: without them nothing else is looked at."""
+    """Removes the files of a branch, its versions first: without them readers ignore everything else."""
     store, root = refs.store, branch_root(name)
     others = tuple(f"{branch_root(other)}/" for other in refs.branches() if other.startswith(f"{name}/"))
     for folder in _FOLDERS:

@@ -1,7 +1,7 @@
-"""Shallow clones: a table of its own that begins with a version of another one and shares its files.
+"""Shallow clones: separate tables that begin with a version of another one and share its files.
 
-The clone names the files of the other table by a base path, an absolute path or a URI. Whoever cleans up the other
-table or removes it takes them away from the clone; only branches are known to the table that they were made from.
+The clone references the files of the other table by a base path, an absolute path or a URI. Cleaning up or removing
+the other table also removes them for the clone; a table only knows its branches.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 def shallow_clone(
     table: TableLocation, version: int, target: TableLocation, policy: RetryPolicy | None = None
 ) -> Manifest:
-    """The one version of the new table or branch `target`: `version` of the branch `table`, with that number.
+    """Creates the new table or branch `target` with one version: `version` of the branch `table`, with that number.
 
     Raises:
         NotFoundError: there is no such version.
-        InvalidInputError: there is a table at `target`, or the version is a detached one.
-        CommitConflictError: another writer made a table there at the same time.
-        CommitStateUnknownError: the store never said whether the clone was made.
-        UnsupportedFeatureError: the version needs something that this release does not write.
+        InvalidInputError: there is a table at `target`, or the version is detached.
+        CommitConflictError: another writer created a table there at the same time.
+        CommitStateUnknownError: it is unknown whether the clone was created.
+        UnsupportedFeatureError: the version needs a feature that this release does not write.
     """
     if is_detached(version):
         raise InvalidInputError(f"version {version} is a detached one, which cannot be cloned")

@@ -1,7 +1,7 @@
 """Tags and branches (Lance table format specification, "Branches and tags").
 
-Both are small JSON files below the root of the main branch. A tag names a version of a branch; a branch is a table of
-its own below ``tree/``, which begins as a shallow clone.
+Both are small JSON files below the root of the main branch. A tag references a version of a branch; a branch is a
+separate table below ``tree/``, which begins as a shallow clone.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Tag:
 
     Attributes:
         branch: the branch that has the version; None is the main branch.
-        created_at, updated_at: when it was made and last given a version; None if that is not recorded.
-        manifest_size: bytes of the version's manifest; None if that is not recorded.
+        created_at, updated_at: when it was created and last updated; None if not recorded.
+        manifest_size: bytes of the version's manifest; None if not recorded.
     """
 
     name: str
@@ -46,15 +46,15 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A line of versions of its own.
+    """A separate line of versions.
 
     Attributes:
-        parent: the branch it began at; None is the main branch.
-        parent_version: the version it began at.
-        lineage: where the branches from the main one down to this one began, (version, unique id) each; empty if the
-            branch was made by an old release.
-        created_at: when it was made, to the second; None if that is not known.
-        manifest_size: bytes of the manifest of the version it began at; None if that is not recorded.
+        parent: the branch it started from; None is the main branch.
+        parent_version: the version it started from.
+        lineage: the start of each branch from the main one down to this one, as (version, unique id); empty if an old
+            release created the branch.
+        created_at: when it was created, to the second; None if unknown.
+        manifest_size: bytes of the manifest of the version it started from; None if not recorded.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Refs:
 
         Raises:
             NotFoundError: there is no such tag.
-            InvalidInputError: no tag can have this name.
+            InvalidInputError: the name is not valid for a tag.
         """
         return self._read(tag_path(name), name, "tag", _tag)
 
@@ -94,7 +94,7 @@ class Refs:
 
         Raises:
             NotFoundError: there is no such branch.
-            InvalidInputError: no branch can have this name.
+            InvalidInputError: the name is not valid for a branch.
         """
         return self._read(branch_path(name), name, "branch", _branch)
 
@@ -116,7 +116,7 @@ class Refs:
         return [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
 
     def tag_content(self, name: str) -> dict[str, object]:
-        """All members of a tag's file, those too that `Tag` leaves out; errors as `tag`."""
+        """All entries of a tag's file, including those that `Tag` omits; errors as `tag`."""
         return self._content(tag_path(name), name, "tag")
 
     def _read(self, path: str, name: str, what: str, build: Callable[[str, Mapping[str, object]], RefT]) -> RefT:
@@ -183,7 +183,7 @@ def _second(value: object) -> datetime | None:
 
 
 def _moment(content: Mapping[str, object], key: str) -> datetime | None:
-    """A moment as RFC 3339 writes it, to the microsecond."""
+    """An RFC 3339 timestamp, to the microsecond."""
     value = content.get(key)
     if value is None:
         return None

@@ -1,7 +1,7 @@
-"""Making, moving and removing tags (Lance table format specification, "Branches and tags").
+"""Creates, updates and removes tags (Lance table format specification, "Branches and tags").
 
-A tag is one JSON file. It is created with put-if-absent, so that of two writers of a name one fails; the time of
-creation, in nanoseconds, tells a writer whose reply was lost whether the file that is there is its own.
+A tag is one JSON file. It is created with put-if-absent, so that of two writers of a name one fails; a writer whose
+reply was lost recognizes its own file by the creation time, in nanoseconds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NANOS = 1_000_000_000
 
 
 def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolicy | None = None) -> Manifest:
-    """The version of the branch `table` that the new tag `name` names.
+    """The version of the branch `table` that the new tag `name` references.
 
     Raises:
         NotFoundError: there is no such version.
-        InvalidInputError: the tag exists, or no tag can have this name.
-        StorageError: the store failed, or never said whether the tag was made.
+        InvalidInputError: the tag exists, or the name is not valid for a tag.
+        StorageError: the store failed, or it is unknown whether the tag was created.
     """
     path = tag_path(name)
     policy = policy or RetryPolicy()
@@ -40,7 +40,7 @@ def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolic
     store = table.refs.store
     _publish(table, name, payload, policy)
     try:
-        # A clean-up that looked at the tags before can have removed the version; one that looks now puts it back.
+        # A clean-up that read the tags earlier may have removed the version; one that reads them now restores it.
         table.history.manifest_size(version)
     except NotFoundError:
         store.delete(path)
@@ -53,7 +53,7 @@ def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolic
     for attempt in range(policy.max_attempts):
         if store.put_if_absent(path, payload) is PutResult.CREATED:
             return
-        # "Exists" too may be our own request, repeated by the client after a lost reply.
+        # "Exists" may also be our own request, repeated by the client after a lost reply.
         try:
             if bytes(store.read(path)) == payload:
                 return
@@ -65,11 +65,11 @@ def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolic
 
 
 def update_tag(table: TableLocation, name: str, version: int) -> Manifest:
-    """The version of the branch `table` that the tag `name` names from now on.
+    """The version of the branch `table` that the tag `name` references from now on.
 
     Raises:
         NotFoundError: there is no such tag or version.
-        InvalidInputError: no tag can have this name.
+        InvalidInputError: the name is not valid for a tag.
         StorageError: the store failed.
     """
     content = table.refs.tag_content(name)
@@ -86,11 +86,11 @@ def update_tag(table: TableLocation, name: str, version: int) -> Manifest:
 
 
 def delete_tag(table: TableLocation, name: str) -> None:
-    """Removes the tag `name`; the version stays.
+    """Removes the tag `name`; the version is kept.
 
     Raises:
         NotFoundError: there is no such tag.
-        InvalidInputError: no tag can have this name.
+        InvalidInputError: the name is not valid for a tag.
         StorageError: the store failed.
     """
     path = tag_path(name)
@@ -113,6 +113,6 @@ def _encoded(content: Mapping[str, object]) -> bytes:
 
 
 def _now() -> str:
-    """The time as RFC 3339 to the nanosecond; where clocks are coarser, the last digits tell writers apart."""
+    """The time as RFC 3339 to the nanosecond; with coarser clocks, the last digits distinguish writers."""
     seconds, nanos = divmod(time.time_ns() // 1000 * 1000 + secrets.randbelow(1000), _NANOS)
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"
