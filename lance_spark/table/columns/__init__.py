@@ -1,1 +1,1 @@
-"""Columns added, changed and dropped in tables that have rows."""
+"""Adds, changes and drops columns of tables with rows."""

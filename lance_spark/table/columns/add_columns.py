@@ -1,4 +1,4 @@
-"""Adding columns: null, by expression, by function, or found by key. Only new data files are written, if any."""
+"""Adds columns: null, by expression, by function, or joined by key. Writes only new data files, if any."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def add_columns(
     """The version with new columns; arguments as `ColumnVerbs.add_columns`.
 
     Raises:
-        NotFoundError: a column that is read is not there.
-        InvalidInputError: a column is there, or values cannot be computed. Nothing was changed.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
+        NotFoundError: a column to read does not exist.
+        InvalidInputError: a new column already exists, or values cannot be computed. Nothing was changed.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
         StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     if not callable(columns) and (read_columns is not None or schema is not None):
         raise InvalidInputError("read_columns and schema are for a function")
@@ -161,7 +161,7 @@ def _expression(path: Any, text: Any) -> Expr:
 def _first_result(
     table: TableLocation, base: Manifest, function: BatchFunction, given: tuple[str, ...], batch_size: int | None
 ) -> pa.Schema:
-    """The columns that the function gives for the first rows; for no rows if there are none."""
+    """The columns that the function returns for the first rows; for an empty batch if there are none."""
     scan = scan_of(table.bases(base), base, given, batch_size)
     for fragment in base.fragments:
         for batch in scan.read_fragment(fragment):
@@ -211,7 +211,7 @@ def readable(base: Manifest) -> pa.Schema:
 
 
 def scan_of(bases: Bases, base: Manifest, columns: Sequence[str] | None, batch_size: int | None) -> Scan:
-    """A plan that reads columns and the address of each row.
+    """A scan of columns and the row addresses.
 
     Raises:
         InvalidInputError: the table has a column of that name.

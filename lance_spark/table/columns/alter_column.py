@@ -1,4 +1,4 @@
-"""Changing one column: its name, type, nullability and metadata, in one version."""
+"""Changes one column: its name, type, nullability and metadata, in one version."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from lance_spark.table.versions.changes import update_field_metadata
 from lance_spark.table.writing.save import CommitOptions
 
 COMMENT = "comment"
-"""The entry of a field's metadata that holds its comment."""
+"""The key of a field's metadata for its comment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What becomes of the column at `path`; None leaves it. Meaning as in `ColumnVerbs.alter_column`."""
+    """The changes of the column at `path`; None means unchanged. Arguments as `ColumnVerbs.alter_column`."""
 
     path: str
     name: str | None = None
@@ -50,14 +50,14 @@ class Alteration:
 
     @property
     def entries(self) -> dict[str, str | None]:
-        """The change of the metadata."""
+        """The changed metadata entries."""
         entries = dict(self.metadata or {})
         if self.comment is not None:
             entries[COMMENT] = self.comment or None
         return entries
 
     def of_schema(self, schema: LanceSchema) -> LanceSchema:
-        """The schema with everything but the type changed.
+        """The schema with all changes except that of the type.
 
         Raises:
             NotFoundError: there is no such column.
@@ -82,11 +82,11 @@ def alter_column(
 
     Raises:
         NotFoundError: there is no such column.
-        InvalidInputError: the name is taken, the type does not hold all values, or there are nulls.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
+        InvalidInputError: the name is taken, the type cannot hold all values, or there are nulls.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
         StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: this release cannot write to the table, or not such a column.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support this column.
     """
     field = evolution.field_at(base.schema, change.path)
     if change.data_type is None or to_arrow_type(field) == change.data_type:
@@ -104,11 +104,11 @@ def alter_column(
 
 
 def converted_schema(schema: LanceSchema, change: Alteration, dtype: pa.DataType, new_id: FieldId) -> LanceSchema:
-    """The schema with the column changed, of type `dtype` and under a new id.
+    """The schema with the column changed, with type `dtype` and a new id.
 
     Raises:
         NotFoundError: there is no such column.
-        InvalidInputError: the name is taken, or the type does not hold all values.
+        InvalidInputError: the name is taken, or the type cannot hold all values.
     """
     old = evolution.field_at(schema, change.path)
     check_widening(to_arrow_type(old), dtype, change.path)
@@ -123,7 +123,7 @@ def _renumbered(dtype: pa.DataType, new_id: FieldId) -> evolution.FieldChange:
 def conversion(
     table: TableLocation, base: Manifest, change: Alteration, dtype: pa.DataType, new_id: FieldId
 ) -> Evolution:
-    """The column under a new id, with its values converted. Raises as `alter_column`."""
+    """The column with a new id and its values converted. Raises as `alter_column`."""
     names = (change.path,) if change.path in base.schema.names() else parse_path(change.path)
     along = find(base.schema, names)
     old = along[-1]
@@ -134,7 +134,7 @@ def conversion(
     check_nulls(table, base, target)
     preserves = not forbids_more_nulls(base.schema, target)
     before = prune((along[0],), {old.id})[0]
-    # Under the old name, as values are converted by name; what a file calls its columns is of no consequence.
+    # Under the old name, as values are converted by name; the column names inside a file do not matter.
     after = prune(_with_field(base.schema, old.id, _renumbered(dtype, new_id)).fields, {new_id})[0]
     return Evolution(schema, _Converted(before, after), preserves_nullability=preserves)
 
@@ -145,7 +145,7 @@ def _with_field(schema: LanceSchema, field_id: FieldId, change: evolution.FieldC
 
 @dataclass(frozen=True, slots=True)
 class _Converted:
-    """Values of a column of fragments in another type; of deleted rows too, whose places a file has."""
+    """Values of a column of fragments in another type, including deleted rows, which a file also contains."""
 
     before: Field
     after: Field

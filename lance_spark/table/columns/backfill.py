@@ -1,12 +1,12 @@
-"""Columns for rows that are told by their addresses, in three steps, so that tasks on many machines can do the work.
+"""Columns for rows identified by address, in three steps, so that tasks on many machines can do the work.
 
-1. The driver plans: `plan_new_columns` for columns that the table lacks, `plan_new_values` for columns that it has.
-2. For each fragment that rows are known of, a task writes a file with `write_backfill`: new columns are null in all
-   other rows, columns that are there keep the values that they have.
+1. The driver plans: `plan_new_columns` for new columns, `plan_new_values` for existing ones.
+2. For each affected fragment a task writes a file with `write_backfill`: in all other rows new columns are null and
+   existing columns keep their values.
 3. The driver commits all files as one version with `commit_backfill`, or removes them with `remove_backfill`.
 
-Other writers may append and delete rows meanwhile. If they move rows, as updates and compaction do, the addresses are
-void and the commit says so.
+Other writers may append and delete rows concurrently. If they rewrite rows, as updates and compaction do, the
+addresses are invalid and the commit raises an error.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 @dataclass(frozen=True, slots=True)
 class BackfillPlan:
-    """What tasks need to know; it can be pickled.
+    """The plan for tasks; it can be pickled.
 
     Attributes:
-        base_version: the version whose addresses the rows have.
-        schema: the columns of the table afterwards.
-        written: the columns that the files get.
-        replaces: whether the table has these columns.
+        base_version: the version of the row addresses.
+        schema: the new schema of the table.
+        written: the columns of the files.
+        replaces: whether the table already has these columns.
         file_version: version of the files.
-        job: the write job that they are a part of (`paths.new_job`); None for none.
+        job: the write job of the files (`paths.new_job`); None for none.
     """
 
     base_version: int
@@ -72,16 +72,16 @@ class BackfillPlan:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """What `write_backfill` takes."""
+        """The schema of the rows for `write_backfill`."""
         return to_arrow_schema(self.written)
 
 
 @dataclass(frozen=True, slots=True)
 class BackfilledFragment:
-    """A file that a task wrote; it can be pickled.
+    """A file written by a task; it can be pickled.
 
     Attributes:
-        rows: the offsets of the rows that were told, as a portable Roaring bitmap.
+        rows: the offsets of the rows with new values, as a portable Roaring bitmap.
     """
 
     fragment_id: FragmentId
@@ -92,11 +92,11 @@ class BackfilledFragment:
 def plan_new_columns(
     table: TableLocation, base: Manifest, fields: pa.Schema, *, job: str | None = None
 ) -> BackfillPlan:
-    """A plan for top-level columns that `base` lacks; they allow nulls.
+    """A plan for top-level columns that `base` lacks; they are nullable.
 
     Raises:
-        InvalidInputError: a column is there, or Lance cannot hold its type.
-        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        InvalidInputError: a column already exists, or Lance does not support its type.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     check_followable(base)
     check_writable(base.writer_flags, table.uri)
@@ -113,11 +113,11 @@ def plan_new_columns(
 def plan_new_values(
     table: TableLocation, base: Manifest, columns: Sequence[str], *, job: str | None = None
 ) -> BackfillPlan:
-    """A plan for other values of top-level columns of `base`.
+    """A plan for new values of top-level columns of `base`.
 
     Raises:
         NotFoundError: there is no such column.
-        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     check_followable(base)
     check_writable(base.writer_flags, table.uri)
@@ -138,17 +138,17 @@ def write_backfill(
     addresses: UInt64Array,
     rows: pa.Table | pa.RecordBatch,
 ) -> BackfilledFragment | None:
-    """The file of a fragment with the values of some rows; None if there are none. On an error nothing is left behind.
+    """Writes the file of a fragment with the values of some rows; None if there are none. On an error no file is left.
 
     Args:
         store: the root of the branch.
-        fragment: as it is in the version of the plan.
-        addresses: uint64[n]: where the rows are, in any order.
+        fragment: as in the version of the plan.
+        addresses: uint64[n]: the row addresses, in any order.
         rows: n rows with the columns of `plan.arrow_schema`, by name.
 
     Raises:
-        InvalidInputError: an address of another fragment or of a deleted row, one that stands twice, or a value that
-            does not fit.
+        InvalidInputError: the address of a deleted row or of another fragment, a duplicate address, or a value that
+            does not match its column.
         StorageError: the store failed.
     """
     ids, offsets = split_addresses(np.asarray(addresses, np.uint64))
@@ -190,12 +190,12 @@ def commit_backfill(
 
     Args:
         base: the version of the plan.
-        keeps_files: leaves files that do not become part of it to the caller, who may commit again.
+        keeps_files: leaves uncommitted files to the caller, who may commit again.
 
     Raises:
-        RetryableConflictError: others have moved rows or changed columns; begin again with the newest version.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed; the files stay.
+        RetryableConflictError: others have rewritten rows or changed columns; start again with the newest version.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed; the files are kept.
         StorageError: the store failed. Nothing was changed.
     """
     with nullcontext() if keeps_files else cleanup_on_failure(lambda: remove_backfill(table.store, written)):
@@ -215,13 +215,13 @@ def commit_backfill(
 
 
 def remove_backfill(store: ObjectStore, written: Iterable[BackfilledFragment]) -> None:
-    """Removes files that no version names."""
+    """Removes files that no version references."""
     for item in written:
         delete_quietly(store, f"{DATA}/{item.file.path}")
 
 
 class _Backfill:
-    """The operation that brings files into a version."""
+    """The operation that adds the files to a version."""
 
     def __init__(self, plan: BackfillPlan, written: Sequence[BackfilledFragment]) -> None:
         self._plan = plan
@@ -231,7 +231,7 @@ class _Backfill:
         self._field_ids = tuple(node.id for node in plan.written.walk() if node.id >= 0)
 
     def on_version(self, manifest: Manifest) -> Merge | Update:
-        """On the version of the plan, or on a newer one in which the rows are where they were."""
+        """For the version of the plan, or a newer one in which the row addresses are unchanged."""
         return self._update(manifest) if self._plan.replaces else self._merge(manifest)
 
     def _merge(self, manifest: Manifest) -> Merge:
@@ -281,8 +281,8 @@ class _Rows:
     """Rows for a fragment.
 
     Attributes:
-        offsets: int64[n], ascending: where they go.
-        order: int64[n]: which rows of `table` these are.
+        offsets: int64[n], ascending: their row offsets.
+        order: int64[n]: the indexes of these rows in `table`.
     """
 
     table: pa.Table
@@ -300,7 +300,7 @@ class _Rows:
 
 
 def _replaced(fragment: DataFragment, bases: Bases, plan: BackfillPlan, new: _Rows) -> Iterator[PlacedBatch]:
-    """All rows of the fragment, those of `new` with their values."""
+    """All rows of the fragment, with the values of `new` where it has the row."""
     for old in physical_batches(FragmentReader(fragment, bases), plan.written.fields):
         start, num_rows = int(old.offsets[0]), old.batch.num_rows
         first, last = np.searchsorted(new.offsets, [start, start + num_rows])

@@ -1,7 +1,7 @@
-"""Committing columns for rows that are there, as one version: what adding and converting columns have in common.
+"""Commits columns for existing rows as one version: the common part of adding and converting columns.
 
-A Merge lists all fragments, so it is made anew for each newer version that it has to follow: a fragment whose data
-files are the same keeps the file that was written for it (deleted rows keep their places), any other one gets one.
+A Merge lists all fragments, so it is recomputed for each newer version it is rebased onto: a fragment with unchanged
+data files keeps the file written for it (which has values for deleted rows too), any other one gets a new file.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 @dataclass(frozen=True, slots=True)
 class NewColumns:
-    """Columns for a fragment.
+    """New columns of a fragment.
 
     Attributes:
-        schema: the columns, below the fields around them.
-        batches: values for rows of the fragment, in the order of the rows.
+        schema: the columns, inside their parent fields.
+        batches: values for rows of the fragment, in row order.
     """
 
     schema: LanceSchema
@@ -43,20 +43,20 @@ class NewColumns:
 
 
 Values = Callable[[DataFragment, Bases], NewColumns | None]
-"""The columns that a new file of a fragment gets; None for no file."""
+"""The columns of a new file of a fragment; None for no file."""
 
 _WRITABLE = (FileVersion.V2_1, FileVersion.V2_2)
 
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """What becomes of the columns of a version.
+    """A change of the columns of a version.
 
     Attributes:
-        schema: the new schema; its metadata is not looked at.
-        values: what new files hold; None for no files at all.
-        recomputed: which newer versions it can follow.
-        preserves_nullability: whether no row of another writer can offend against the schema.
+        schema: the new schema; its metadata is ignored.
+        values: the content of new files; None for no files at all.
+        recomputed: the newer versions it can be rebased onto.
+        preserves_nullability: whether no row of another writer can violate the schema.
     """
 
     schema: LanceSchema
@@ -71,12 +71,12 @@ def commit_evolution(
     """The version of `table` with the columns of `evolution`. After an error no file is left behind.
 
     Raises:
-        InvalidInputError: a value does not fit its column.
-        RetryableConflictError: others have changed columns, or moved rows: begin again with the newest version.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
+        InvalidInputError: a value does not match its column.
+        RetryableConflictError: others have changed columns or rewritten rows: start again with the newest version.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
         StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     check_writable(base.writer_flags, table.uri)
     files = _ColumnFiles(table, evolution, base)
@@ -91,7 +91,7 @@ def commit_evolution(
         unknown = True
         raise
     finally:
-        # Values can come from code of the user, so there can be errors of any kind.
+        # Values can come from user code, so any error can occur.
         if not unknown:
             files.remove(but_those_of=made)
     return made
@@ -102,7 +102,7 @@ def options_of(options: CommitOptions | None) -> CommitOptions:
 
 
 def column_file_version(base: Manifest) -> FileVersion:
-    """The version of new files beside those of `base`.
+    """The file version of new files beside those of `base`.
 
     Raises:
         UnsupportedFeatureError: the table is a legacy one.
@@ -119,14 +119,14 @@ def column_file_version(base: Manifest) -> FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A fragment as far as values depend on it: deleted rows do not count."""
+    """The parts of a fragment that determine values: deleted rows are ignored."""
 
     id: FragmentId
     files: tuple[DataFile, ...]
 
 
 class _ColumnFiles:
-    """The files that were written for an evolution."""
+    """The files written for an evolution."""
 
     def __init__(self, table: TableLocation, evolution: Evolution, base: Manifest) -> None:
         self._table = table
@@ -135,7 +135,7 @@ class _ColumnFiles:
         self._files: dict[_Source, DataFile | None] = {}
 
     def from_version(self, manifest: Manifest) -> Merge:
-        """The operation that makes the columns of `manifest`, the version that was read or a newer one."""
+        """The operation that adds the columns to `manifest`, the version that was read or a newer one."""
         schema = LanceSchema(self._evolution.schema.fields, manifest.schema.metadata)
         fragments = manifest.fragments
         if self._evolution.values is not None:
@@ -172,7 +172,7 @@ class _ColumnFiles:
         return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=self._file_version)
 
     def remove(self, but_those_of: Manifest | None = None) -> None:
-        """Removes the files that were written, but those that a version names."""
+        """Removes the files that were written, except those of a version."""
         messages = () if but_those_of is None else but_those_of.fragments.messages
         kept = {file.path for message in messages for file in message.files}
         for file in self._files.values():

@@ -1,7 +1,7 @@
-"""Data files with columns for fragments that are there (Lance table format specification, "Data Evolution").
+"""Data files with new columns for existing fragments (Lance table format specification, "Data Evolution").
 
-A fragment's files are aligned by place, so a new file has a row for each row of the fragment, deleted ones included.
-What stands at deleted rows is of no consequence: null, or where null is not allowed the value of a row close by.
+The files of a fragment are aligned by row offset, so a new file has a row for each row of the fragment, including
+deleted ones. The values of deleted rows do not matter: null, or the value of a nearby row if null is not allowed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PlacedBatch:
     """Values of some rows of a fragment.
 
     Attributes:
-        offsets: int64[n], ascending: their places.
+        offsets: int64[n], ascending: their row offsets.
         batch: n rows.
     """
 
@@ -45,7 +45,7 @@ class PlacedBatch:
 
 
 def physical_batches(reader: FragmentReader, fields: Sequence[Field]) -> Iterator[PlacedBatch]:
-    """All rows of a fragment, deleted ones included, in columns of the table, nested ones pruned to what is wanted."""
+    """All rows of a fragment, including deleted ones, with the given columns, nested ones pruned."""
     columns = reader.columns(fields)
     window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, list(zip(fields, columns.encoded_widths(), strict=True)))
     schema = pa.schema([to_arrow_field(field) for field in fields])
@@ -68,17 +68,17 @@ def write_column_file(
     file_version: FileVersion,
     job: str | None = None,
 ) -> DataFile:
-    """A new data file of `num_rows` rows with the values of `batches` at their places. On an error nothing is left.
+    """A new data file of `num_rows` rows with the values of `batches` at their offsets. On an error no file is left.
 
     Args:
         store: the table's root.
-        schema: the columns, with the table's field ids; the batches are in its Arrow types.
-        batches: in the order of the rows.
-        job: the write job that this is a part of (`paths.new_job`).
+        schema: the columns, with the table's field ids; the batches have its Arrow types.
+        batches: in row order.
+        job: the write job of this file (`paths.new_job`).
 
     Raises:
-        InvalidInputError: a batch does not fit the schema, or a row the fragment.
-        UnsupportedFeatureError: files of this version cannot hold the schema.
+        InvalidInputError: a batch does not match the schema, or an offset is outside of the fragment.
+        UnsupportedFeatureError: files of this version do not support the schema.
         StorageError: the store failed.
     """
     path = f"{DATA}/{new_data_file_name(job)}"
@@ -88,7 +88,7 @@ def write_column_file(
                 writer.write(batch)
             written = writer.close()
     except LanceError:
-        # Publishing it may have failed after it was there.
+        # Publishing may have reported a failure after it succeeded.
         delete_quietly(store, path)
         raise
     return DataFile(
@@ -101,7 +101,7 @@ def write_column_file(
 
 
 def _aligned(batches: Iterable[PlacedBatch], schema: pa.Schema, num_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches that hold a row for every place, in order."""
+    """Batches with a row for every offset, in order."""
     start = 0
     last: pa.Table | None = None
     for placed in batches:
@@ -121,7 +121,7 @@ def _aligned(batches: Iterable[PlacedBatch], schema: pa.Schema, num_rows: int) -
 
 
 def _spread(table: pa.Table, places: Int64Array, num_rows: int) -> Iterator[pa.RecordBatch]:
-    """`num_rows` rows, those of `table` at `places` (-1: nowhere); null or a value of `table` between them."""
+    """`num_rows` rows, those of `table` at `places` (-1: omitted); null or a value of `table` between them."""
     if table.num_rows == num_rows and (num_rows == 0 or places[0] == 0):
         yield from table.to_batches()
         return

@@ -1,4 +1,4 @@
-"""Values of new columns, from what a user gives: SQL text, a function, or rows with keys."""
+"""Values of new columns from user input: SQL text, a function, or rows with keys."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.text import check_text
 
-# Keys are looked up for many rows at a time, as each time costs.
+# Keys are looked up for many rows at a time, because of the overhead per call.
 _MANY_ROWS = 1 << 20
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 class ColumnSource(Protocol):
-    """Where the values of new columns come from.
+    """The source of the values of new columns.
 
     Attributes:
         fields: the new fields, by path.
-        read_columns: the columns that are needed for them; None for all.
+        read_columns: the required input columns; None for all.
     """
 
     @property
@@ -46,15 +46,15 @@ class ColumnSource(Protocol):
 
     @property
     def batch_rows(self) -> int | None:
-        """How many rows to hand over at a time; None for what the user asked for."""
+        """The number of input rows per call; None for the user's choice."""
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
-        """`batch`, which has the columns asked for, in pieces, each with the values of each new field for its rows."""
+        """Slices of `batch`, which has the input columns, each with the values of each new field for its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlColumns:
-    """Columns by expression."""
+    """Columns computed by expressions."""
 
     fields: Mapping[str, pa.Field]
     read_columns: Sequence[str]
@@ -65,8 +65,8 @@ class SqlColumns:
         """The columns of these expressions over columns of `known`.
 
         Raises:
-            NotFoundError: a column is not there.
-            InvalidInputError: types do not go together, or one has no type.
+            NotFoundError: a column does not exist.
+            InvalidInputError: types are incompatible, or an expression has no type.
         """
         empty = pa.RecordBatch.from_pylist([], schema=known)
         fields: dict[str, pa.Field] = {}
@@ -91,7 +91,7 @@ class SqlColumns:
 
 @dataclass(frozen=True, slots=True)
 class FunctionColumns:
-    """Columns by a function over batches."""
+    """Columns computed by a function over batches."""
 
     fields: Mapping[str, pa.Field]
     read_columns: Sequence[str] | None
@@ -112,10 +112,10 @@ class FunctionColumns:
 
 
 def called(function: BatchFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What a function makes of a batch.
+    """The result of a function for a batch.
 
     Raises:
-        InvalidInputError: no batch, or one with another number of rows.
+        InvalidInputError: it is not a batch, or has another number of rows.
     """
     result = function(batch)
     if isinstance(result, pa.Table):
@@ -130,7 +130,7 @@ def called(function: BatchFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeyedColumns:
-    """Columns of rows that are found by keys; null where there is none."""
+    """Columns of rows joined by keys; null without a match."""
 
     fields: Mapping[str, pa.Field]
     read_columns: Sequence[str]
@@ -141,11 +141,11 @@ class KeyedColumns:
 
     @classmethod
     def of(cls, rows: pa.Table, on: Sequence[str], known: pa.Schema) -> KeyedColumns:
-        """The columns of `rows` but the keys `on`, which `known` has too.
+        """The columns of `rows` except the keys `on`, which `known` has too.
 
         Raises:
-            NotFoundError: a key that the table does not have.
-            InvalidInputError: a key that `rows` lack, that stands in them twice, or that is of another type.
+            NotFoundError: the table does not have a key.
+            InvalidInputError: a key that `rows` lack, with duplicate values, or of another type.
         """
         missing = [name for name in on if name not in rows.column_names]
         if missing or not on or len(set(rows.column_names)) != rows.num_columns:
@@ -193,15 +193,15 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def arrow_fields(schema: LanceSchema, fields: Mapping[str, pa.Field]) -> pa.Schema:
-    """The new fields as parts of top-level ones; they allow nulls. Raises as `evolution.as_nested`."""
+    """The new fields as nullable parts of top-level ones. Raises as `evolution.as_nested`."""
     return pa.schema([as_nested(schema, path, field.with_nullable(True)) for path, field in fields.items()])
 
 
 def around(schema: LanceSchema, added: LanceSchema) -> list[str]:
-    """Columns that tell where the structs are null that get new members.
+    """Paths of columns from which the nulls of structs with new members are read.
 
     Raises:
-        InvalidInputError: a new field lies in a list, where values cannot be told apart by row.
+        InvalidInputError: a new field is inside a list, where values cannot be assigned to rows.
     """
     known = {node.id: node for node in schema.walk()}
     paths = []
@@ -230,11 +230,11 @@ def _first_leaf(field: Field, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Assembler:
-    """Puts values of new fields into batches of the columns that files get.
+    """Assembles values of new fields into batches of the columns of new files.
 
     Args:
-        schema: the table's schema before.
-        added: the new fields, below the fields around them.
+        schema: the table's old schema.
+        added: the new fields, inside their parent fields.
     """
 
     def __init__(self, schema: LanceSchema, added: LanceSchema) -> None:
@@ -243,10 +243,10 @@ class Assembler:
         self._arrow_schema = to_arrow_schema(added)
 
     def __call__(self, batch: pa.RecordBatch, values: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        """A batch of the new columns; structs that are there are null where they are null in `batch`.
+        """A batch of the new columns; existing structs are null where they are null in `batch`.
 
         Raises:
-            InvalidInputError: a value does not fit its column.
+            InvalidInputError: a value does not match its column.
         """
         given = {parse_path(path): array for path, array in values.items()}
         arrays = []

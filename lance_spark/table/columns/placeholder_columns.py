@@ -1,8 +1,9 @@
-"""Columns that stand in for dropped ones which said more than their own values.
+"""Placeholder columns, which preserve nulls of structs and list lengths after columns were dropped.
 
-Where a struct or list is null, and how long a list is, is told by the columns of its members. If the members that are
-left have no column in a fragment, because they were added as null, the last one that tells must not just go. And a
-fragment without a column of the table is one that other readers refuse. In both cases a column of nulls is written.
+The nulls of a struct or list, and the length of a list, are stored in the columns of its members. If the remaining
+members have no column in a fragment, because they were added as null, the last column with this information must be
+replaced. Also, other readers reject a fragment without a column of the table. In both cases a column of nulls is
+written.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PlaceholderColumns:
         self._fields = after.fields
 
     def columns_of(self, message: table_pb2.DataFragment) -> tuple[Field, ...]:
-        """The columns that a fragment needs a file for, each below the fields around it."""
+        """The columns that a fragment needs a file for, each inside its parent fields."""
         held = {field_id for file in message.files for field_id in file.fields if field_id >= 0}
         needed = {leaf.id for field in self._fields for leaf in _lost(field, self._known, held)}
         if not needed and not any(_holds(field, held) for field in self._fields):
@@ -60,7 +61,7 @@ class PlaceholderColumns:
 
 
 def _lost(field: Field, before: Mapping[FieldId, Field], held: Collection[int]) -> Iterator[Field]:
-    """For each field of several parts that nothing tells of any more one of its leaves."""
+    """One leaf of each nested field whose nulls and lengths are no longer stored in any column."""
     if is_leaf(field) or field.id not in before:
         return
     if _holds(before[field.id], held) and not _holds(field, held):
@@ -71,7 +72,7 @@ def _lost(field: Field, before: Mapping[FieldId, Field], held: Collection[int]) 
 
 
 def _holds(field: Field, held: Collection[int]) -> bool:
-    # In files of 2.0 fields of several parts own columns too, which tell by themselves.
+    # In files of 2.0 nested fields own columns too, which store their own nulls and lengths.
     return any(node.id in held for node in field.walk())
 
 

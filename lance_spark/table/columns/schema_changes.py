@@ -1,4 +1,4 @@
-"""Changes of columns that leave all values where they are: dropping, renaming, reordering, forbidding nulls."""
+"""Changes of columns without changes of values: dropping, renaming, reordering, forbidding nulls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.writing.save import CommitOptions
 
 Change = Callable[[LanceSchema], LanceSchema]
-"""The schema of the new version from that of the version before. Raises if it makes no sense."""
+"""The new schema from the old one. Raises if the change is invalid."""
 
 
 def drop_columns(
@@ -36,9 +36,9 @@ def drop_columns(
 
     Raises:
         NotFoundError: there is no such field.
-        InvalidInputError: nothing would be left of the table or of a struct.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
+        InvalidInputError: the table or a struct would have no columns.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
         UnsupportedFeatureError: this release cannot write to the table.
     """
     wanted = _texts(paths)
@@ -58,7 +58,7 @@ def drop_columns(
 def rename_columns(
     table: TableLocation, base: Manifest, names: Mapping[str, str], options: CommitOptions | None = None
 ) -> Manifest:
-    """The version whose fields have other names: from path to the last part of the new path.
+    """The version with renamed fields: a map from path to the last part of the new path.
 
     Raises: as `drop_columns`.
     """
@@ -69,7 +69,7 @@ def rename_columns(
 def reorder_columns(
     table: TableLocation, base: Manifest, order: Sequence[str], options: CommitOptions | None = None
 ) -> Manifest:
-    """The version whose columns stand in another order; those that `order` leaves out come last.
+    """The version with reordered columns; those not in `order` come last.
 
     Raises: as `drop_columns`.
     """
@@ -78,9 +78,9 @@ def reorder_columns(
 
 
 def project(table: TableLocation, base: Manifest, change: Change, options: CommitOptions | None = None) -> Manifest:
-    """The version with the schema that `change` makes of that of `base`; of the newest one, if others changed it.
+    """The version with `change` applied to the schema of `base`; of the newest version, if others changed the schema.
 
-    A change that changes nothing makes no version.
+    A change without effect creates no version.
     """
     options = options or CommitOptions()
 
@@ -96,7 +96,7 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
 
 
 def project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:
-    """The version right after `base` with `schema`, whose fields are among those of `base`. Raises as `Commit.run`."""
+    """The version after `base` with `schema`, whose fields are among those of `base`. Raises as `Commit.run`."""
     operation = Project(schema.fields, not forbids_more_nulls(base.schema, schema))
     transaction = Transaction.new(base.version, operation, options.all_properties())
     new_table = NewTable(data_format(base) or FileVersion.V2_2)
@@ -104,17 +104,17 @@ def project_once(table: TableLocation, base: Manifest, schema: LanceSchema, opti
 
 
 def check_followable(base: Manifest) -> None:
-    """Passes if another version can follow `base`.
+    """Checks that another version can follow `base`.
 
     Raises:
-        InvalidInputError: it is a detached one.
+        InvalidInputError: it is detached.
     """
     if is_detached(base.version):
         raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
 
 
 def forbids_more_nulls(before: LanceSchema, after: LanceSchema) -> bool:
-    """True if a field of both forbids nulls now that it allowed."""
+    """True if a field of both schemas is no longer nullable."""
     return bool(_newly_required(before, after))
 
 
@@ -124,7 +124,7 @@ def _newly_required(before: LanceSchema, after: LanceSchema) -> set[int]:
 
 
 def check_nulls(table: TableLocation, base: Manifest, after: LanceSchema) -> None:
-    """Passes if no field that forbids nulls from now on holds one.
+    """Checks that no field that becomes required contains a null.
 
     Raises:
         InvalidInputError: one does.
@@ -146,7 +146,7 @@ def _refuse_nulls(field: Field, array: pa.Array, required: set[int], path: str) 
         raise InvalidInputError(f"column {path!r} holds nulls, so it cannot forbid them; change them first")
     if not any(node.id in required for child in field.children for node in child.walk()):
         return
-    # A null has nothing below it that could be null.
+    # Below a null there are no values that could be null.
     live = array.drop_null() if array.null_count else array
     for child, values in zip(field.children, _below(live), strict=True):
         _refuse_nulls(child, values, required, f"{path}.{child.name}")

@@ -15,20 +15,19 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions
 
 Edit = Callable[[LanceSchema, int], LanceSchema]
-"""The schema of the new version, from that of the version before and the first id that new fields may get."""
+"""The new schema, from the old one and the first free id for new fields."""
 
 
 def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: CommitOptions | None = None) -> Manifest:
-    """The version with the columns that `edit` makes of those of `base`; of the newest one, if others changed them.
+    """The version with `edit` applied to the schema of `base`; of the newest version, if others changed the schema.
 
-    Values stay where they are; fields that `edit` adds are null in all rows. An edit that changes nothing makes no
-    version.
+    Values are unchanged; fields that `edit` adds are null in all rows. An edit without effect creates no version.
 
     Raises:
-        InvalidInputError: a field that is to forbid nulls holds one.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+        InvalidInputError: a field that becomes required contains a null.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     options = options or CommitOptions()
 
