@@ -1,7 +1,7 @@
-"""What the versions of a table have changed, row by row.
+"""The change feed: the changed rows of a range of versions.
 
-Each version of a range is compared with the one before it (`version_diff`). The result is a list of tasks, which can be
-pickled and run anywhere, and each of which yields batches: the columns as the last version of the range has them, then
+Each version of a range is compared with its predecessor (`version_diff`). The result is a list of tasks, which can be
+pickled and run anywhere, and which yield batches: the columns as in the last version of the range, then
 
 ====================== ==========================================================================================
 ``_change_type``       ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``
@@ -9,9 +9,9 @@ pickled and run anywhere, and each of which yields batches: the columns as the l
 ``_commit_timestamp``  when that version was committed
 ====================== ==========================================================================================
 
-A column that an older version did not have is null there; one that it had in another type is cast. Rows that a version
-leaves as they were are not reported, wherever it has moved them: a compaction changes nothing. Without stable row ids
-an update that moves rows is a delete and an insert; one that rewrites columns in place is an update in every table.
+A column that an older version did not have is null there; one of another type is cast. Unchanged rows are not
+reported, even if they were rewritten: a compaction changes nothing. Without stable row ids an update that rewrites rows
+is a delete and an insert; one that rewrites columns in place is an update in every table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PAIRS_AT_ONCE = 1 << 16
 
 
 class ChangeType(str, Enum):
-    """What happened to a row."""
+    """The kind of change of a row."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -73,14 +73,14 @@ class ChangeType(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The version that made a change, and when it was committed, in nanoseconds since 1970 UTC."""
+    """The version of a change, and its commit time in nanoseconds since 1970 UTC."""
 
     version: int
     timestamp_nanos: int
 
 
 class ChangeTask(ABC):
-    """A part of the changes of one version. Can be pickled; reads when `batches` is asked for."""
+    """A part of the changes of one version. Can be pickled; reads in `batches`."""
 
     __slots__ = ()
 
@@ -89,47 +89,47 @@ class ChangeTask(ABC):
         """The changes, in the schema of the feed.
 
         Raises:
-            NotFoundError: a file is gone, because a clean-up removed the version.
-            InvalidInputError: a value cannot be had in the type that its column has in the last version.
+            NotFoundError: a file is missing, because a clean-up removed the version.
+            InvalidInputError: a value cannot be cast to the type of its column in the last version.
         """
 
     @property
     @abstractmethod
     def num_rows(self) -> int | None:
-        """Rows that it yields at most; None if that is not known."""
+        """The maximum number of rows; None if unknown."""
 
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """The changes of a range of versions, in the order of the versions.
+    """The changes of a range of versions, in version order.
 
     Attributes:
         schema: of all batches.
-        tasks: what to read.
+        tasks: the tasks to read.
     """
 
     schema: pa.Schema
     tasks: tuple[ChangeTask, ...] = field(repr=False)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All changes, one task after the other; errors as `ChangeTask.batches`."""
+        """All changes, task by task; errors as `ChangeTask.batches`."""
         for task in self.tasks:
             yield from task.batches()
 
 
 def plan_changes(table: TableLocation, versions: VersionRange, columns: Sequence[str] | None = None) -> ChangeFeed:
-    """The changes that the versions of the branch `table` have made.
+    """The changes of the given versions of the branch `table`.
 
     Args:
-        columns: names and dotted paths as the last version of the range has them, and ``_rowid`` or ``_rowaddr``; None
-            for all columns.
+        columns: names and dotted paths as in the last version of the range, and ``_rowid`` or ``_rowaddr``; None for
+            all columns.
 
     Raises:
-        NotFoundError: there is no such column, or a version of the range or the one before it is not there, because it
-            was cleaned up or is on another branch or not yet committed.
-        InvalidInputError: a column has the name of one of those that tell the change.
-        CorruptFileError: a file contradicts the format.
-        UnsupportedFeatureError: a version needs something that this release does not read.
+        NotFoundError: there is no such column, or a version of the range or its predecessor is missing, because it was
+            cleaned up, is on another branch or is not yet committed.
+        InvalidInputError: a column has the name of one of the change columns above.
+        CorruptFileError: a file violates the format.
+        UnsupportedFeatureError: a version needs a feature that this release does not read.
     """
     return _Planner(table, versions, columns).plan()
 
@@ -163,7 +163,7 @@ class _Planner:
         return ChangeFeed(schema, tuple(tasks))
 
     def _look_at(self, numbers: Sequence[int]) -> None:
-        """Learns what made the versions and what columns they have; their manifests are kept while they are few."""
+        """Reads operations and schemas of the versions; keeps their manifests if there are only a few."""
         num_fragments = 0
         for start in range(0, len(numbers), _NUM_THREADS):
             chunk = numbers[start : start + _NUM_THREADS]
@@ -180,14 +180,14 @@ class _Planner:
         return file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind
 
     def _has_before(self, number: int) -> bool:
-        """False for the version that began the table or the branch."""
+        """False for the first version of the table or branch."""
         return number > 1 and self._kinds[number] is not OperationKind.CLONE
 
     def _before(self, number: int) -> Manifest | None:
         return self._manifest(number - 1) if self._has_before(number) else None
 
     def _one_back(self, wanted: LanceSchema, number: int) -> tuple[LanceSchema, bool]:
-        """(the columns as the version before has them, whether field ids mean the same in both versions)."""
+        """(the columns as in the previous version, whether field ids mean the same in both versions)."""
         if not self._has_before(number):
             return wanted, True
         if number - 1 not in self._schemas:
@@ -227,12 +227,12 @@ class _Planner:
 
 @dataclass(frozen=True, slots=True)
 class FeedView:
-    """How the rows of two neighbouring versions become rows of the feed.
+    """The mapping from rows of two consecutive versions to rows of the feed.
 
     Attributes:
         schema: of the feed.
-        columns: what was asked for.
-        before, after: the columns of the last version as the two versions have them.
+        columns: the requested columns.
+        before, after: the columns of the last version as in each of the two versions.
     """
 
     schema: pa.Schema
@@ -246,12 +246,12 @@ class FeedView:
 
 
 class VersionStep:
-    """One version and the one before it, None if there is none.
+    """One version and its predecessor, None if there is none.
 
     Args:
-        kind: of the operation that made it.
+        kind: of its operation.
         same_ids: whether field ids mean the same columns in both.
-        commit: what the feed names as the version; None for `after`.
+        commit: the version reported by the feed; None for `after`.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class VersionStep:
         self._commit = commit or Commit(after.version, after.timestamp_nanos)
 
     def tasks(self, view: FeedView) -> Iterator[ChangeTask]:
-        """What the version has changed."""
+        """The changes of the version."""
         diff = diff_versions(self._before, self._after, self._kind, self._same_ids)
         commit = self._commit
         after = view.scan(view.after, self._after)
@@ -287,7 +287,7 @@ class VersionStep:
             yield PairsTask(view.schema, commit, before, after, *self._compared(pairs.fields), pairs)
 
     def _compared(self, names: Sequence[str]) -> tuple[Scan, Scan]:
-        """The columns `names` of the newer version, in both versions."""
+        """Scans of the columns `names` of the newer version, in both versions."""
         assert self._before is not None
         here, there = _shown(self._after.manifest), _shown(self._before.manifest)
         now = LanceSchema(tuple(nullable(top) for top in here.fields if top.name in names), {})
@@ -301,7 +301,7 @@ def _shown(manifest: Manifest) -> LanceSchema:
 
 @dataclass(frozen=True)
 class RowsTask(ChangeTask):
-    """Rows of one fragment that all had the same happen to them."""
+    """Rows of one fragment with the same kind of change."""
 
     schema: pa.Schema
     commit: Commit
@@ -323,8 +323,8 @@ class PairsTask(ChangeTask):
     """Rows that are in both versions: those whose values differ were updated.
 
     Attributes:
-        before, after: how the rows are read for the feed.
-        compared_before, compared_after: the columns that may differ.
+        before, after: the scans that read the rows for the feed.
+        compared_before, compared_after: the scans of the columns that may differ.
     """
 
     schema: pa.Schema
@@ -378,7 +378,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of a scan as a batch of the feed."""
+    """Converts a batch of a scan to a batch of the feed."""
     num_rows = batch.num_rows
     arrays = []
     for place, wanted in enumerate(list(schema)[: -len(CHANGE_FIELDS)]):

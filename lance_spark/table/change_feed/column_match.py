@@ -1,9 +1,9 @@
-"""The columns of one version of a table, found in the version before it.
+"""Matches the columns of one version of a table with those of the previous version.
 
-A column is known by its field id, whatever it is called. One that got another type has another id; it is found by the
-name that it had, unless that is now the name of a column that was there before. After an overwrite ids mean other
-columns, so that only names count. Versions further apart are matched step by step: a column that was dropped is not the
-one that was added under its name, or with its id, later.
+A column is identified by its field id, regardless of its name. A column with a changed type has a new id; it is matched
+by its old name, unless that is now the name of another older column. After an overwrite ids mean other columns, so only
+names count. Versions further apart are matched step by step: a dropped column is not the same as a column that was
+later added with its name or id.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from itertools import count
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 
-# No table gives such ids to its fields, so no data file holds them: such a field reads as null.
+# No table assigns such ids, so no data file has them: such a field reads as null.
 _FIRST_UNHELD = 1 << 30
 
 
 def found_in(wanted: LanceSchema, here: LanceSchema, there: LanceSchema, *, by_id: bool) -> LanceSchema:
-    """`wanted`, as data files of the version with the schema `there` hold it.
+    """`wanted`, as stored in data files of the version with the schema `there`.
 
-    Names and the form of the tree are those of `wanted`, ids and types those of `there`. A field that `there` has not
-    gets an id that no file holds.
+    Names and nesting are those of `wanted`, ids and types those of `there`. A field that `there` lacks gets an id that
+    no file has.
 
     Args:
-        wanted: columns with the ids of `here`; ids that `here` has not stand for columns that are not there.
-        here: the schema of the version after the one with the schema `there`.
+        wanted: columns with the ids of `here`; unknown ids stand for missing columns.
+        here: the schema of the version that follows the one with the schema `there`.
         by_id: whether field ids mean the same in both.
     """
     return LanceSchema(_Match(here, there, by_id).fields(wanted.fields, there.fields), wanted.metadata)
 
 
 def nullable(field: Field) -> Field:
-    """`field`, null allowed at every depth; the entries of a map stay as they are."""
+    """`field`, nullable at every depth; the entries of a map are unchanged."""
     if field.logical_type.startswith("map") or is_blob(field):
         return replace(field, nullable=True)
     return replace(field, nullable=True, children=tuple(nullable(child) for child in field.children))

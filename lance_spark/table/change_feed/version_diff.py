@@ -1,11 +1,11 @@
-"""Which rows differ between two versions of a table that follow each other.
+"""The rows that differ between two consecutive versions of a table.
 
-Manifests are compared, not messages: fragments that came and went, deletion files that grew (or shrank, by a restore),
-and data files that another file has replaced in place. The kind of the operation is asked for two things only: a
-rewrite moves rows without changing them, and after an overwrite the ids of fragments can mean others.
+Manifests are compared, not transactions: removed and added fragments, deletion files that grew (or shrank, by a
+restore), and data files that were replaced in place. The kind of the operation matters only in two cases: a Rewrite
+moves rows without changing them, and after an Overwrite fragment ids can have other meanings.
 
-With stable row ids, a row that is gone at one place and new at another one is one row. Its versions tell whether it was
-updated; where they do not, its values are compared. Without stable row ids these are two rows.
+With stable row ids, a row that is deleted at one address and added at another one is one row. Its row versions tell
+whether it was updated; without them, its values are compared. Without stable row ids these are two rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lance_spark.table.rows.fragment import BaseId, DataFragment
 
 _SAME_ROWS = frozenset({OperationKind.REWRITE, OperationKind.CLONE})
 NEW_MEANING = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, OperationKind.UNKNOWN})
-"""Operations after which ids of fragments and fields can mean others than before."""
+"""Operations after which ids of fragments and fields can have other meanings than before."""
 
 _NUM_THREADS = 16
 
@@ -40,7 +40,7 @@ _Holder = tuple[str, "BaseId | None", int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version, and the stores that have its files."""
+    """A version, and the stores of its files."""
 
     manifest: Manifest
     bases: Bases
@@ -63,8 +63,8 @@ class RowPairs:
     """Rows that are in both versions, whose values may differ.
 
     Attributes:
-        before, after: the fragments that have them.
-        offsets_before, offsets_after: int64[n], the places of each row; the first ones ascend.
+        before, after: their fragments.
+        offsets_before, offsets_after: int64[n], the offsets of each row; the first ones ascend.
         fields: names of the top-level columns of the newer version that may differ.
     """
 
@@ -77,7 +77,7 @@ class RowPairs:
 
 @dataclass(slots=True)
 class VersionDiff:
-    """What one version changed. Rows deleted and preimages lie in the version before, the others in the new one."""
+    """The changes of one version. Deleted rows and preimages are in the previous version, the others in the new one."""
 
     deleted: list[RowSet] = field(default_factory=list)
     inserted: list[RowSet] = field(default_factory=list)
@@ -87,24 +87,24 @@ class VersionDiff:
 
 
 def same_field_ids(before: Manifest, after: Manifest) -> bool:
-    """Whether field ids mean the same columns in a version of one of the kinds in `NEW_MEANING` and the one before.
+    """Whether field ids mean the same in a version made by an operation of `NEW_MEANING` and in its predecessor.
 
-    An overwrite, and a restore across one, give ids anew, and with them new data files; one that takes files along
-    takes their ids along.
+    An overwrite, and a restore across one, assign new ids and write new data files; one that reuses files reuses their
+    ids.
     """
     paths = {file.path for message in before.fragments.messages for file in message.files}
     return any(file.path in paths for message in after.fragments.messages for file in message.files)
 
 
 def diff_versions(before: Version | None, after: Version, kind: OperationKind, same_ids: bool = True) -> VersionDiff:
-    """The rows that `after`, which was made by an operation of `kind`, has changed; None: there was no table before.
+    """The rows changed by `after`, which was made by an operation of `kind`; `before` is None for a new table.
 
     Args:
         same_ids: whether field ids mean the same in both.
 
     Raises:
-        CorruptFileError: a deletion file or a sequence of row ids contradicts the format.
-        UnsupportedFeatureError: nothing tells whether rows were changed or only moved.
+        CorruptFileError: a deletion file or a sequence of row ids violates the format.
+        UnsupportedFeatureError: it cannot be determined whether rows were changed or only rewritten.
     """
     if kind in _SAME_ROWS:
         return VersionDiff()
@@ -138,7 +138,7 @@ class _Comparison:
         return self._diff
 
     def _fragments(self) -> tuple[list[DataFragment], list[DataFragment], list[tuple[DataFragment, DataFragment]]]:
-        """(those that are gone, new ones, those that are there in both); equal ones are left out if columns are too."""
+        """(removed fragments, added ones, pairs of kept ones); pairs with equal fragments and columns are omitted."""
         before, after = self._before.manifest.fragments, self._after.manifest.fragments
         places = {message.id: place for place, message in enumerate(before.messages)}
         new, kept, replaced = [], [], []
@@ -157,7 +157,7 @@ class _Comparison:
         return deleted, new, kept
 
     def _same_rows(self, before: DataFragment, after: DataFragment) -> bool:
-        """True unless the fragment has only its number from the one before; old releases gave numbers twice."""
+        """False if the two fragments only share the id; old releases assigned ids twice."""
         if self._kind not in NEW_MEANING:
             return True
         if before.physical_rows != after.physical_rows:
@@ -191,7 +191,7 @@ class _Comparison:
         _, at_deleted, at_new = np.intersect1d(deleted.row_ids, new.row_ids, return_indices=True)
         if len(at_deleted) == 0:
             return
-        # A restore brings back old versions of rows, and columns can have been rewritten without a trace in these.
+        # A restore brings back old row versions, and columns may have been rewritten without changing them.
         trusted = self._kind is not OperationKind.RESTORE
         updated = (deleted.last_updated_at[at_deleted] != new.last_updated_at[at_new]) & trusted
         self._diff.deleted = deleted.without(at_deleted)
@@ -203,7 +203,7 @@ class _Comparison:
 
 
 class _FieldPairs:
-    """Which fields of two neighbouring versions are the same columns."""
+    """The matching fields of two consecutive versions."""
 
     def __init__(self, before: LanceSchema, after: LanceSchema, same_ids: bool) -> None:
         there = found_in(after, after, before, by_id=same_ids)
@@ -216,11 +216,11 @@ class _FieldPairs:
         self._moved = {field_id for _, ids in self._tops for pair in ids if pair[0] != pair[1] for field_id in pair}
 
     def has_moved(self, message: table_pb2.DataFragment) -> bool:
-        """Whether a file of the fragment, which is as it was, holds a field that stands for another column now."""
+        """Whether a file of the fragment, which is unchanged, has a field that now represents another column."""
         return bool(self._moved) and any(not self._moved.isdisjoint(file.fields) for file in message.files)
 
     def rewritten(self, before: DataFragment, after: DataFragment) -> tuple[str, ...]:
-        """Names of the columns of which another file, or another column of it, holds the values now."""
+        """Names of the columns whose values are now in another file, or in another column of it."""
         if not self._moved and before.files == after.files:
             return ()
         was, now = _holders(before), _holders(after)
@@ -256,7 +256,7 @@ def _live_in_both(num_rows: int, was: DeletionVector, now: DeletionVector) -> In
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of several fragments by their stable ids.
+    """Rows of several fragments with their stable row ids.
 
     Attributes:
         places: int64[n], the fragment of each row, an index into `fragments`.
@@ -286,11 +286,11 @@ class _Rows:
         )
 
     def only(self, rows: Int64Array) -> list[RowSet]:
-        """The rows number `rows` (int64[n]) by fragment."""
+        """The rows with the indexes `rows` (int64[n]), by fragment."""
         return self._sets(np.sort(rows))
 
     def without(self, rows: Int64Array) -> list[RowSet]:
-        """All rows but those number `rows`."""
+        """All rows except those with the indexes `rows`."""
         keep = np.ones(len(self.offsets), np.bool_)
         keep[rows] = False
         return self._sets(np.flatnonzero(keep))

@@ -1,4 +1,4 @@
-"""Ranges of versions: by number or by time of commit, with or without their ends."""
+"""Ranges of versions: by number or by commit time, with inclusive or exclusive ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lance_spark.table.paths import is_detached
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """The versions whose changes are asked for: `first` to `last`, both included; none if `last` is below `first`."""
+    """The requested versions of a change feed: `first` to `last`, inclusive; none if `last` is below `first`."""
 
     first: int
     last: int
@@ -27,11 +27,11 @@ class VersionRange:
         from_inclusive: bool = True,
         to_inclusive: bool = True,
     ) -> VersionRange:
-        """The versions of the branch `table` from `start` to `end`: versions, or times at which they were committed.
+        """The versions of the branch `table` from `start` to `end`: versions or commit times.
 
         Raises:
-            InvalidInputError: no version has such a number, or the range ends before it begins.
-            NotFoundError: the table began after the time `end`.
+            InvalidInputError: an invalid version number, or the range ends before it begins.
+            NotFoundError: the table was created after the time `end`.
         """
         first = _first_after(table, start, from_inclusive) if isinstance(start, datetime) else _number(start)
         last = _last_before(table, end, to_inclusive) if isinstance(end, datetime) else _number(end)
@@ -56,7 +56,7 @@ def _number(value: int) -> int:
 
 
 def _first_after(table: TableLocation, moment: datetime, inclusive: bool) -> int:
-    """The first version that was committed after `moment`, or at it; the number of the next one if none was."""
+    """The first version committed after `moment`, or at it; the number of the next version if there is none."""
     try:
         found = table.as_of(moment).manifest
     except NotFoundError:
