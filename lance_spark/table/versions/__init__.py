@@ -1,1 +1,1 @@
-"""What a table keeps of its past, and of its other lines: tags, branches, clones, changes between versions."""
+"""The history of a table, and its other lines: tags, branches, clones, changes between versions."""

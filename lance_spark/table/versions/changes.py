@@ -1,4 +1,4 @@
-"""Versions that are made without writing a data file."""
+"""Commits without new data files."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from lance_spark.table.writing.base_selection import checked_bases
 
 
 def restore(table: TableLocation, version: int, policy: RetryPolicy | None = None) -> Manifest:
-    """The new version of the branch `table` that has the content of `version`.
+    """Creates a new version of the branch `table` with the content of `version`.
 
     Raises:
         NotFoundError: there is no such version.
-        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        UnsupportedFeatureError: one of the two versions needs something that this release does not write.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
+        UnsupportedFeatureError: one of the two versions needs a feature that this release does not write.
     """
     restored = table.at(version).manifest
     _check_in_history(restored)
@@ -40,16 +40,16 @@ def restore(table: TableLocation, version: int, policy: RetryPolicy | None = Non
 def add_bases(
     table: TableLocation, base: Manifest, bases: Sequence[BasePath], policy: RetryPolicy | None = None
 ) -> Manifest:
-    """The new version of the branch `table` that has `bases` too.
+    """Creates a new version of the branch `table` with additional base paths.
 
     Args:
-        base: the version that the caller has seen.
+        base: the version that the caller has read.
 
     Raises:
-        InvalidInputError: a base has the id, name or path of another one, or its path is not absolute.
-        CommitConflictError: another writer has added such a base since `base`. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        UnsupportedFeatureError: the table needs something that this release does not write.
+        InvalidInputError: two base paths have the same id, name or path, or a path is not absolute.
+        CommitConflictError: a concurrent transaction has added such a base path. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
+        UnsupportedFeatureError: the table needs a feature that this release does not write.
     """
     if not bases:
         raise InvalidInputError("there is no base to add")
@@ -60,16 +60,16 @@ def add_bases(
 def update_config(
     table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
 ) -> Manifest:
-    """The new version of the branch `table` whose config has `entries`; None removes one.
+    """Creates a new version of the branch `table` with changed config `entries`; None removes one.
 
     Args:
-        base: the version that the caller has seen.
+        base: the version that the caller has read.
 
     Raises:
-        InvalidInputError: an entry is no text.
-        CommitConflictError: another writer has changed one of the entries since `base`. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        UnsupportedFeatureError: the table needs something that this release does not write.
+        InvalidInputError: an entry is not a string.
+        CommitConflictError: a concurrent transaction has changed one of the entries. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
+        UnsupportedFeatureError: the table needs a feature that this release does not write.
     """
     return _commit(table, base, UpdateConfig(config=_update_of(entries)), policy)
 
@@ -81,7 +81,7 @@ def update_properties(
     fields: Mapping[FieldId, Mapping[str, str | None]],
     policy: RetryPolicy | None = None,
 ) -> Manifest:
-    """As `update_config`, together with entries of metadata of fields, by their ids."""
+    """As `update_config`, and also sets metadata entries of fields, by id."""
     updates = {number: _update_of(entries) for number, entries in fields.items()}
     update = UpdateConfig(config=_update_of(config) if config else None, field_metadata=MappingProxyType(updates))
     return _commit(table, base, update, policy)
@@ -114,7 +114,7 @@ def update_field_metadata(
     *,
     replace: bool = False,
 ) -> Manifest:
-    """As `update_config`, for the metadata of fields, by their paths; `replace` removes all other entries of these.
+    """As `update_config`, for the metadata of fields, by path; `replace` removes all other entries of these.
 
     Raises:
         NotFoundError: there is no such field.
@@ -150,6 +150,6 @@ def _commit(
     table: TableLocation, base: Manifest, operation: CommittableOperation, policy: RetryPolicy | None
 ) -> Manifest:
     _check_in_history(base)
-    # Only old tables without files lack a version; the newest one of the format is as good as any for these.
+    # Only old tables without files have no version; then the newest version of the format is fine.
     new_table = NewTable(data_format(base) or FileVersion.V2_2)
     return Commit(table.history, base, Transaction.new(base.version, operation), new_table, policy).run()

@@ -1,4 +1,4 @@
-"""What made each version of a table, told from manifests and transactions alone."""
+"""Summaries of the versions of a table, from manifests and transactions alone."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _fragment = table_pb2.DataFragment.FromString
 
 _AT_ONCE = 16
 _BATCH = 64
-"""So many manifests are in memory at a time."""
+"""The number of manifests in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """How much a version holds.
+    """The size of a version.
 
     Attributes:
-        num_rows: rows that are not deleted; None in old manifests that do not tell.
-        num_deleted_rows: rows that are in data files but deleted.
-        num_bytes: size of the data files whose size is known.
+        num_rows: rows that are not deleted; None in old manifests without row counts.
+        num_deleted_rows: deleted rows in data files.
+        num_bytes: size of the data files of known size.
     """
 
     num_fragments: int
@@ -48,12 +48,12 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a version has added to the one before it and what it has taken away, as fragments and files show it.
+    """The difference of a version from its predecessor, in terms of fragments and files.
 
-    A compaction moves rows and neither adds nor removes any; a row that was updated may count on both sides.
+    A compaction neither adds nor removes rows; an updated row may count as both added and removed.
 
     Attributes:
-        added_rows, removed_rows: None in old manifests that do not tell.
+        added_rows, removed_rows: None in old manifests without row counts.
     """
 
     added_fragments: int
@@ -71,12 +71,12 @@ class TableVersion:
     Attributes:
         version: its number.
         timestamp: when it was committed.
-        operation: what made it, by the name in the transaction message ("append", "delete", "update" ...); "unknown"
-            for operations that this release does not know, and for versions that do not tell.
-        read_version: the version that its writer had read; None if it does not tell.
-        transaction: the transaction's UUID; None if it does not tell.
-        message: the writer's own words, if there are any.
-        properties: of the transaction, the message aside.
+        operation: by the name in the transaction message ("append", "delete", "update" ...); "unknown" for operations
+            that this release does not know, and for versions without a transaction.
+        read_version: the version that its writer had read; None if unknown.
+        transaction: the transaction's UUID; None if unknown.
+        message: the commit message, if there is one.
+        properties: of the transaction, except the message.
         writer: the library that wrote it; None in old manifests.
         content: how much it holds; None in long histories of partitioned tables, where that is expensive.
         difference: what it has changed; version 1 has added all that it holds. None if the version before it is not
@@ -96,14 +96,14 @@ class TableVersion:
 
 
 def version_summaries(history: History, limit: int | None = None) -> list[TableVersion]:
-    """Versions, oldest first. A manifest is read once at most, several at a time.
+    """Versions, oldest first. Each manifest is read at most once, several concurrently.
 
     Args:
-        limit: only so many of the newest versions; one manifest more is read, to tell what the oldest of them changed.
+        limit: only this many of the newest versions; one more manifest is read, for the changes of the oldest of them.
 
     Raises:
-        CorruptFileError: a manifest contradicts the format.
-        UnsupportedFeatureError: a version needs something that this release does not read.
+        CorruptFileError: a manifest violates the format.
+        UnsupportedFeatureError: a version needs a feature that this release does not read.
     """
     if limit is not None and limit <= 0:
         return []
@@ -119,7 +119,7 @@ def version_summaries(history: History, limit: int | None = None) -> list[TableV
 
 
 _Step = tuple[ManifestLocation | None, ManifestLocation]
-"""A version, and the one before it as far as that is still there."""
+"""A version, and its predecessor if that still exists."""
 
 
 def _read(history: History, steps: Sequence[_Step]) -> dict[int, TableVersion]:
@@ -144,7 +144,7 @@ def _read(history: History, steps: Sequence[_Step]) -> dict[int, TableVersion]:
 
 
 def _before(before: ManifestSummary | None, measured: Measured | None, now: ManifestSummary) -> Measured | None:
-    """What to compare a version with; the first version of all has nothing before it."""
+    """The version to compare with; empty for the first version of all."""
     if now.version == 1:
         return Measured()
     return measured if before is not None and before.version == now.version - 1 else None
@@ -185,7 +185,7 @@ def _entry(history: History, summary: ManifestSummary, now: Measured, before: Me
 
 
 def _told(kind: OperationKind, difference: Difference | None) -> Difference | None:
-    """What a version has changed, as a user sees it."""
+    """The difference of a version, as reported to users."""
     if kind is OperationKind.CLONE:
         return None  # Of the table or branch that was cloned, the rows were there before.
     return without_rewritten_rows(difference) if kind is OperationKind.REWRITE else difference
@@ -225,10 +225,10 @@ def _keep(history: History, step: _Step, entry: TableVersion) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """Sums over fragments, which can be added and taken away.
+    """Sums over fragments, which can be added and subtracted.
 
     Attributes:
-        unknown: fragments whose row count is not known; their rows are not in `rows`.
+        unknown: fragments with an unknown row count; their rows are not in `rows`.
     """
 
     fragments: int = 0
@@ -269,14 +269,14 @@ class _Totals:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The fragments of a version of a table, serialized, with their sums."""
+    """The serialized fragments of a version of a table, with their sums."""
 
     fragments: tuple[bytes, ...] = ()
     _totals: _Totals = field(default_factory=_Totals)
 
     @classmethod
     def of(cls, fragments: tuple[bytes, ...], like: Measured | None = None) -> Measured:
-        """Some fragments; those that `like` has too are not looked at again.
+        """Measures fragments; those that are also in `like` are not measured again.
 
         Raises:
             CorruptFileError: one of them is damaged.
@@ -286,11 +286,11 @@ class Measured:
         return cls(fragments, like._totals.minus(_Totals.of(removed)).plus(_Totals.of(added)))
 
     def content(self) -> Content:
-        """How much they hold."""
+        """The size of the fragments."""
         return self._totals.content()
 
     def difference_from(self, before: Measured) -> Difference:
-        """What these have added to the fragments of another version of the same table, and removed."""
+        """The difference of these fragments from those of another version of the same table."""
         return _difference(*_differing(before.fragments, self.fragments))
 
 

@@ -1,4 +1,4 @@
-"""What a `Dataset` says about its history: versions, their changes, tags, branches, clones, bases."""
+"""The methods of a `Dataset` for its history: versions, their changes, tags, branches, clones, base paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class VersionVerbs:
-    """The verbs on versions, and on what names them."""
+    """Operations on versions, and on their names."""
 
     location: TableLocation
     manifest: Manifest
@@ -38,14 +38,14 @@ class VersionVerbs:
         self.manifest = manifest
 
     def versions(self, limit: int | None = None) -> list[TableVersion]:
-        """The versions of the branch, oldest first, with what made each of them.
+        """The versions of the branch, oldest first, with a summary of each.
 
         Args:
-            limit: only so many of the newest ones; no more manifests are read than that takes.
+            limit: only this many of the newest ones; no more manifests are read than necessary.
 
         Raises:
-            CorruptFileError: a manifest contradicts the format.
-            UnsupportedFeatureError: a version needs something that this release does not read.
+            CorruptFileError: a manifest violates the format.
+            UnsupportedFeatureError: a version needs a feature that this release does not read.
         """
         return version_summaries(self.location.history, limit)
 
@@ -58,11 +58,11 @@ class VersionVerbs:
         from_inclusive: bool = True,
         to_inclusive: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that versions of this branch have changed, as batches, version after version.
+        """The rows changed by versions of this branch, as batches in version order.
 
-        They have the columns as the last version of the range has them, then ``_change_type`` (insert, delete,
+        They have the columns as in the last version of the range, then ``_change_type`` (insert, delete,
         update_preimage, update_postimage), ``_commit_version`` and ``_commit_timestamp``. Arguments and errors as
-        `plan_changes`; the batches are read as they are asked for.
+        `plan_changes`; the batches are read lazily.
         """
         feed = self.plan_changes(
             from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
@@ -81,18 +81,18 @@ class VersionVerbs:
         """`changes` as tasks that can be pickled and run anywhere.
 
         Args:
-            from_version: the first version whose changes are reported, by its number, or by a time: the first one that
-                was committed then or later. It is compared with the version before it.
-            to_version: the last one, by its number or by a time: the last one that was committed then or before; None
+            from_version: the first version to report, by number, or by time: the first one committed at or after it. It
+                is compared with the previous version.
+            to_version: the last version to report, by number, or by time: the last one committed at or before it; None
                 is this dataset's version.
             columns: names and dotted paths, ``_rowid`` and ``_rowaddr``; None for all columns.
-            from_inclusive, to_inclusive: False leaves out the changes of the first or the last version.
+            from_inclusive, to_inclusive: False excludes the changes of the first or the last version.
 
         Raises:
-            NotFoundError: there is no such column; or a version that is needed was cleaned up, is of another branch or
-                does not exist yet.
-            InvalidInputError: there is no such range, or a column has the name of one of those that tell the change.
-            UnsupportedFeatureError: a version needs something that this release does not read.
+            NotFoundError: there is no such column; or a required version was cleaned up, is on another branch or does
+                not exist yet.
+            InvalidInputError: the range is invalid, or a column has the name of one of the change columns.
+            UnsupportedFeatureError: a version needs a feature that this release does not read.
         """
         versions = VersionRange.of(
             self.location,
@@ -108,21 +108,21 @@ class VersionVerbs:
         return self.location.refs.tags()
 
     def branches(self) -> dict[str, Branch]:
-        """The table's branches but the main one, by name."""
+        """The table's branches except the main one, by name."""
         return self.location.refs.branches()
 
     def create_tag(self, name: str, version: int | None = None) -> Self:
-        """The version that a new tag names: `version` of this branch, this dataset's own version if None.
+        """Creates a tag for `version` of this branch, None for this dataset's version; returns that version.
 
         Raises:
             NotFoundError: there is no such version.
-            InvalidInputError: the tag exists, or no tag can have this name.
+            InvalidInputError: the tag exists, or the name is not valid for a tag.
             StorageError: the store failed; the tag may exist.
         """
         return type(self)(self.location, create_tag(self.location, name, self._or_own_version(version)))
 
     def update_tag(self, name: str, version: int | None = None) -> Self:
-        """The version that a tag names from now on; which, as in `create_tag`. The last of two writers counts.
+        """Updates a tag to a version, chosen as in `create_tag`; returns that version. The last of two writers wins.
 
         Raises:
             NotFoundError: there is no such tag or version.
@@ -138,16 +138,16 @@ class VersionVerbs:
         delete_tag(self.location, name)
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> Self:
-        """The first version of a new branch: `version` of this branch, the version that `tag` names, or this one.
+        """Creates a branch from `version` of this branch, the version of `tag`, or this one; returns its first version.
 
-        The branch shares the files of what it begins with. To write to it, open the table with its name.
+        The branch shares the files of the version it starts from. To write to it, open the table with its name.
 
         Raises:
             NotFoundError: there is no such version or tag.
-            InvalidInputError: the branch exists or is half made, no branch can have this name, or version and tag are
-                both given.
-            StorageError: the store failed, or never said whether the branch was made.
-            UnsupportedFeatureError: the version needs something that this release does not write.
+            InvalidInputError: the branch exists or is partially created, the name is not valid for a branch, or both
+                version and tag are given.
+            StorageError: the store failed, or it is unknown whether the branch was created.
+            UnsupportedFeatureError: the version needs a feature that this release does not write.
         """
         if version is not None and tag is not None:
             raise InvalidInputError("give a version or a tag")
@@ -161,43 +161,43 @@ class VersionVerbs:
         """Removes a branch with its versions and files.
 
         Args:
-            force: removes what is left of a branch that was half made or half removed, too.
+            force: also removes a partially created or removed branch.
 
         Raises:
             NotFoundError: there is no such branch.
-            InvalidInputError: another branch was made from it, or a tag names a version of it.
+            InvalidInputError: another branch or a tag needs it.
         """
         delete_branch(self.location, name, force=force)
 
     def shallow_clone(
         self, uri: UriOrPath, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
     ) -> Self:
-        """The first version of a new table at `uri`, which shares the files of `version` of this branch.
+        """Creates a table at `uri` that shares the files of `version` of this branch; returns its first version.
 
-        Clean-ups and removal of this table do not know of the clone; they can take its files away.
+        Cleaning up or removing this table can also remove the files of the clone.
 
         Args:
-            storage_options: for the new table; None takes those of this one.
+            storage_options: for the new table; None for those of this one.
 
         Raises:
             NotFoundError: there is no such version.
             InvalidInputError: there is a table at `uri`.
-            CommitConflictError: another writer made a table there at the same time.
-            CommitStateUnknownError: the store never said whether the clone was made.
-            UnsupportedFeatureError: the version needs something that this release does not write.
+            CommitConflictError: another writer created a table there at the same time.
+            CommitStateUnknownError: it is unknown whether the clone was created.
+            UnsupportedFeatureError: the version needs a feature that this release does not write.
         """
         options = self.location.storage_options if storage_options is None else storage_options
         target = TableLocation(uri, options, after_commit=clean_up_after)
         return type(self)(target, shallow_clone(self.location, self._or_own_version(version), target))
 
     def add_bases(self, bases: Sequence[BasePath]) -> Self:
-        """The version in which files of the table may lie under more base paths too; one of id 0 gets a free id.
+        """Adds base paths for files of the table; one with id 0 is assigned a free id.
 
         Raises:
-            InvalidInputError: a base has the id, name or path of another one, or its path is not absolute.
-            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            UnsupportedFeatureError: the table needs something that this release does not write.
+            InvalidInputError: two base paths have the same id, name or path, or a path is not absolute.
+            CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            UnsupportedFeatureError: the table needs a feature that this release does not write.
         """
         return type(self)(self.location, add_bases(self.location, self.manifest, bases))
 
