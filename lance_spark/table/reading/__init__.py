@@ -1,1 +1,1 @@
-"""The rows of one version: scans, samples, rows by position."""
+"""Reads the rows of one version: scans, samples, rows by position."""

@@ -1,7 +1,7 @@
-"""Blob columns as a scan shows them (Lance file format, "Blob").
+"""Blob columns in scans (Lance file format, "Blob").
 
-In files of 2.2 a blob column holds where each value is, not the values, and a scan returns that description. Files of
-2.0 and 2.1 are read as the values themselves.
+In files of 2.2 a blob column contains blob descriptors (the positions of the values), and a scan returns them. Files of
+2.0 and 2.1 return the values themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:
 
 def _shown(field: Field) -> Field:
     if is_blob(field):
-        # Not the extension type of the values: these are descriptions.
+        # Not the extension type of the values: these are descriptors.
         return Field(field.name, field.id, "struct", field.nullable, _DESCRIPTION, {"lance-encoding:blob": b"true"})
     children = tuple(_shown(child) for child in field.children)
     return field if children == field.children else field.with_children(children)

@@ -1,6 +1,6 @@
-"""Some columns of one fragment, whichever of its data files hold them.
+"""Columns of one fragment, read from all of its data files that have them.
 
-A field is found by its id. Parts of one struct can lie in several files; what no file holds is null.
+A field is identified by its id. Parts of one struct can be in several files; a field in no file is null.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _FEW_RANGES = 16
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """What one file contributes.
+    """The part of the columns that is read from one file.
 
     Attributes:
-        fields: top-level fields, pruned to what is to be read from this file.
+        fields: top-level fields, pruned to the part in this file.
         column_indices: the file's columns by field id.
     """
 
@@ -42,16 +42,16 @@ class FilePart:
 
 
 class FragmentColumns:
-    """Top-level fields of a fragment, found in its files.
+    """Top-level fields of a fragment, resolved in its files.
 
     Args:
-        fields: what to read.
+        fields: the fields to read.
         files: the fragment's data files.
         open_file: opens one of them.
-        known: the table's top-level fields, whole, where `fields` may lack members of them.
+        known: the table's complete top-level fields, where `fields` may be pruned.
 
     Raises:
-        UnsupportedFeatureError: a blob column that files of several versions hold in different forms.
+        UnsupportedFeatureError: files of several versions have different forms of a blob column.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FragmentColumns:
         self._parts = [
             FilePart(
                 open_file(file),
-                # A field that lies in this file alone is read whole: what the file lacks of it comes back as null.
+                # A field in this file only is read completely: members that the file lacks are returned as null.
                 tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
                 columns[file],
             )
@@ -84,7 +84,7 @@ class FragmentColumns:
         ]
 
     def read(self, rows: RowRanges) -> list[pa.ChunkedArray]:
-        """The values at `rows` (numbered with the deleted ones), one array a field.
+        """The values at `rows` (offsets that count deleted rows), one array per field.
 
         Raises:
             CorruptFileError: the files contradict the format or each other.
@@ -93,7 +93,7 @@ class FragmentColumns:
             return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
         span = int(rows.stops[-1]) - int(rows.starts[0])
         if len(rows.starts) > _FEW_RANGES and rows.num_rows * 2 > span:
-            # Most rows of a window are wanted: decoding all of it is cheaper than stepping over the others.
+            # Most rows of a window are selected: decoding all of it is cheaper than skipping the others.
             first = int(rows.starts[0])
             whole = self._read(RowRanges.of(first, int(rows.stops[-1])))
             positions = rows.indices() - first
@@ -101,10 +101,10 @@ class FragmentColumns:
         return self._read(rows)
 
     def encoded_widths(self) -> list[float]:
-        """For each field about how many bytes of the files a row of it takes."""
+        """The approximate encoded size in bytes of a row of each field."""
         widths = {field.id: 0.0 for field in self._fields}
         for part in self._parts:
-            # Asked for together first, so that the metadata of all columns is fetched together.
+            # Requested together first, so that the metadata of all columns is fetched together.
             part.reader.estimated_bytes(part.fields, part.column_indices)
             for field in part.fields:
                 num_bytes = part.reader.estimated_bytes([field], part.column_indices)
@@ -125,9 +125,9 @@ class FragmentColumns:
 
 
 def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:
-    """`field`, with a member more of `whole` where no file holds what is wanted of a struct or list.
+    """`field`, with an additional member of `whole` where no file has the selected members of a struct or list.
 
-    Such members were added as null. Where the struct is null, and how long the list is, is told by others.
+    Such members were added as null. The nulls of the struct and the lengths of the list are stored in other members.
     """
     if is_leaf(whole):
         return field
@@ -143,8 +143,8 @@ def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:
 def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, int]]:
     """The columns of each file, by field id.
 
-    A release of the reference library gave the ids of dropped columns to new ones (0.10, files of version 0.1 only), so
-    that two files have the same field. The file that was added last has the values of the column that is there now.
+    A release of the reference library reused the ids of dropped columns (0.10, files of version 0.1 only), so that two
+    files have the same field. The last file has the values of the current column.
     """
     found: dict[DataFile, dict[FieldId, int]] = {}
     later: set[FieldId] = set()
@@ -158,7 +158,7 @@ def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, 
 
 
 def _held(fields: Sequence[Field], file: DataFile, columns: Mapping[FieldId, int]) -> dict[FieldId, Field]:
-    """What `file` holds of each of `fields`, by the id of the top-level field."""
+    """The part of each of `fields` that `file` has, by the id of the top-level field."""
     held = {field.id: part for field in fields if (part := _part(field, columns)) is not None}
     if any(has_other_descriptors(part, file.version) for part in held.values()):
         raise UnsupportedFeatureError(
@@ -171,9 +171,9 @@ def _held(fields: Sequence[Field], file: DataFile, columns: Mapping[FieldId, int
 def _without_mere_structs(
     held: Sequence[tuple[DataFile, dict[FieldId, Field]]], columns: Mapping[DataFile, Mapping[FieldId, int]]
 ) -> list[tuple[DataFile, dict[FieldId, Field]]]:
-    """`held` without what says nothing: structs and lists of files of 2.0 whose wanted members all lie in other files.
+    """`held` without redundant parts: structs and lists of files of 2.0 whose selected members are all in other files.
 
-    In 2.0 structs and lists own columns, which stay behind when the last of their members is converted or replaced.
+    In 2.0 structs and lists own columns, which remain when the last of their members is converted or replaced.
     """
     with_leaves = [_with_leaves(parts, columns[file]) for file, parts in held]
     told = set().union(*with_leaves)
@@ -184,7 +184,7 @@ def _without_mere_structs(
 
 
 def _with_leaves(parts: Mapping[FieldId, Field], columns: Mapping[FieldId, int]) -> set[FieldId]:
-    """Those of `parts` of which a file with these `columns` has a leaf."""
+    """The ids in `parts` for which a file with these `columns` has a leaf."""
     return {field_id for field_id, part in parts.items() if _holds_leaf(part, columns)}
 
 
@@ -193,7 +193,7 @@ def _holds_leaf(field: Field, columns: Mapping[FieldId, int]) -> bool:
 
 
 def _part(field: Field, columns: Mapping[FieldId, int]) -> Field | None:
-    """What a file with these `columns` holds of a top-level field; None if nothing."""
+    """The part of a top-level field in a file with these `columns`; None if it has none."""
     if not any(node.id in columns for node in field.walk()):
         return None
     pruned = prune((field,), columns.keys())

@@ -1,4 +1,4 @@
-"""One fragment, open for reading: its rows, which of them are deleted, and its columns."""
+"""Reads one fragment: its rows, deletion vector and columns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lance_spark.table.rows.fragment import DataFile, DataFragment
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 
 MAX_UNCHECKED_ROWS = 1 << 24
-"""Up to so many rows are taken from the manifest; a larger fragment's file is asked before rows are listed."""
+"""The largest row count that is trusted from the manifest; a larger one is verified with the file first."""
 
 
 class FragmentReader:
-    """One fragment, open for reading. Files are opened when a column of theirs is first asked for."""
+    """One fragment, open for reading. Files are opened lazily, when one of their columns is first requested."""
 
     def __init__(self, fragment: DataFragment, bases: Bases) -> None:
         self._fragment = fragment
@@ -37,10 +37,10 @@ class FragmentReader:
 
     @property
     def num_rows(self) -> int:
-        """Rows in the data files, deleted ones included; from a file where the manifest does not tell.
+        """Rows in the data files, including deleted ones; read from a file if not in the manifest.
 
         Raises:
-            CorruptFileError: more rows than a fragment can have, or far more than its data file.
+            CorruptFileError: more rows than a fragment can have, or far more than in its data file.
         """
         if self._num_rows is None:
             rows = self._fragment.physical_rows
@@ -52,7 +52,7 @@ class FragmentReader:
         return self._num_rows
 
     def _rows_of_file(self, claimed: int | None) -> int:
-        """The rows of the first data file, which must be as many as the manifest claims."""
+        """The rows of the first data file, which must match the manifest's count."""
         files = self._fragment.files
         rows = self._open(files[0]).num_rows if files else 0
         if claimed is not None and rows != claimed:
@@ -61,7 +61,7 @@ class FragmentReader:
 
     @property
     def deletions(self) -> DeletionVector:
-        """The deleted rows."""
+        """The deletion vector."""
         if self._deletions is None:
             self._deletions = self._load_deletions()
         return self._deletions
@@ -71,14 +71,14 @@ class FragmentReader:
         return self.num_rows - len(self.deletions)
 
     def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
-        """Top-level `fields` of the table, nested ones pruned to what is wanted; opens the files that hold them.
+        """Top-level `fields` of the table, nested ones possibly pruned; opens the files that have them.
 
         Args:
-            known: the table's fields, whole, if some of `fields` are pruned.
+            known: the table's complete fields, if some of `fields` are pruned.
 
         Raises:
-            CorruptFileError: a file has other rows than the fragment, or is no Lance file.
-            UnsupportedFeatureError: a file is of a version that is not read.
+            CorruptFileError: a file's row count differs from the fragment's, or it is not a Lance file.
+            UnsupportedFeatureError: the version of a file is not supported.
         """
         return FragmentColumns(fields, self._fragment.files, self._checked, known)
 

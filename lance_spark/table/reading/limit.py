@@ -1,4 +1,4 @@
-"""Part of a scan by row number: offset and limit."""
+"""OFFSET and LIMIT of a scan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def limited(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `scan` over `fragments` from row number `offset` on, at most `limit`.
 
-    Without a filter, fragments outside of that are not opened if the manifest has their row counts.
+    Without a filter, fragments outside this range are not opened if the manifest has their row counts.
 
     Args:
         candidates: reads the fragments instead of `scan`, which has a filter, and gives the same rows.
@@ -59,12 +59,12 @@ def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | No
 
 
 def physical_offset(scan: Scan, fragment: DataFragment, skip: int) -> int:
-    """The offset in a fragment of its live row number `skip`, which it has."""
+    """The offset in a fragment of its live row with index `skip`, which must exist."""
     return _physical(scan, fragment, skip, 1)[0]
 
 
 def _physical(scan: Scan, fragment: DataFragment, skip: int, rows: int) -> tuple[int, int]:
-    """The range that holds the live rows number `skip` to `skip + rows` of a fragment, `rows` > 0."""
+    """The offset range of the live rows with indexes `skip` to `skip + rows` of a fragment, `rows` > 0."""
     if fragment.deletion_file is None:
         return skip, skip + rows
     deletions = FragmentReader(fragment, scan.bases).deletions

@@ -1,4 +1,4 @@
-"""Leaving out parts of nested values."""
+"""Prunes nested values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow.types as pt
 
 
 def narrowed(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """`column` with only those struct fields, at any depth, that `wanted` has; buffers are shared."""
+    """`column` with only the struct fields, at any depth, of `wanted`; buffers are shared."""
     if column.type == wanted:
         return column
     return pa.chunked_array([_narrow(chunk, wanted) for chunk in column.chunks], wanted)

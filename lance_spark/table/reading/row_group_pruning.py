@@ -1,8 +1,7 @@
-"""Row groups of 0.1 files that a filter cannot match, by the bounds that their writers recorded.
+"""Prunes row groups of 0.1 files by the minimum and maximum that their writers recorded.
 
-Files of later versions have no such statistics. Only types are looked at whose bounds mean the same to every writer:
-whole numbers, dates, times and timestamps. Bounds of floats say nothing about NaN, and strings without bytes come back
-as null.
+Files of later versions have no such statistics. Only types whose statistics mean the same for every writer are used:
+integers, dates, times and timestamps. Statistics of floats ignore NaN, and empty strings are read as null.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ RowSpan = tuple[int, int]
 def matching_row_groups(
     filter: Expr, schema: LanceSchema, readers: Sequence[V01FileReader], num_rows: int, *, time_zone: str
 ) -> list[RowSpan]:
-    """The rows of a fragment, as (start, stop) in ascending order, that may match `filter`.
+    """Inclusive projection: the rows of a fragment, as ascending (start, stop), that may match `filter`.
 
     Args:
         schema: the table's schema.
@@ -44,7 +43,7 @@ def matching_row_groups(
 
 
 def _bounded_fields(filter: Expr, schema: LanceSchema) -> dict[tuple[str, ...], Field]:
-    """The top-level columns that the filter names, by their path in it."""
+    """The top-level columns of the filter, by their path in it."""
     tops = {field.name: field for field in schema.fields}
     names = to_arrow_schema(schema)
     found = {}
@@ -81,7 +80,7 @@ def _statistics(bounds: RowGroupBounds, group: int) -> ColumnStatistics:
 
 
 def _intersected(one: Sequence[RowSpan], other: Sequence[RowSpan]) -> list[RowSpan]:
-    """The rows that are in both lists of ascending spans; neighbours become one span.
+    """The intersection of two lists of ascending spans; adjacent spans are merged.
 
     >>> _intersected([(0, 10)], [(0, 3), (3, 5), (7, 12)])
     [(0, 5), (7, 10)]

@@ -1,8 +1,8 @@
-"""How many rows a filter keeps, and how large groups are, from a sample: what a planner has to know before it reads.
+"""Estimates the selectivity of a filter, and group sizes, from a sample: input of a planner before it reads.
 
-An estimate that is too low can make Spark send a table to every executor that does not fit there, one that is too high
-only costs time. So the estimate leans to the high side, and takes rows that lie next to each other for one observation:
-where a table is sorted by a column of the filter, its matches are in few places, which a sample can miss.
+Too low an estimate can make Spark broadcast a table that does not fit into the executors, too high an estimate only
+costs time. So the estimate is biased upwards, and adjacent rows count as one observation: in a table sorted by a column
+of the filter, matches are in few places, which a sample can miss.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _BLOCKS = 128
 _BLOCK_ROWS = 64
 
 _DEVIATIONS = 3.0
-"""So many standard errors are added to the mean of a sample, and where nothing was seen in n places, 3 / n may be there
-(the rule of three, for 95 %)."""
+"""The number of standard errors added to the mean of a sample; if nothing was found in n places, the upper bound is
+3 / n (the rule of three, for 95 %)."""
 
 
 ScannedFragment = tuple[Scan, DataFragment]
@@ -52,8 +52,8 @@ def estimated_selectivity(fragments: Sequence[ScannedFragment]) -> float:
     Reads the filter's columns in up to 128 places of up to 16 fragments.
 
     Raises:
-        CorruptFileError: a file contradicts the format.
-        InvalidInputError: the filter fails on a value.
+        CorruptFileError: a file violates the format.
+        InvalidInputError: an error of the filter's evaluation.
     """
     samples = _samples(fragments)
     if not samples or samples[0].scan.filter is None:
@@ -73,7 +73,7 @@ def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
     In all of the fragments there are at least so many. Reads as much as `estimated_selectivity`.
 
     Raises:
-        CorruptFileError: a file contradicts the format.
+        CorruptFileError: a file violates the format.
     """
     samples = _samples(fragments)
     if not samples:
@@ -86,7 +86,7 @@ def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
 
 
 def _live(sample: _Sample) -> Int64Array:
-    """The offsets as numbers of live rows; those beyond the last one left out."""
+    """The offsets as indexes of live rows, without those beyond the last one."""
     known = sample.fragment.num_rows
     return sample.offsets if known is None else sample.offsets[sample.offsets < known]
 
@@ -115,7 +115,7 @@ def _read(samples: list[_Sample], read: Callable[[_Sample], Read]) -> list[Read]
 
 
 def _spread(length: int, count: int) -> Int64Array:
-    """Up to `count` of the numbers below `length`, evenly."""
+    """Up to `count` evenly spaced numbers below `length`."""
     if length <= count:
         return np.arange(length, dtype=np.int64)
     return (np.arange(count, dtype=np.int64) * 2 + 1) * length // (2 * count)

@@ -1,10 +1,10 @@
-"""Columns that no data file holds: what a row is called and where it lies (Lance specification, "Row ID & Lineage").
+"""System columns, which are computed rather than stored in data files (Lance specification, "Row ID & Lineage").
 
 ========================================  =============================================================
 ``_rowid``                                stable row id; the row's address in a table without those
 ``_rowaddr``                              fragment id in the high 32 bits, offset in the low 32
 ``_fragid``                               fragment id
-``_row_created_at_version``               version that brought the row in; 1 in a table without stable row ids
+``_row_created_at_version``               version that added the row; 1 in a table without stable row ids
 ``_row_last_updated_at_version``          version that last changed it; 1 in a table without stable row ids
 ========================================  =============================================================
 """
@@ -33,7 +33,7 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 
-# Rows without lineage: no stable row ids, or a writer that did not keep row versions. The reference says the same.
+# Rows without lineage: no stable row ids, or a writer without row versions. The reference library returns the same.
 _UNKNOWN_VERSION = 1
 
 
@@ -57,7 +57,7 @@ class RowLineage:
         """The system column `name` for `rows` (int64[n], ascending offsets in the fragment).
 
         Raises:
-            CorruptFileError: the fragment tells nothing, or something that contradicts its rows.
+            CorruptFileError: the fragment has no lineage, or it does not match its rows.
         """
         return pa.array(_VALUES[name](self, rows))
 
@@ -78,7 +78,7 @@ class RowLineage:
         return np.full(len(rows), self._fragment.id, np.uint64)
 
     def created_at(self, rows: Int64Array) -> UInt64Array:
-        """uint64[n]: the versions that brought `rows` in."""
+        """uint64[n]: the versions that added `rows`."""
         return self._version(CREATED_AT, CREATED_AT_FIELD, self._fragment.created_at_versions, rows)
 
     def last_updated_at(self, rows: Int64Array) -> UInt64Array:
@@ -95,7 +95,7 @@ class RowLineage:
         return self._versions[name].at(rows)
 
     def _stored(self, name: str, field_id: FieldId, rows: Int64Array) -> UInt64Array:
-        """What a data file holds of a system column."""
+        """The values of a system column stored in a data file."""
         if field_id not in self._fragment.lineage_fields:
             raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
         field = Field(name, field_id, "uint64", nullable=False)

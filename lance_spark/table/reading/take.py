@@ -15,7 +15,7 @@ from lance_spark.table.rows.fragment import FragmentList
 
 
 def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Table:
-    """The rows at `indices` of what `scan`, which has no filter, returns: in that order, twice if asked twice.
+    """The rows at `indices` of the result of `scan`, which has no filter: in that order, duplicates included.
 
     Raises:
         InvalidInputError: no such row.

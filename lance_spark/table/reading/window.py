@@ -1,4 +1,4 @@
-"""How many rows of a fragment are decoded at a time."""
+"""The number of rows of a fragment that are decoded at a time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from lance_spark.schema.field import Field
 _GROWTH = 8
 _CAREFUL_ROWS = 1 << 14
 _EXPANSION = 4
-"""How much longer texts and lists may be than their encoded form, on first sight."""
+"""The assumed ratio of decoded to encoded size of texts and lists, for the first window."""
 
 _TINY_WIDTH = 2.0
 
 
 class Window:
-    """A number of rows that decodes to about a given number of bytes.
+    """A number of rows that decodes to approximately a given number of bytes.
 
-    How long texts and lists are once they are decoded is only known afterwards: a page of equal values is tiny in the
-    file. So the first window is guessed, carefully for such columns, and each one is sized by what the one before gave.
+    The decoded size of texts and lists is only known afterwards: a page of equal values is tiny in the file. So the
+    first window is estimated, conservatively for such columns, and each following one is sized by the result of the
+    previous.
 
     Args:
-        num_bytes: the bytes to aim at.
-        batch_rows: windows are whole batches if they can.
-        columns: (top-level field, bytes that a row of it takes in the files).
+        num_bytes: the target size.
+        batch_rows: windows are multiples of this if possible.
+        columns: (top-level field, encoded bytes per row).
     """
 
     def __init__(self, num_bytes: int, batch_rows: int, columns: Iterable[tuple[Field, float]]) -> None:
@@ -49,7 +50,7 @@ class Window:
         return whole or self._rows
 
     def adapt(self, num_rows: int, num_bytes: int) -> None:
-        """Learns that `num_rows` rows have decoded to `num_bytes`."""
+        """Records that `num_rows` rows decoded to `num_bytes`."""
         self._rows = min(self._rows_of(num_bytes / num_rows), self._rows * _GROWTH)
 
     def _rows_of(self, width: float) -> int:
@@ -69,7 +70,7 @@ def fits_one_window(num_bytes: int, fields: Iterable[Field], num_rows: int, enco
 
 
 def _fixed_width(field: Field) -> float | None:
-    """Bytes of a row of `field` in Arrow; None if rows differ."""
+    """Bytes per row of `field` in Arrow; None if it varies."""
     if field.logical_type == "struct" and not is_leaf(field):
         widths = [_fixed_width(child) for child in field.children]
         known = [width for width in widths if width is not None]
