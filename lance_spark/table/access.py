@@ -1,4 +1,4 @@
-"""Opening and writing a table by its URI."""
+"""Opens and writes a table by its URI."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_
 def located(
     uri: UriOrPath, storage_options: Mapping[str, str] | None = None, branch: str | None = None
 ) -> TableLocation:
-    """The branch of the table at `uri`; the root of a branch (``<table>/tree/<branch>``) stands for the branch.
+    """The branch of the table at `uri`; the root of a branch (``<table>/tree/<branch>``) means the branch.
 
     Raises:
         NotFoundError: there is no such branch.
-        InvalidInputError: the URI makes no sense, or no branch can have this name.
+        InvalidInputError: an invalid URI, or the name is not valid for a branch.
     """
     location = TableLocation(uri, storage_options, branch=branch, after_commit=clean_up_after)
     if branch is not None or f"/{TREE}/" not in location.uri:
@@ -42,7 +42,7 @@ def located(
         root = location.uri.removesuffix(suffix)
         return TableLocation(root, storage_options, branch=name, after_commit=clean_up_after)
     except NotFoundError:
-        return location  # A folder that was copied on its own.
+        return location  # A folder that was copied separately.
 
 
 def open_dataset(
@@ -54,19 +54,19 @@ def open_dataset(
     timestamp: datetime | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """A version of the table at `uri`, the newest one if none is named.
+    """Opens a version of the table at `uri`, by default the newest one.
 
     Args:
-        uri: a URI, or a local path as text or as a `pathlib.Path`.
+        uri: a URI, or a local path as a string or a `pathlib.Path`.
         version: its number.
-        tag: a tag; it knows its branch.
-        branch: the branch that has the version; None is the main one.
-        timestamp: the newest version that was committed then or before.
+        tag: a tag; it determines the branch.
+        branch: the branch of the version; None is the main one.
+        timestamp: the newest version committed at or before this time.
 
     Raises:
         NotFoundError: no such table, version, tag or branch.
-        InvalidInputError: more than one of version, tag and timestamp, or a branch beside a tag of another one.
-        CorruptFileError: the manifest contradicts the format.
+        InvalidInputError: more than one of version, tag and timestamp, or a branch other than the tag's.
+        CorruptFileError: the manifest violates the format.
         UnsupportedFeatureError: the table needs a feature that this release does not read.
     """
     if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
@@ -108,26 +108,26 @@ def write_dataset(
     Args:
         data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an Arrow
             stream, or an iterable of RecordBatches.
-        uri: a URI, or a local path as text or as a `pathlib.Path`.
-        mode: "create" (the table must not exist), "append" or "overwrite" (both create it if need be).
+        uri: a URI, or a local path as a string or a `pathlib.Path`.
+        mode: "create" (the table must not exist), "append" or "overwrite" (both create it if necessary).
         schema: for an iterable that may be empty.
-        file_format_version: "2.1" or "2.2"; None keeps that of the table, and is 2.2 for a new one.
-        max_rows_per_file, max_bytes_per_file: when a new data file, and fragment, is begun.
+        file_format_version: "2.1" or "2.2"; None is that of the table, or 2.2 for a new one.
+        max_rows_per_file, max_bytes_per_file: when to start a new data file, and fragment.
         branch: the branch to write to; None is the main one.
-        enable_stable_row_ids: gives the rows of a new table ids that survive updates and compaction.
-        commit_message: kept with the version.
-        transaction_properties: kept with the version.
-        merge_schema: whether an append adds columns that the table lacks; they are null in the rows before.
-        initial_bases: more roots that may hold files of a new table; `Dataset.add_bases` adds some later.
-        target_bases: names of the bases that get the data files in turn; none for the table's own root.
+        enable_stable_row_ids: assigns row ids to the rows of a new table that survive updates and compaction.
+        commit_message: stored with the version.
+        transaction_properties: stored with the version.
+        merge_schema: whether an append adds new columns to the table; they are null in existing rows.
+        initial_bases: additional roots for files of a new table; `Dataset.add_bases` adds some later.
+        target_bases: names of the base paths that get the data files in turn; none for the table's own root.
 
     Raises:
-        NotFoundError: no base has one of the names.
-        InvalidInputError: the table exists (mode "create"), or the rows do not fit it. Nothing was changed.
-        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
+        NotFoundError: there is no base path with one of the names.
+        InvalidInputError: the table exists (mode "create"), or the rows do not match it. Nothing was changed.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
         StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: the table, or the columns, need something that this release does not write.
+        UnsupportedFeatureError: the table, or the columns, need a feature that this release does not write.
     """
     location = located(uri, storage_options, branch)
     options = CommitOptions(

@@ -1,7 +1,7 @@
-"""Base paths: the roots that hold the files of a table (`lance.table.BasePath`).
+"""Base paths: the roots of a table's files (`lance.table.BasePath`).
 
-Most tables have one root. Files of shallow clones, branches and imported data lie under other bases: a `DataFile`
-with a base id is found at the base's path, in `data/` below it if the base is the root of a table.
+Most tables have one root. Files of shallow clones, branches and imported data have other base paths: a `DataFile` with
+a base id is at that path, in `data/` below it if the base path is the root of a table.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from lance_spark.table.rows.fragment import BaseId, DataFile, DeletionFile, Frag
 
 _SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
 
-# A base's URI has no query: what decides about versions is not needed to read files.
+# The URI of a base path has no query: reading files does not need the commit service.
 _COMMON_SCHEMES = {"s3a": "s3", "s3n": "s3", "s3+ddb": "s3", "gcs": "gs"}
 
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """One base of a table.
+    """One base path of a table.
 
     Attributes:
         path: an absolute path or a URI.
-        is_dataset_root: files lie in `data/`, `_deletions/` below the path, not in the path itself.
+        is_dataset_root: files are in `data/`, `_deletions/` below the path, not in the path itself.
     """
 
     id: BaseId
@@ -48,7 +48,7 @@ class BasePath:
 
     @classmethod
     def at(cls, path: UriOrPath, name: str | None = None, *, is_dataset_root: bool = False) -> BasePath:
-        """A new base at an absolute path or a URI; the table gives it an id."""
+        """A new base path from an absolute path or a URI; the table assigns its id."""
         return cls(BaseId(0), uri_text(path), is_dataset_root, name)
 
     @classmethod
@@ -66,10 +66,10 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class DataTarget:
-    """Where new data files go.
+    """The destination of new data files.
 
     Attributes:
-        folder: of the store, with a slash at its end unless it is the root.
+        folder: inside the store, with a trailing slash unless it is the root.
         base_id: None for the table's own root.
     """
 
@@ -79,7 +79,7 @@ class DataTarget:
 
 
 class Bases:
-    """The stores that hold the files of a table. Thread safe; can be pickled, and opens its stores where it is used."""
+    """The stores of a table's files. Thread safe; can be pickled, and opens its stores lazily."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Bases:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        # The root travels as a store, not as the URI it was opened by: that may be a path relative to this process.
+        # The root is pickled as a store, not as its URI, which may be a path relative to this process.
         return {
             "_root": self._root,
             "_base_paths": self._base_paths,
@@ -120,10 +120,10 @@ class Bases:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Explains why a file of the version is not there, for a reader of its files.
+        """Explains missing files of the version to a reader.
 
         Raises:
-            NotFoundError: a clean-up has removed the version meanwhile, or the table has lost the file.
+            NotFoundError: a clean-up has removed the version, or the table has lost the file.
         """
         try:
             yield
@@ -154,19 +154,19 @@ class Bases:
         return self._root
 
     def data_file(self, file: DataFile) -> tuple[ObjectStore, str]:
-        """The store that holds a data file, and its path there.
+        """The store of a data file, and the file's path there.
 
         Raises:
-            CorruptFileError: no such base.
+            CorruptFileError: there is no such base path.
         """
         in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
         return self._store(file.base_id), f"{DATA}/{file.path}" if in_root else file.path
 
     def targets(self, names: Sequence[str]) -> tuple[DataTarget, ...]:
-        """Where new data files can go, for the bases called `names`.
+        """The destinations of new data files, for the base paths called `names`.
 
         Raises:
-            NotFoundError: no base has such a name.
+            NotFoundError: there is no base path with such a name.
         """
         known = {base.name: base for base in self._base_paths.values() if base.name is not None}
         unknown = [name for name in names if name not in known]
@@ -178,10 +178,10 @@ class Bases:
         )
 
     def deletion_file(self, fragment_id: FragmentId, file: DeletionFile) -> tuple[ObjectStore, str]:
-        """The store that holds a deletion file, and its path there.
+        """The store of a deletion file, and the file's path there.
 
         Raises:
-            CorruptFileError: no such base.
+            CorruptFileError: there is no such base path.
         """
         path = file.path(fragment_id)
         in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
@@ -222,7 +222,7 @@ def removed_meanwhile(display_name: str) -> NotFoundError:
 
 
 def options_of(storage_options: Mapping[str, str] | None, base_id: BaseId | None = None) -> dict[str, str] | None:
-    """The storage options of a base, or of the table's own root: ``base_<id>.<key>`` is `key` for that base alone.
+    """The storage options of a base path, or of the table's own root: ``base_<id>.<key>`` is `key` for that one only.
 
     >>> options_of({"key": "all", "base_1.key": "one"}, BaseId(1)), options_of({"key": "all", "base_1.key": "one"})
     ({'key': 'one'}, {'key': 'all'})
@@ -236,7 +236,7 @@ def options_of(storage_options: Mapping[str, str] | None, base_id: BaseId | None
 
 
 def base_path_of(root_uri: str) -> str:
-    """The path by which a manifest elsewhere names a table's root: absolute, of a scheme that every reader knows.
+    """The path of a table's root for manifests of other tables: absolute, with a scheme that every reader knows.
 
     >>> base_path_of("s3a://bucket/my%20table"), base_path_of("/tables/a/"), base_path_of("file:///tables/my%20t")
     ('s3://bucket/my%20table', '/tables/a', '/tables/my t')
@@ -249,7 +249,7 @@ def base_path_of(root_uri: str) -> str:
 
 
 def resolved(path: str, root_uri: str) -> str:
-    """The URI of a base. A path without a scheme lies on the same store as the table's root.
+    """The URI of a base path. A path without a scheme is in the same store as the table's root.
 
     >>> resolved("/tables/a", "s3://bucket/tables/b")
     's3://bucket/tables/a'

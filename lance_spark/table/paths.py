@@ -1,4 +1,4 @@
-"""Names and places of the files of a table (Lance table format specification, "Storage Layout").
+"""Names and paths of the files of a table (Lance table format specification, "Storage Layout").
 
 ::
 
@@ -17,8 +17,8 @@ A manifest is named ``<version>.manifest`` (V1) or, so that the newest one sorts
 >>> parse_manifest_name("18446744073709551614.manifest")
 (<ManifestNaming.V2: 'v2'>, 1)
 
-Everything else in ``_versions`` is ignored: the hint (it can be stale), detached versions (``d...``), and what
-writers stage (``.tmp...``, ``...#1``).
+Everything else in ``_versions`` is ignored: the hint (it can be stale), detached versions (``d...``), and staged files
+(``.tmp...``, ``...#1``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DETACHED_BIT = 1 << 63
 
 
 class ManifestNaming(str, Enum):
-    """How the manifests of a table are named; a table has one scheme."""
+    """The naming scheme of the manifests of a table; a table has one scheme."""
 
     V1 = "v1"
     V2 = "v2"
@@ -62,7 +62,7 @@ class ManifestNaming(str, Enum):
 
 
 def parse_manifest_name(name: str) -> tuple[ManifestNaming, int] | None:
-    """(naming, version) of a file name in `_versions/`, or None for a file that is no manifest of this history."""
+    """(naming, version) of a file name in `_versions/`, or None for a file that is not a manifest of this history."""
     stem = name.removesuffix(_MANIFEST_SUFFIX)
     if stem == name or not (stem.isascii() and stem.isdigit()):
         return None
@@ -74,7 +74,7 @@ def parse_manifest_name(name: str) -> tuple[ManifestNaming, int] | None:
 
 
 def is_detached(version: int) -> bool:
-    """True for the number of a detached version, one that is no part of the table's history."""
+    """True for the number of a detached version, which is not part of the table's history."""
     return version >= _DETACHED_BIT
 
 
@@ -97,7 +97,7 @@ def branch_root(branch: str) -> str:
     """Root of a branch, relative to the main branch's root.
 
     Raises:
-        InvalidInputError: no branch can have this name.
+        InvalidInputError: the name is not valid for a branch.
     """
     segments = branch.split("/")
     allowed = all(segment and all(c.isalnum() or c in "._-" for c in segment) for segment in segments)
@@ -116,10 +116,10 @@ def branch_path(branch: str) -> str:
 
 
 def checked_ref_name(name: str) -> str:
-    """`name`, if it may name a tag or a part of a new branch: letters, digits, ``.``, ``_`` and ``-``.
+    """Returns `name` if it is valid for a tag or a part of a new branch: letters, digits, ``.``, ``_`` and ``-``.
 
     Raises:
-        InvalidInputError: it may not.
+        InvalidInputError: it is not.
     """
     allowed = bool(name) and all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
     if not allowed or name.startswith(".") or name.endswith((".", ".lock")) or ".." in name:
@@ -131,34 +131,34 @@ def checked_ref_name(name: str) -> str:
 
 
 def new_job() -> str:
-    """The name of a new write job: 16 random hex digits, with which the names of its data files end."""
+    """The name of a new write job: 16 random hex digits, the suffix of the names of its data files."""
     return secrets.token_hex(8)
 
 
 def new_data_file_name(job: str | None = None) -> str:
     """A new unique name inside `data/`: 24 binary digits, to spread names over an object store, then 26 hex digits.
 
-    The last 16 of these are `job`, so that a job made of many tasks can find the files of those that were killed.
+    The last 16 of these are `job`, so that a job of many tasks can find the orphan files of killed tasks.
     """
     random = secrets.token_bytes(8)
     return "".join(f"{byte:08b}" for byte in random[:3]) + random[3:].hex() + (job or new_job()) + ".lance"
 
 
 def is_of_job(name: str, job: str) -> bool:
-    """True for the name of a data file that was made for `job`."""
+    """True for the name of a data file of `job`."""
     return name.endswith(f"{job}.lance")
 
 
 def deletion_path(fragment_id: int, read_version: int, deletion_id: int, extension: str) -> str:
-    """Path of a deletion file below its base."""
+    """Path of a deletion file below its base path."""
     return f"{DELETIONS}/{fragment_id}-{read_version}-{deletion_id}.{extension}"
 
 
 def checked_relative(path: str, what: str) -> str:
-    """`path`, if it is relative and stays below the folder it is relative to.
+    """Returns `path` if it is relative and stays below its folder.
 
     Raises:
-        CorruptFileError: it is absolute, names another store, or has ``..`` parts.
+        CorruptFileError: it is absolute, is in another store, or has ``..`` parts.
     """
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path or "://" in path or ".." in parts or "\0" in path:
