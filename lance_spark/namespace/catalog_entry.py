@@ -1,4 +1,4 @@
-"""One row of `__manifest`: a namespace, a table, or something that this release does not know.
+"""One row of `__manifest`: a namespace, a table, or an object of an unknown type.
 
 Properties are a JSON object of strings in the column `metadata`, null if there are none.
 """
@@ -21,13 +21,13 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """What `__manifest` says about one object, unchecked.
+    """The row of one object in `__manifest`, unchecked.
 
     Attributes:
         object_id: names joined by ``$``.
-        object_type: `NAMESPACE`, `TABLE`, or a type of others.
+        object_type: `NAMESPACE`, `TABLE`, or an unknown type.
         location: of a table.
-        metadata: of tables and namespaces, the text of their properties.
+        metadata: of tables and namespaces, their properties as JSON text.
     """
 
     object_id: str
@@ -40,7 +40,7 @@ class CatalogEntry:
         """From the values of a row.
 
         Raises:
-            CorruptFileError: id or type are null.
+            CorruptFileError: id or type is null.
         """
         if row["object_id"] is None or row["object_type"] is None:
             raise CorruptFileError("a row of __manifest has no object_id or no object_type")
@@ -60,7 +60,7 @@ class CatalogEntry:
         """The properties of a table or a namespace.
 
         Raises:
-            CorruptFileError: they are no JSON object of strings.
+            CorruptFileError: they are not a JSON object of strings.
         """
         return properties_from_json(self.metadata, self.object_id)
 
@@ -69,7 +69,7 @@ def properties_from_json(text: str | None, owner: str) -> Mapping[str, str]:
     """The properties of `owner`.
 
     Raises:
-        CorruptFileError: no JSON object of strings.
+        CorruptFileError: not a JSON object of strings.
     """
     if not text:
         return _NO_PROPERTIES
@@ -88,10 +88,10 @@ def properties_to_json(properties: Mapping[str, str]) -> str | None:
 
 
 def checked_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
-    """`properties`, if they are text.
+    """Returns `properties` if they are strings.
 
     Raises:
-        InvalidInputError: a key or a value is no text.
+        InvalidInputError: a key or a value is not a string.
     """
     given = dict(properties or {})
     for key, value in given.items():

@@ -1,8 +1,8 @@
-"""A version of `__manifest` that changes rows, columns and properties at once.
+"""A version of `__manifest` that changes rows, columns and properties atomically.
 
-The transaction message has no operation for all of them. What readers go by is the manifest, and that can hold all of
-them; the message tells an Overwrite, which goes together with no other change of rows. Writers of the properties that a
-partitioned namespace lives by publish only as the direct successor of what they have seen, so none is lost.
+No operation of the transaction message covers all of them, but a manifest can contain all of them, and readers only use
+the manifest. The message is an Overwrite, which conflicts with every other change of rows. Writers of the properties
+that a partitioned namespace depends on publish only the direct successor of the version they read, so none is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class CatalogOverwrite(Overwrite):
     """An Overwrite of `__manifest`.
 
     Attributes:
-        properties: of the root namespace that change; None removes one.
+        properties: changed properties of the root namespace; None removes one.
     """
 
     properties: Mapping[str, str | None] | None = None

@@ -1,6 +1,6 @@
-"""All rows of one version of `__manifest` in memory, to make the rows of the next one of.
+"""All rows of one version of `__manifest` in memory, from which the rows of the next one are computed.
 
-Columns and rows that this release does not know go along unchanged.
+Unknown columns and rows are preserved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENTRY_COLUMNS = (OBJECT_ID, OBJECT_TYPE, LOCATION, METADATA)
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """The rows as a table of Arrow; every method returns new rows."""
+    """The rows as an Arrow table; every method returns new rows."""
 
     table: pa.Table
 
@@ -31,12 +31,12 @@ class CatalogRows:
         """The object with this id, None if there is none.
 
         Raises:
-            CorruptFileError: there are two, or the row contradicts the format.
+            CorruptFileError: there are two, or the row violates the format.
         """
         return only(self._entries(pc.equal(self.table[OBJECT_ID], self._text(OBJECT_ID, object_id))), object_id)
 
     def alike(self, object_id: str) -> list[CatalogEntry]:
-        """The objects whose ids differ from this one in case only."""
+        """The objects whose ids differ from this one only in case."""
         ids = self.table[OBJECT_ID]
         chosen = pc.equal(pc.utf8_lower(ids), self._text(OBJECT_ID, folded(object_id)))
         return self._entries(pc.and_(chosen, pc.not_equal(ids, self._text(OBJECT_ID, object_id))))
@@ -51,21 +51,21 @@ class CatalogRows:
         return {location for location in self.table[LOCATION].to_pylist() if location}
 
     def tables_at(self, location: str) -> list[CatalogEntry]:
-        """The tables whose directories are, contain or lie in `location`."""
+        """The tables whose directories equal, contain or are inside `location`."""
         columns = self.table.select([OBJECT_TYPE, LOCATION]).to_pydict()
         pairs = zip(columns[OBJECT_TYPE], columns[LOCATION], strict=True)
         chosen = [kind == TABLE and bool(place) and overlaps(place, location) for kind, place in pairs]
         return self._entries(pa.array(chosen, pa.bool_())) if any(chosen) else []
 
     def below(self, prefix: str) -> list[CatalogEntry]:
-        """The objects whose ids begin with `prefix`."""
+        """The objects whose ids start with `prefix`."""
         return self._entries(pc.starts_with(self.table[OBJECT_ID], prefix))
 
     def added(self, entries: Sequence[CatalogEntry]) -> CatalogRows:
-        """With new rows at the end; columns that entries do not have are null.
+        """Appends rows; columns that entries lack are null.
 
         Raises:
-            UnsupportedFeatureError: a column of others must not be null.
+            UnsupportedFeatureError: an unknown column is not nullable.
         """
         for column in self.table.schema:
             if column.name not in ENTRY_COLUMNS and not column.nullable:
@@ -82,15 +82,15 @@ class CatalogRows:
         return CatalogRows(self.table.filter(pc.invert(deleted)))
 
     def renamed(self, object_id: str, new_id: str) -> CatalogRows:
-        """With another id in the row that has this one."""
+        """Changes the id of a row."""
         return self._with_value(object_id, OBJECT_ID, new_id)
 
     def with_location(self, object_id: str, location: str) -> CatalogRows:
-        """With another location in the row that has this id."""
+        """Changes the location of the row with this id."""
         return self._with_value(object_id, LOCATION, location)
 
     def with_properties(self, object_id: str, properties: Mapping[str, str]) -> CatalogRows:
-        """With other properties in the row that has this id."""
+        """Changes the properties of the row with this id."""
         return self._with_value(object_id, METADATA, properties_to_json(properties))
 
     def _with_value(self, object_id: str, column: str, value: str | None) -> CatalogRows:
@@ -111,12 +111,12 @@ class CatalogRows:
 
 
 def names_alike(rows: pa.Table, identifier: Identifier, last: str) -> dict[tuple[Identifier, bool], list[str]]:
-    """The names that differ from those of `identifier` in case at most, by the namespace that they are in and whether
-    they are the last one.
+    """The names that differ from those of `identifier` at most in case, by their namespace and whether they are the
+    last name.
 
     Args:
         rows: ids and types of objects.
-        last: the type of what `identifier` names; what it lies in are namespaces.
+        last: the type of the object that `identifier` names; its parents are namespaces.
     """
     wanted = [folded(object_id(identifier[:depth])) for depth in range(1, len(identifier) + 1)]
     alike = rows.filter(pc.is_in(pc.utf8_lower(rows[OBJECT_ID]), value_set=pa.array(wanted, rows[OBJECT_ID].type)))
@@ -130,7 +130,7 @@ def names_alike(rows: pa.Table, identifier: Identifier, last: str) -> dict[tuple
 
 
 def only(entries: Sequence[CatalogEntry], object_id: str) -> CatalogEntry | None:
-    """The entry with this id among `entries`, None if there is none.
+    """The entry with this id in `entries`, None if there is none.
 
     Raises:
         CorruptFileError: there are two.

@@ -1,20 +1,21 @@
-"""`__manifest`, the table that knows the tables and namespaces of a root (Lance directory namespace specification, V2).
+"""`__manifest`, the catalog of tables and namespaces of a root (Lance directory namespace specification, V2).
 
 =============  =============  ========  ==============================================
 column         type           nullable
 =============  =============  ========  ==============================================
 object_id      string         no        the names joined by ``$``; unique
-object_type    string         no        ``namespace``, ``table``, or a type of others
+object_type    string         no        ``namespace``, ``table``, or an unknown type
 location       string         yes       directory of a table, relative to the root
 metadata       string         yes       properties as a JSON object
-base_objects   list<string>   yes       for others
+base_objects   list<string>   yes       not used here
 =============  =============  ========  ==============================================
 
-Properties of the root namespace are the table's metadata. Columns and rows of others stay as they are.
+Properties of the root namespace are the table's metadata. Unknown columns and rows are preserved.
 
 The format has no unique keys, so a change of the rows is compare-and-swap: it is computed from the newest version, and
-committed only as the very next one. It is an Overwrite: what others commit by rules of their own, such as the merges by
-which older releases of the reference library insert rows, goes together with an Append but not with an Overwrite.
+committed only as its direct successor. It is an Overwrite: other writers' operations under other rules, such as the
+merges by which older releases of the reference library insert rows, are compatible with an Append but conflict with an
+Overwrite.
 """
 
 from __future__ import annotations
@@ -75,21 +76,21 @@ CATALOG_SCHEMA = pa.schema(
 """The columns of a new `__manifest`."""
 
 RESERVED_PROPERTIES = "lance.namespace.manifest."
-"""How the names of properties begin that say what readers and writers of the catalog must know."""
+"""The prefix of properties that readers and writers of the catalog must understand."""
 
 MANAGED_VERSIONS = "table_version_management"
-"""The property that says that the versions of tables are rows of the catalog too."""
+"""The property for catalogs whose rows include the versions of tables."""
 
 _READER_FLAGS = f"{RESERVED_PROPERTIES}reader_feature_flags"
 _WRITER_FLAGS = f"{RESERVED_PROPERTIES}writer_feature_flags"
 
-# Writers of one catalog queue up behind each other, each commit is short.
+# Many writers contend for one catalog, and each commit is short.
 _POLICY = RetryPolicy(max_attempts=50, max_delay=0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogVersion:
-    """One version of the catalog; without a dataset there is none yet, and nothing in it."""
+    """One version of the catalog; without a dataset it does not exist yet and is empty."""
 
     dataset: Dataset | None = None
 
@@ -99,7 +100,7 @@ class CatalogVersion:
         return {} if self.dataset is None else self.dataset.metadata
 
     def rows(self, filter: Expr | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows for which `filter` is true, by one scan; all columns unless some are named."""
+        """The rows for which `filter` is true, in one scan; all columns by default."""
         if self.dataset is None:
             empty = CATALOG_SCHEMA.empty_table()
             return empty if columns is None else empty.select(list(columns))
@@ -109,21 +110,21 @@ class CatalogVersion:
         """The objects for which `filter` is true.
 
         Raises:
-            CorruptFileError: a row contradicts the format.
+            CorruptFileError: a row violates the format.
         """
         return [CatalogEntry.from_row(row) for row in self.rows(filter, ENTRY_COLUMNS).to_pylist()]
 
 
 Edit = Callable[[CatalogRows], "CatalogRows | None"]
-"""All rows as they are to be, from all rows of a version; None to leave it as it is. Called again after a lost race."""
+"""Maps all rows of a version to the new rows; None leaves them unchanged. Called again after a lost race."""
 
 
 class CatalogTable:
-    """The `__manifest` of a root. Nothing is kept between calls: each sees what others have committed.
+    """The `__manifest` of a root. Nothing is cached between calls: each sees the newest version.
 
     Args:
         root: URI of the namespace's root.
-        policy: how long to go on against other writers.
+        policy: the retry policy for conflicts.
     """
 
     def __init__(
@@ -138,33 +139,33 @@ class CatalogTable:
 
     @property
     def table(self) -> TableLocation:
-        """Where `__manifest` is."""
+        """The location of `__manifest`."""
         return self._table
 
     def load(self) -> CatalogVersion:
         """The newest version.
 
         Raises:
-            CorruptFileError: the table is none of a catalog.
-            UnsupportedFeatureError: it needs something that this release does not know.
+            CorruptFileError: the table is not a catalog.
+            UnsupportedFeatureError: it needs a feature that this release does not support.
         """
         manifest = self._table.latest()
         return CatalogVersion() if manifest is None else self.at(manifest)
 
     def at(self, manifest: Manifest) -> CatalogVersion:
-        """The catalog as a version of its table has it. Raises as `load`."""
+        """The catalog in a version of its table. Raises as `load`."""
         _refuse_flags(manifest.table_metadata, _READER_FLAGS, "read")
         dataset = Dataset(self._table, manifest)
         _check_columns(dataset.schema)
         return CatalogVersion(dataset)
 
     def change(self, edit: Edit) -> CatalogVersion:
-        """The version in which the rows are what `edit` made of those of the version before.
+        """Applies `edit` to the rows of the newest version; returns the new version.
 
         Raises:
-            CommitConflictError: other writers were faster each time. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            UnsupportedFeatureError: the catalog needs something that this release does not write.
+            CommitConflictError: all attempts lost against other writers. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            UnsupportedFeatureError: the catalog needs a feature that this release does not write.
         """
 
         def attempt() -> CatalogVersion:
@@ -177,7 +178,7 @@ class CatalogTable:
         return self._repeated(attempt)
 
     def change_properties(self, updates: Mapping[str, str | None]) -> CatalogVersion:
-        """The version with other properties of the root namespace; None removes one. Raises as `change`."""
+        """Changes properties of the root namespace; None removes one. Returns the new version. Raises as `change`."""
 
         def attempt() -> CatalogVersion:
             base = self.load()
@@ -208,21 +209,21 @@ class CatalogTable:
         *,
         changed_properties: Mapping[str, str | None] | None = None,
     ) -> Manifest:
-        """The version right after `base` that has `rows`, of the same columns and perhaps new ones, and no others.
+        """The direct successor of `base` with exactly `rows`, which have the same columns and possibly new ones.
 
         Args:
-            properties: kept with the version.
-            changed_properties: of the root namespace, changed by the same version; None removes one.
+            properties: stored with the version.
+            changed_properties: of the root namespace, changed in the same version; None removes one.
 
         Raises:
-            CommitConflictError: `base` is not the newest version any more. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
+            CommitConflictError: `base` is no longer the newest version. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
         """
         before = None if base.dataset is None else base.dataset.manifest
         source = RowSource.of(rows)
         plan = plan_write(before, source, mode=OVERWRITE)
         if before is not None:
-            # The ids of the columns stay, so that what others keep by id still means the same column.
+            # The ids of the columns are kept, so that references by id stay valid.
             plan = replace(plan, schema=_with_new_columns(before, rows.schema))
         fragments = write_fragments(source.batches, self._table.store, plan.schema, file_version=plan.file_version)
         with cleanup_on_failure(lambda: remove_fragments(self._table.store, fragments)):
@@ -249,10 +250,10 @@ def starts_with(column: str, text: str) -> Expr:
 
 
 def refuse_managed_versions(properties: Mapping[str, str]) -> None:
-    """Passes unless the catalog keeps the versions of its tables.
+    """Rejects a catalog that stores the versions of its tables.
 
     Raises:
-        UnsupportedFeatureError: it does; a version that this release commits would not be known there.
+        UnsupportedFeatureError: it does; a version committed by this release would be missing there.
     """
     if properties.get(MANAGED_VERSIONS, "").lower() == "true":
         raise UnsupportedFeatureError(
@@ -261,7 +262,7 @@ def refuse_managed_versions(properties: Mapping[str, str]) -> None:
 
 
 def _no_rebase(current: Manifest) -> CommittableOperation:
-    """Whatever came between changes what the rows have to be."""
+    """A concurrent change may invalidate the new rows."""
     raise RetryableConflictError(
         f"the catalog has got version {current.version} meanwhile",
         own=OperationKind.OVERWRITE.value,

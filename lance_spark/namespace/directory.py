@@ -1,7 +1,7 @@
 """A catalog of tables in a folder (Lance directory namespace specification).
 
-Tables and nested namespaces stand in the table `__manifest` of the root. Besides, a directory ``<name>.lance`` right
-below the root is a table of the root namespace, unless a row of `__manifest` has that name or that directory.
+Tables and nested namespaces are rows of the table `__manifest` of the root. In addition, a directory ``<name>.lance``
+directly below the root is a table of the root namespace, unless a row of `__manifest` has that name or that directory.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A table that was found: its checked location, and its row unless it has none."""
+    """A table that was found: its checked location, and its row if it has one."""
 
     location: str
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -81,23 +81,23 @@ class _Found:
 
 
 class DirectoryNamespace:
-    """The tables and namespaces below a root. Nothing is kept between calls: each sees what others have committed.
+    """The tables and namespaces below a root. Nothing is cached between calls: each sees the newest version.
 
-    Identifiers are paths of names from the root, ``("sales", "orders")``; ``()`` is the root namespace. Methods raise
-    `UnsupportedFeatureError` if the catalog needs something that this release does not know, `CorruptFileError` if it
-    contradicts the format, and those that change something `CommitConflictError` if other writers were faster every
-    time, and `CommitStateUnknownError` if the store never said whether the change was made.
+    Identifiers are paths of names from the root, ``("sales", "orders")``; ``()`` is the root namespace. All methods
+    raise `UnsupportedFeatureError` if the catalog needs a feature that this release does not support, and
+    `CorruptFileError` if it violates the format. Methods that change something raise `CommitConflictError` if all
+    attempts lost against other writers, and `CommitStateUnknownError` if it is unknown whether the change was made.
 
     Attributes:
-        dropped: the tables that were dropped and whose files are still there.
+        dropped: the dropped tables whose files still exist.
 
     Args:
         root: a local path or a URI; it need not exist.
         storage_options: credentials and endpoints.
         manifest: False for directories only: one level, no namespaces, no properties.
-        distinct_when_folded: whether nothing is made whose name differs from another one in case only. What rows of
-            the catalog name is compared in the commit that adds the name, so two writers that ask for it cannot both
-            succeed; directories of tables without a row are compared before it.
+        distinct_when_folded: whether to reject new names that differ from an existing one only in case. Names in rows
+            of the catalog are compared in the commit that adds the name, so of two such writers only one can succeed;
+            directories of tables without a row are compared before it.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class DirectoryNamespace:
         return f"DirectoryNamespace({self.root!r})"
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
-        """A table, or a namespace, as the catalog writes its name, which may differ from `identifier` in case.
+        """The name of a table or namespace as the catalog spells it, which may differ from `identifier` in case.
 
-        It takes one scan of the names, and one listing of the root for a name without a namespace.
+        Requires one scan of the names, and one listing of the root for a name without a namespace.
 
         Raises:
-            InvalidInputError: several names differ from the given one in case only.
+            InvalidInputError: the name is ambiguous: several names differ from it only in case.
         """
         if not is_findable(identifier):
             return None
@@ -137,7 +137,7 @@ class DirectoryNamespace:
         return spelling(identifier, children)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
-        """Names of the namespaces right in `parent`, sorted.
+        """Names of the namespaces directly in `parent`, sorted.
 
         Raises:
             NotFoundError: there is no such namespace.
@@ -146,7 +146,7 @@ class DirectoryNamespace:
         return sorted(child_names(children, parent))
 
     def namespace_exists(self, path: Identifier) -> bool:
-        """Whether there is such a namespace; the root always is."""
+        """Whether there is such a namespace; the root always exists."""
         return not path or self._namespace(self._load(), path) is not None
 
     def namespace_properties(self, path: Identifier) -> Mapping[str, str]:
@@ -166,14 +166,14 @@ class DirectoryNamespace:
     def create_namespace(
         self, path: Identifier, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
     ) -> None:
-        """Makes a namespace in one that exists.
+        """Creates a namespace in an existing one.
 
         Args:
-            exist_ok: whether one that exists is left as it is instead of being an error.
+            exist_ok: whether an existing namespace is left unchanged instead of raising an error.
 
         Raises:
-            AlreadyExistsError: something with this name exists.
-            NotFoundError: there is no namespace to make it in.
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
         """
         if not path and exist_ok:
             return
@@ -198,7 +198,7 @@ class DirectoryNamespace:
 
         Raises:
             NotFoundError: there is no such namespace.
-            InvalidInputError: a property is no text, or one of the catalog's own.
+            InvalidInputError: a property is not a string, or is reserved for the catalog.
         """
         checked_properties({key: value for key, value in updates.items() if value is not None})
         if not path:
@@ -224,16 +224,16 @@ class DirectoryNamespace:
         """Removes a namespace.
 
         Args:
-            cascade: whether what is in it goes too.
-            purge: whether that goes with the files of tables; otherwise these stay.
-            keep_external: whether the files of tables outside of the root stay with `purge`.
+            cascade: whether to remove its content too.
+            purge: whether to delete the files of its tables; otherwise they are kept.
+            keep_external: whether `purge` keeps the files of tables outside of the root.
 
         Raises:
             NotFoundError: there is no such namespace.
-            NotEmptyError: something is in it, and `cascade` is False.
-            InvalidInputError: the root namespace; or files are to go that lie outside of the root, or that belong to
-                a table of another namespace too.
-            UnsupportedFeatureError: something is in it that this release does not know.
+            NotEmptyError: it is not empty, and `cascade` is False.
+            InvalidInputError: the root namespace; or files to delete are outside of the root, or also belong to a table
+                of another namespace.
+            UnsupportedFeatureError: it contains an object of an unknown type.
         """
         if not path:
             raise InvalidInputError("the root namespace cannot be dropped")
@@ -244,7 +244,7 @@ class DirectoryNamespace:
         require_inside(purged)
 
         def edit(rows: CatalogRows) -> CatalogRows:
-            # What was added since has not been looked at; it makes the namespace one that is not empty.
+            # Objects added since were not checked; with them the namespace is not empty.
             added = removable_content(rows, path, cascade=True).items() - content.items()
             if added:
                 raise NotEmptyError(
@@ -261,7 +261,7 @@ class DirectoryNamespace:
         self._directories.delete(purged)
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
-        """Names of the tables right in a namespace, sorted, those that are only declared included.
+        """Names of the tables directly in a namespace, sorted, including declared ones.
 
         Raises:
             NotFoundError: there is no such namespace.
@@ -274,15 +274,15 @@ class DirectoryNamespace:
         return sorted(names)
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Whether there is such a table, if only declared."""
+        """Whether there is such a table, possibly only declared."""
         return self._find(self._load(), identifier) is not None
 
     def table_location(self, identifier: Identifier) -> TableEntry:
-        """Where a table is.
+        """The location and properties of a table.
 
         Raises:
             NotFoundError: there is no such table.
-            UnsupportedFeatureError: its versions are kept in the catalog.
+            UnsupportedFeatureError: the catalog stores its versions.
         """
         version = self._load()
         refuse_managed_versions(version.properties)
@@ -294,15 +294,15 @@ class DirectoryNamespace:
     def declare_table(
         self, identifier: Identifier, *, location: UriOrPath | None = None, properties: Mapping[str, str] | None = None
     ) -> TableEntry:
-        """Reserves a name and a directory for a table; its first commit makes it real.
+        """Reserves a name and a directory for a table, which exists from its first commit on.
 
         Args:
-            location: where it is to be: a path relative to the root, or an absolute URI. A new directory if None.
+            location: a path relative to the root, or an absolute URI. None for a new directory.
 
         Raises:
-            AlreadyExistsError: something with this name exists.
-            NotFoundError: there is no namespace to make it in.
-            InvalidInputError: the location leaves the root, or is or lies in the directory of another table.
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
+            InvalidInputError: the location is above the root, or is equal to or inside the directory of another table.
         """
         identifier, properties = checked(identifier), checked_properties(properties)
         metadata = properties_to_json(properties)
@@ -331,15 +331,15 @@ class DirectoryNamespace:
     def register_table(
         self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
     ) -> TableEntry:
-        """Gives a name to a table that exists.
+        """Registers an existing table under a name.
 
         Args:
             location: a path relative to the root, or an absolute URI.
 
         Raises:
-            AlreadyExistsError: something with this name exists.
-            NotFoundError: there is no namespace to put it in, or no table at the location.
-            InvalidInputError: the location leaves the root, or belongs to another table.
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist, or there is no table at the location.
+            InvalidInputError: the location is above the root, or belongs to another table.
         """
         identifier, properties = checked(identifier), checked_properties(properties)
         metadata, location = properties_to_json(properties), requested_location(self.root, location)
@@ -372,9 +372,9 @@ class DirectoryNamespace:
         return entry
 
     def register_listed_tables(self) -> list[str]:
-        """Gives every table that only has its directory a row of its own, in one commit; their names.
+        """Adds a row for every table that only has a directory, in one commit; returns their names.
 
-        Afterwards readers that look at the catalog alone find the same tables in the root namespace.
+        Afterwards readers that only read the catalog find the same tables in the root namespace.
         """
         added: list[str] = []
 
@@ -388,7 +388,7 @@ class DirectoryNamespace:
         return added
 
     def deregister_table(self, identifier: Identifier) -> None:
-        """Takes a table out of the catalog; its files stay where they are.
+        """Removes a table from the catalog; its files are kept.
 
         Raises:
             NotFoundError: there is no such table.
@@ -396,15 +396,15 @@ class DirectoryNamespace:
         self.drop_table(identifier, purge=False)
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
-        """Takes a table out of the catalog.
+        """Removes a table from the catalog.
 
         Args:
-            purge: whether its files are deleted too.
+            purge: whether to delete its files too.
 
         Raises:
             NotFoundError: there is no such table.
-            InvalidInputError: files are to be deleted that lie outside of the root or belong to another table too.
-            StorageError: the store failed. If the message says so the table is gone, and files of it are left.
+            InvalidInputError: files to delete are outside of the root or also belong to another table.
+            StorageError: the store failed. If the message says so, the table was removed and some of its files remain.
         """
         found = self._find(self._load(), identifier)
         if found is None:
@@ -431,11 +431,11 @@ class DirectoryNamespace:
             self._directories.delete([found.location])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name, also in another namespace; its files stay where they are.
+        """Renames a table, possibly into another namespace; its files are not moved.
 
         Raises:
-            NotFoundError: there is no such table, or no namespace to put it in.
-            AlreadyExistsError: something with the new name exists.
+            NotFoundError: there is no such table, or the new namespace does not exist.
+            AlreadyExistsError: an object with the new name exists.
         """
         new, catalog = checked(new), self._require_catalog()
         found = self._find(self._load(), old)
@@ -463,10 +463,10 @@ class DirectoryNamespace:
             self._directories.hide([found.location])
 
     def _require_new(self, rows: CatalogRows, identifier: Identifier, instead_of: Identifier | None = None) -> None:
-        """Raises `AlreadyExistsError` if the name is not free, and `NotFoundError` if a namespace around it is missing.
+        """Raises `AlreadyExistsError` if the name is taken, and `NotFoundError` if a parent namespace does not exist.
 
         Args:
-            instead_of: the name that it replaces.
+            instead_of: the old name that it replaces.
         """
         require_free(rows.find(object_id(identifier)), identifier)
         require_namespaces(rows, identifier)
@@ -476,14 +476,14 @@ class DirectoryNamespace:
         require_distinct(rows, identifier, listed, instead_of)
 
     def replace_table(self, identifier: Identifier, old: str, new: str) -> None:
-        """Gives the name of a table to another one, in one commit; the files of both stay where they are.
+        """Reassigns the name of a table to another one, in one commit; the files of both are kept.
 
         Args:
-            old: URI of the table that has the name, as `table_location` gives it.
+            old: URI of the table that has the name, as returned by `table_location`.
             new: the directory of the other one, relative to the root.
 
         Raises:
-            NotFoundError: the name is gone, or another table has it.
+            NotFoundError: the name no longer exists, or refers to another table.
             InvalidInputError: the directory belongs to a table with a name.
         """
         location = checked_location(new)
@@ -502,7 +502,7 @@ class DirectoryNamespace:
         self._give_up([found.location], edit)
 
     def live_locations(self) -> frozenset[str]:
-        """The locations of all tables of all namespaces, those that are only declared included."""
+        """The locations of all tables of all namespaces, including declared ones."""
         claimed = CatalogRows(self._load().rows()).locations()
         listed = [listed_directory(name) for name in self._directories.listing.names(claimed)]
         return frozenset(claimed) | frozenset(location for location in listed if location is not None)
@@ -516,20 +516,20 @@ class DirectoryNamespace:
         return self._catalog
 
     def _give_up(self, locations: Iterable[str], edit: Edit) -> None:
-        """Changes the catalog so that it no longer has tables at `locations`, which listings do not show instead."""
+        """Removes tables at `locations` from the catalog, and hides their directories from listings."""
         hidden = self._directories.hide(locations)
         try:
             self._require_catalog().change(edit)
         except CommitStateUnknownError:
             raise
         except LanceError:
-            # The caller needs this error, not what may happen here; a hidden directory is still in the catalog.
+            # The caller needs this error, not a failure of the undo; a hidden directory is still in the catalog.
             with suppress(LanceError):
                 self._show_again(hidden)
             raise
 
     def _show_again(self, hidden: Iterable[str]) -> None:
-        """Undoes hiding, but not of tables that another writer has taken out meanwhile."""
+        """Undoes hiding, except for tables that another writer has removed since."""
         rows = CatalogRows(self._load().rows())
         for location in hidden:
             owner = rows.find(listed_name(location) or "")
@@ -543,7 +543,7 @@ class DirectoryNamespace:
         return found if found is not None and found.object_type == NAMESPACE else None
 
     def _children(self, version: CatalogVersion, namespace: Identifier, object_type: str) -> dict[str, str | None]:
-        """Locations by id of all objects of a type that lie below a namespace, by one scan."""
+        """Locations by id of all objects of a type below a namespace, in one scan."""
         condition: Expr = equals(OBJECT_TYPE, object_type)
         own_id = object_id(namespace)
         if namespace:
@@ -554,7 +554,7 @@ class DirectoryNamespace:
             raise CorruptFileError("a row of __manifest has no object_id")
         children = dict(zip(columns[OBJECT_ID], columns[LOCATION], strict=True))
         if namespace:
-            # Among what lies below it, only the namespace itself has its id.
+            # Of the rows below it and itself, only the namespace has its id.
             types = dict(zip(columns[OBJECT_ID], columns[OBJECT_TYPE], strict=True))
             if not is_findable(namespace) or types.get(own_id) != NAMESPACE:
                 raise no_namespace(namespace)

@@ -1,4 +1,4 @@
-"""What must hold before the catalog of a directory is changed, and how it is told that it does not."""
+"""Preconditions of changes of a directory's catalog, and their errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lance_spark.namespace.object_id import (
 
 
 def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
-    """Raises `AlreadyExistsError` if something has the name."""
+    """Raises `AlreadyExistsError` if the name is taken."""
     if found is not None:
         raise AlreadyExistsError(f"{format_identifier(identifier)} exists already; it is a {found.object_type}")
 
@@ -34,11 +34,11 @@ def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
 def require_distinct(
     rows: CatalogRows, identifier: Identifier, listed: Iterable[str], instead_of: Identifier | None
 ) -> None:
-    """Raises `AlreadyExistsError` if another name differs in case only.
+    """Raises `AlreadyExistsError` if another name differs only in case.
 
     Args:
-        listed: names of tables that have a directory, and maybe no row.
-        instead_of: a name that is given up.
+        listed: names of tables with a directory, possibly without a row.
+        instead_of: an old name that is being removed.
     """
     rows_alike = [tuple(entry.object_id.split(DELIMITER)) for entry in rows.alike(object_id(identifier))]
     listed_alike = [(name,) for name in listed if name != identifier[-1]]
@@ -51,20 +51,20 @@ def require_distinct(
 
 
 def require_namespaces(rows: CatalogRows, identifier: Identifier) -> None:
-    """Raises `NotFoundError` if a namespace that `identifier` lies in does not exist."""
+    """Raises `NotFoundError` if a parent namespace of `identifier` does not exist."""
     for namespace in ancestors(identifier):
         if not rows.has_namespace(object_id(namespace)):
             raise no_namespace(namespace)
 
 
 def require_same(entry: CatalogEntry | None, location: str, identifier: Identifier) -> None:
-    """Raises `NotFoundError` if the table that was found at `location` is gone, if another has its name now too."""
+    """Raises `NotFoundError` if the table found at `location` no longer exists, even if another one has its name."""
     if entry is None or entry.object_type != TABLE or entry.location != location:
         raise NotFoundError(f"another writer has dropped the table {format_identifier(identifier)} meanwhile")
 
 
 def require_unshared(rows: CatalogRows, locations: Iterable[str]) -> None:
-    """Raises `InvalidInputError` if a table of `rows` has files at one of the locations."""
+    """Raises `InvalidInputError` if a table of `rows` has files in one of the locations."""
     for location in locations:
         others = rows.tables_at(location)
         if others:
@@ -97,19 +97,19 @@ def exists(identifier: Identifier) -> AlreadyExistsError:
 
 
 def needs_catalog(what: str) -> UnsupportedFeatureError:
-    """The error that `what` cannot be had of directories alone."""
+    """The error that `what` needs a catalog, not only directories."""
     return UnsupportedFeatureError(
         f"{what} need the catalog table; make the namespace with manifest=True", feature="directory namespace V2"
     )
 
 
 def removable_content(rows: CatalogRows, path: Identifier, *, cascade: bool) -> dict[str, str | None]:
-    """Locations by id of what lies below a namespace that is dropped; None for namespaces.
+    """Locations by id of the content of a namespace to drop; None for namespaces.
 
     Raises:
         NotFoundError: there is no such namespace.
-        NotEmptyError: something is in it, and `cascade` is false.
-        UnsupportedFeatureError: an object of an unknown type is in it.
+        NotEmptyError: it is not empty, and `cascade` is false.
+        UnsupportedFeatureError: it contains an object of an unknown type.
     """
     if not is_findable(path) or not rows.has_namespace(object_id(path)):
         raise no_namespace(path)

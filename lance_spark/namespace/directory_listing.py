@@ -1,7 +1,7 @@
-"""Tables that a root has because a directory is there (Lance directory namespace specification, V1).
+"""Tables of a root that are found by their directories (Lance directory namespace specification, V1).
 
-The directory ``<name>.lance`` right below the root is the table `name` if anything is in it, and if it has no file
-``.lance-deregistered``. A file ``.lance-reserved`` keeps a name for a table that has no version yet.
+The directory ``<name>.lance`` directly below the root is the table `name` if it is not empty and has no file
+``.lance-deregistered``. A file ``.lance-reserved`` reserves a name for a table without versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LISTINGS_AT_ONCE = 16
 
 
 class DirectoryState(str, Enum):
-    """What the directory of a name in the root is."""
+    """The state of a name's directory in the root."""
 
     FREE = "free"
     TABLE = "table"
@@ -41,7 +41,7 @@ class DirectoryListing:
         self._store = store
 
     def names(self, claimed: Collection[str] = ()) -> list[str]:
-        """Names of the tables, sorted, without those in directories of `claimed`."""
+        """Names of the tables, sorted, except those in directories of `claimed`."""
         names = {}
         for folder in self._store.list_folders(""):
             name = listed_name(folder)
@@ -53,21 +53,21 @@ class DirectoryListing:
         return sorted(names[folder] for folder, state in tables if state is DirectoryState.TABLE)
 
     def alike(self, name: str) -> list[str]:
-        """Names of tables that differ from `name` in case at most."""
+        """Names of tables that differ from `name` at most in case."""
         names = (listed_name(folder) for folder in self._store.list_folders(""))
         alike = [other for other in names if other is not None and folded(other) == folded(name)]
         return [other for other in alike if self.state(other) is DirectoryState.TABLE]
 
     def state(self, name: str) -> DirectoryState:
-        """What the directory of the table `name` is; `FREE` too if the name makes no directory."""
+        """The state of the directory of the table `name`; also `FREE` if the name is not valid for a directory."""
         folder = listed_directory(name)
         return DirectoryState.FREE if folder is None else self._state(folder)
 
     def reserve(self, location: str) -> bool:
-        """Puts the marker of a table without versions; False if it is there.
+        """Creates the marker of a table without versions; False if it exists.
 
         Raises:
-            StorageError: the store failed, or did not say what happened.
+            StorageError: the store failed, or the result is unknown.
         """
         result = self._store.put_if_absent(f"{location}/{RESERVED_MARKER}", _RESERVED_CONTENT)
         if result is PutResult.UNKNOWN:
@@ -75,22 +75,22 @@ class DirectoryListing:
         return result is PutResult.CREATED
 
     def release(self, location: str) -> None:
-        """Takes the marker of `reserve` away."""
+        """Removes the marker of `reserve`."""
         self._store.delete(f"{location}/{RESERVED_MARKER}")
 
     def hide(self, location: str) -> None:
-        """Puts the marker by which a listing leaves a directory out."""
+        """Creates the marker that hides a directory from listings."""
         self._store.put(f"{location}/{DEREGISTERED_MARKER}", b"")
 
     def unhide(self, location: str) -> None:
-        """Takes the marker of `hide` away."""
+        """Removes the marker of `hide`."""
         self._store.delete(f"{location}/{DEREGISTERED_MARKER}")
 
     def _state(self, folder: str) -> DirectoryState:
         files = {entry.path for entry in self._store.list(folder)}
         if f"{folder}/{DEREGISTERED_MARKER}" in files:
             return DirectoryState.DEREGISTERED
-        # Folders can exist without anything in them on a disk; no object store has such.
+        # A file system can have empty folders; object stores have none.
         inside = bool(files) or any(
             True for below in self._store.list_folders(folder) for _ in self._store.list(below, recursive=True)
         )

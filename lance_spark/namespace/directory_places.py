@@ -1,4 +1,4 @@
-"""The directories of a namespace's tables: finding out, choosing, reserving, hiding and deleting them."""
+"""The directories of a namespace's tables: looks them up, chooses, reserves, hides and deletes them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class TableEntry:
     """A table of a namespace.
 
     Attributes:
-        uri: where it is.
-        properties: what the catalog says about it.
-        is_declared: True if only its name and place are reserved; no version of it exists.
-        storage_options: how to reach it, as far as the namespace tells.
+        uri: its location.
+        properties: its properties in the catalog.
+        is_declared: True if only its name and location are reserved; it has no version.
+        storage_options: its storage options, as far as the namespace knows them.
     """
 
     uri: str
@@ -41,11 +41,11 @@ class TableEntry:
 
 @dataclass(slots=True)
 class Place:
-    """Where a table that is being declared is to be.
+    """The location of a table that is being declared.
 
     Attributes:
-        location: None as long as it is not chosen.
-        is_reserved: whether our marker is there.
+        location: None until it is chosen.
+        is_reserved: whether our marker exists.
     """
 
     location: str | None
@@ -76,17 +76,17 @@ class TableDirectories:
         return TableEntry(uri, dict(properties), is_declared=not has_versions)
 
     def is_listed(self, identifier: Identifier, rows: CatalogRows) -> bool:
-        """Whether a directory that no row has makes a table with this name."""
+        """Whether a directory without a row is a table with this name."""
         directory = listed_directory(identifier[0]) if len(identifier) == 1 else None
         if directory is None or any(entry.location == directory for entry in rows.tables_at(directory)):
             return False
         return self.listing.state(identifier[0]) is DirectoryState.TABLE
 
     def listed_alike(self, name: str, *, versions_only: bool = False) -> list[str]:
-        """Names of tables that have a directory in the root and differ from `name` in case at most.
+        """Names of tables that have a directory in the root and differ from `name` at most in case.
 
         Args:
-            versions_only: whether tables without a version are left out, which are about to be made.
+            versions_only: whether to skip tables without a version, which are about to be created.
         """
         found = []
         for other in self.listing.alike(name):
@@ -96,7 +96,7 @@ class TableDirectories:
         return found
 
     def reserve(self, place: Place, identifier: Identifier, rows: CatalogRows) -> None:
-        """Chooses a directory for a new table and puts a marker there, the first time; later only checks it."""
+        """The first time, chooses a directory for a new table and creates a marker; later only checks it."""
         if place.location is not None:
             require_unshared(rows, [place.location])
         if place.is_reserved:
@@ -120,7 +120,7 @@ class TableDirectories:
             place.location = location
 
     def hide(self, locations: Iterable[str]) -> list[str]:
-        """Hides directories that a listing of the root shows; those that were hidden now."""
+        """Hides directories that a listing of the root contains; returns those newly hidden."""
         hidden = []
         for location in locations:
             name = listed_name(location)
@@ -130,7 +130,7 @@ class TableDirectories:
         return hidden
 
     def delete(self, locations: Iterable[str]) -> None:
-        """Deletes the files of tables that the catalog no longer has."""
+        """Deletes the files of tables that are no longer in the catalog."""
         for location in locations:
             try:
                 marker = f"{location}/{DEREGISTERED_MARKER}"

@@ -1,7 +1,7 @@
-"""Tables that were dropped and whose files are still there: finding them, and deleting their files.
+"""Dropped tables whose files still exist: finds them, and deletes their files.
 
-A record of each drop lies in `.lance-dropped/` of the root: name, directory and time. It is no proof that the directory
-is free: a directory that the catalog or a listing has a table for is never taken for a dropped one, whatever the
+Each drop is recorded in `.lance-dropped/` of the root: name, directory and time. A record does not prove that the
+directory is unused: a directory of a table in the catalog or a listing is never treated as dropped, whatever the
 records say. `docs/design/008-clean-up-safety.md` has the rules.
 """
 
@@ -34,19 +34,19 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import VERSIONS, parse_manifest_name
 
 RECORDS = ".lance-dropped"
-"""The folder of the root that has a record of each dropped table."""
+"""The folder of the root with a record of each dropped table."""
 
 _AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedTable:
-    """A dropped table whose files are still there.
+    """A dropped table whose files still exist.
 
     Attributes:
-        name: that it had.
+        name: its former name.
         location: of its files, relative to the root.
-        dropped_at: when it was dropped, in UTC; None if the store does not tell.
+        dropped_at: when it was dropped, in UTC; None if unknown.
     """
 
     name: Identifier
@@ -56,10 +56,10 @@ class DroppedTable:
 
 @dataclass(frozen=True, slots=True)
 class DroppedFiles:
-    """What lies in the directory of a dropped table.
+    """The files in the directory of a dropped table.
 
     Attributes:
-        versions: manifests, those of branches and partitions included.
+        versions: number of manifests, including those of branches and partitions.
     """
 
     versions: int = 0
@@ -71,7 +71,7 @@ class DroppedTables:
     """The dropped tables below a root.
 
     Args:
-        live: gives the present locations of all tables; it is called again each time.
+        live: returns the current locations of all tables; called each time.
     """
 
     def __init__(
@@ -83,18 +83,18 @@ class DroppedTables:
         self._live = live
 
     def record(self, name: Identifier, location: str) -> None:
-        """Remembers that the table at `location` is about to be dropped; files outside of the root are not ours."""
+        """Records that the table at `location` is about to be dropped; ignores locations outside of the root."""
         if not is_external(location):
             now = datetime.now(timezone.utc).isoformat()
             body = {"name": list(name), "location": location, "dropped_at": now}
             self._store.put(_record_path(location), json.dumps(body).encode())
 
     def forget(self, location: str) -> None:
-        """Removes the record: the table is there, or its files are not."""
+        """Removes the record: the table exists, or its files do not."""
         self._store.delete(_record_path(location))
 
     def find(self) -> list[DroppedTable]:
-        """All dropped tables that have files, in the order of their names.
+        """All dropped tables with files, ordered by name.
 
         Raises:
             CorruptFileError: a record is damaged.
@@ -113,16 +113,16 @@ class DroppedTables:
         return sorted((item for item, has in zip(free, left, strict=True) if has), key=lambda item: item.name)
 
     def files(self, item: DroppedTable) -> DroppedFiles:
-        """What lies in the directory of `item`."""
+        """The files in the directory of `item`."""
         entries = list(self._store.list(item.location, recursive=True))
         versions = [entry for entry in entries if _manifest_root(entry.path) is not None]
         return DroppedFiles(len(versions), len(entries), sum(entry.size for entry in entries))
 
     def users(self, item: DroppedTable) -> list[str]:
-        """Locations of other tables of this catalog, dropped ones too, that read files of `item`: shallow clones.
+        """Locations of other tables of this catalog, including dropped ones, that read files of `item`: shallow clones.
 
         Raises:
-            CorruptFileError, UnsupportedFeatureError: a version of another table cannot be read, so it may be one.
+            CorruptFileError, UnsupportedFeatureError: a version of another table, which may be a clone, cannot be read.
         """
         place = parse_root(location_uri(self._root, item.location))
         others = {*self._live(), *(other.location for other in self.find())} - {item.location}
@@ -137,7 +137,7 @@ class DroppedTables:
         )
 
     def check_unused(self, item: DroppedTable) -> None:
-        """Passes if no other table reads files of `item`.
+        """Checks that no other table reads files of `item`.
 
         Raises:
             InvalidInputError: one does.
@@ -153,11 +153,11 @@ class DroppedTables:
         """Deletes the files of a dropped table.
 
         Raises:
-            InvalidInputError: another table has its files there by now, or reads files of it. Nothing was deleted.
-            StorageError: the store failed; some files may be left, and the table is still found.
+            InvalidInputError: another table now has its files there, or reads files of it. Nothing was deleted.
+            StorageError: the store failed; some files may remain, and the table is still found.
         """
         self.check_unused(item)
-        # Asked last of all: looking for clones takes its time.
+        # Checked last: the search for clones takes time.
         if not any(item == other for other in self.find()):
             raise InvalidInputError(
                 f"there is a table again at {item.location!r}, or it was dropped again meanwhile; list the dropped "
@@ -189,7 +189,7 @@ class DroppedTables:
         return DroppedTable(name, location, moment)
 
     def _marked(self) -> Iterator[DroppedTable]:
-        """Directories that a listing would show as tables but for the marker, which other writers leave too."""
+        """Directories that are hidden from listings by the marker, which other writers create too."""
         for folder in self._store.list_folders(""):
             name = listed_name(folder)
             if name is None:
@@ -204,9 +204,9 @@ class DroppedTables:
         return any(entry.path != marker for entry in self._store.list(item.location, recursive=True))
 
     def _bases(self, location: str) -> set[str]:
-        """The roots outside of its own that any version of a table names, of its branches and partitions too."""
+        """The external roots referenced by any version of a table, its branches and partitions."""
         store = open_store(location_uri(self._root, location), self._options)
-        # A store of a table has its manifests right below its root, or deeper for branches and partitions.
+        # The manifests of a table are directly below its root, or deeper for branches and partitions.
         roots = {root for entry in store.list("", recursive=True) if (root := _manifest_root(entry.path)) is not None}
         found: set[str] = set()
         for root in sorted(roots):
@@ -225,7 +225,7 @@ def _bases_of(history: History) -> Iterable[str]:
 
 
 def _manifest_root(path: str) -> str | None:
-    """The root whose version a file is; None if it is no manifest."""
+    """The root of a manifest's path; None if it is not a manifest."""
     folder, _, name = path.rpartition("/")
     root, _, last = f"/{folder}".rpartition("/")
     if last != VERSIONS or not (name.startswith("d") or parse_manifest_name(name) is not None):

@@ -1,9 +1,9 @@
 """Arrow schemas as JSON: JsonArrowSchema, JsonArrowField and JsonArrowDataType (Lance namespace client specification).
 
 A schema is `{"fields": [<field>...], "metadata"?}`, a field `{"name", "nullable", "type", "metadata"?}` and a type
-`{"type": <name>, "fields"?, "length"?}`. The length of a decimal is precision * 1000 + scale. What these members do not
-say is written beside them, where other readers skip it: `unit` and `timezone` of temporal types, `index` of
-dictionaries (whose `type` is the one of their values).
+`{"type": <name>, "fields"?, "length"?}`. The length of a decimal is precision * 1000 + scale. Additional members, which
+other readers ignore, have what these cannot express: `unit` and `timezone` of temporal types, `index` of dictionaries
+(whose `type` is the one of their values).
 
 Both spellings are read: Arrow's (`utf8`, `float32`, `date32`) and Lance's logical types (`string`, `float`,
 `timestamp:us:UTC`, `decimal:128:10:2`).
@@ -52,12 +52,12 @@ _SIMPLE: dict[str, pa.DataType] = {
 }
 _SIMPLE_NAMES = {type_: name for name, type_ in _SIMPLE.items()}
 _LANCE_ONLY = frozenset({"json", "lance.bfloat16"})
-"""Logical types that Arrow has only as storage."""
+"""Logical types for which Arrow only has a storage type."""
 _SPELLINGS = {"boolean": "bool", "utf8_view": "utf8", "binary_view": "binary", "largeutf8": "large_utf8"}
 
 
 def schema_to_json(schema: LanceSchema) -> dict[str, Any]:
-    """The JSON object of a schema, the id of every field in its metadata."""
+    """The JSON object of a schema, with the id of every field in its metadata."""
     return _with_metadata({"fields": [_field_to_json(field) for field in schema.fields]}, schema.metadata)
 
 
@@ -65,8 +65,8 @@ def schema_from_json(members: object) -> LanceSchema:
     """The schema of a JSON object.
 
     Raises:
-        CorruptFileError: it is no JsonArrowSchema, or fields have no id, or two the same.
-        UnsupportedFeatureError: a type that this release does not know.
+        CorruptFileError: not a JsonArrowSchema, or field ids are missing or duplicated.
+        UnsupportedFeatureError: an unknown type.
     """
     fields = _members(_object(members, "a schema"), "fields", "a schema")
     schema = LanceSchema(tuple(_field_from_json(field, 0) for field in fields), _metadata(_object(members, "a schema")))
@@ -84,7 +84,7 @@ def type_to_json(type_: pa.DataType) -> dict[str, Any]:
     """The JSON object of a type.
 
     Raises:
-        InvalidInputError: JSON has no name for it.
+        InvalidInputError: the type has no name in JSON.
     """
     if type_ in _SIMPLE_NAMES:
         return {"type": _SIMPLE_NAMES[type_]}
@@ -109,7 +109,7 @@ def _field_to_json(field: Field) -> dict[str, Any]:
         {"type": field.logical_type} if field.logical_type in _LANCE_ONLY else type_to_json(arrow.type)
     )
     if "fields" in type_:
-        # From the field's own children: they have ids.
+        # From the field's own children, which have ids.
         type_["fields"] = _children_to_json(field, type_["fields"])
     members = {"name": field.name, "nullable": field.nullable, "type": type_}
     return _with_metadata(members, {**field.metadata, FIELD_ID_KEY: str(field.id).encode()})
@@ -251,7 +251,7 @@ def _named_type(name: str, members: Mapping[str, Any], depth: int) -> pa.DataTyp
     try:
         if read is not None:
             return read(members, depth)
-        # Lance's own logical types; those that need children have another form here.
+        # Lance's own logical types; those with children have another form here.
         return to_arrow_type(Field("", FieldId(0), name))
     except LanceError as error:
         if isinstance(error, UnsupportedFeatureError):
@@ -291,7 +291,7 @@ def _map(members: Mapping[str, Any], depth: int) -> pa.DataType:
 
 
 def _timestamp(members: Mapping[str, Any], depth: int) -> pa.DataType:
-    # Other writers name no unit and no zone; Lance's tables count microseconds unless they say otherwise.
+    # Other writers omit unit and zone; the default unit of Lance's tables is microseconds.
     return pa.timestamp(members.get("unit", "us"), members.get("timezone"))
 
 

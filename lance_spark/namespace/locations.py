@@ -1,12 +1,12 @@
-"""Where the tables of a directory namespace lie.
+"""The locations of the tables of a directory namespace.
 
-The column `location` holds a path relative to the root, without escapes. It comes from a file, so it is checked before
-it is used: it must stay below the root and outside of `__manifest`. A table that was registered from elsewhere has an
-absolute URI there instead, which only this implementation reads and writes.
+The column `location` contains a path relative to the root, without escapes. It comes from a file, so it is validated
+before use: it must stay below the root and outside of `__manifest`. An external table has an absolute URI there
+instead, which only this implementation reads and writes.
 
-Directories of new tables (Lance directory namespace specification, "Manifest Table Directory"): ``<name>.lance`` for
-one in the root namespace, so that readers of directory listings find it; ``<8 random hex digits>_<object_id>``
-for others, and for names that make no directory.
+Directories of new tables (Lance directory namespace specification, "Manifest Table Directory"): ``<name>.lance`` in
+the root namespace, so that readers of directory listings find it; ``<8 random hex digits>_<object_id>`` for others,
+and for names that are not valid for a directory.
 
 >>> checked_location("1f00ab23_a$b")
 '1f00ab23_a$b'
@@ -36,23 +36,23 @@ LISTED_SUFFIX = ".lance"
 _MAX_NAME_BYTES = 200
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _PLAIN_DIRECTORY = r"\A[A-Za-z0-9_$-][A-Za-z0-9_.$-]*\z"
-"""One directory in the root, in characters that have no meaning; whatever else may be good too."""
+"""One directory in the root, of unproblematic characters only; other names may be valid too."""
 _LOCAL_URI = re.compile(r"file:/(?!/)", re.IGNORECASE)
-"""How Hadoop's paths, and so Spark, write local URIs."""
+"""The form of local URIs in Hadoop's paths, and so in Spark."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.$-]")
 _UNLISTABLE = re.compile(r'[$/\\%#?*:"<>|\x00-\x1f\x7f]')
 
 
 def is_external(location: str) -> bool:
-    """Whether a location is a URI of its own instead of a path below the root."""
+    """Whether a location is an absolute URI instead of a path below the root."""
     return _URI.match(location) is not None
 
 
 def checked_location(location: str | None) -> str:
-    """`location`, if it is safe to use: a path below the root, or a URI.
+    """Returns `location` if it is safe to use: a path below the root, or a URI.
 
     Raises:
-        CorruptFileError: it leaves the root, is the root, or lies in `__manifest`.
+        CorruptFileError: it is above the root, is the root, or is inside `__manifest`.
     """
     if not location:
         raise CorruptFileError("a table has no location", path=CATALOG_DIRECTORY)
@@ -69,7 +69,7 @@ def checked_location(location: str | None) -> str:
 
 
 def check_locations(locations: pa.Array | pa.ChunkedArray) -> None:
-    """Passes if `checked_location` does for all of them; raises as that does."""
+    """Validates all locations as `checked_location`, and raises the same errors."""
     plain = pc.fill_null(pc.match_substring_regex(locations, _PLAIN_DIRECTORY), False)
     for location in locations.filter(pc.invert(plain)).to_pylist():
         checked_location(location)
@@ -81,7 +81,7 @@ def requested_location(root: str, location: UriOrPath) -> str:
     """What to store for a location that the caller gives: a path relative to the root, or an absolute place.
 
     Raises:
-        InvalidInputError: it makes no sense, or leaves the root with ``..``.
+        InvalidInputError: it is invalid, or is above the root because of ``..``.
     """
     location = uri_text(location).rstrip("/")
     if ".." in location.split("/"):
@@ -109,18 +109,20 @@ def location_uri(root: str, location: str) -> str:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Whether two locations are the same place, or one lies in the other."""
+    """Whether two locations are equal, or one is inside the other."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def listed_directory(name: str) -> str | None:
-    """The directory of a table `name` in the root namespace that listings show, None if the name makes none."""
+    """The directory of a table `name` in the root namespace in listings, None if the name is not valid for a
+    directory.
+    """
     unusable = _UNLISTABLE.search(name) or name in ("", ".", "..") or len(name.encode()) > _MAX_NAME_BYTES
     return None if unusable else f"{name}{LISTED_SUFFIX}"
 
 
 def listed_name(location: str) -> str | None:
-    """The name under which a listing of the root shows a location, None if it does not."""
+    """The name of a location in a listing of the root, None if it is not listed."""
     name = location.removesuffix(LISTED_SUFFIX)
     return name if listed_directory(name) == location else None
 
@@ -128,5 +130,5 @@ def listed_name(location: str) -> str | None:
 def hashed_directory(object_id: str) -> str:
     """A new directory for the table `object_id`."""
     name = f"{secrets.token_hex(4)}_{_UNSAFE.sub('_', object_id)[:_MAX_NAME_BYTES]}"
-    # A listing of the root must not take it for a table of its own.
+    # A listing of the root must not treat it as a separate table.
     return f"{name}_" if name.endswith(LISTED_SUFFIX) else name

@@ -1,7 +1,7 @@
-"""Names that are compared without regard to case, as Spark does unless ``spark.sql.caseSensitive`` is set.
+"""Case-insensitive names, as in Spark unless ``spark.sql.caseSensitive`` is set.
 
-A name that is written as the catalog has it always means that one. Otherwise it means the one name that differs from it
-in case only, if there is exactly one. Namespaces are looked up before what lies in them.
+An exact match of a name in the catalog wins. Otherwise the name means the only one that differs from it just in case,
+if there is exactly one. Namespaces are resolved before their content.
 
 >>> content = {(): ["Shop"], ("Shop",): ["orders", "Items", "ITEMS"]}
 >>> spelling(("shop", "ORDERS"), lambda namespace, _is_last: content.get(namespace, []))
@@ -19,18 +19,18 @@ from lance_spark.namespace.object_id import Identifier, format_identifier
 
 
 def folded(name: str) -> str:
-    """What two names that differ in case only have in common."""
+    """The key by which names are compared case-insensitively."""
     return name.lower()
 
 
 def spelling(identifier: Identifier, children: Callable[[Identifier, bool], Iterable[str]]) -> Identifier | None:
-    """`identifier` as the catalog writes it; None if nothing there is meant.
+    """`identifier` as the catalog spells it; None if there is no match.
 
     Args:
-        children: the names right in a namespace, and whether the last name of `identifier` is looked for.
+        children: maps a namespace, and whether the last name of `identifier` is being resolved, to the names in it.
 
     Raises:
-        InvalidInputError: several names differ from the given one in case only, and none is written like it.
+        InvalidInputError: there is no exact match, and several names differ only in case.
     """
     found: Identifier = ()
     for depth, name in enumerate(identifier, start=1):

@@ -1,8 +1,8 @@
-"""Identifiers of tables and namespaces, and the `object_id` that stands for one in `__manifest`.
+"""Identifiers of tables and namespaces, and their `object_id` in `__manifest`.
 
 An identifier is the path of names from the root namespace, which is the empty path; an `object_id` joins them by ``$``
-(Lance directory namespace specification, "Manifest Table Schema"). Names are case sensitive and may hold any
-character but ``$``; they are not names of directories.
+(Lance directory namespace specification, "Manifest Table Schema"). Names are case sensitive and may contain any
+character except ``$``; they are not names of directories.
 
 >>> object_id(("prod", "sales", "orders"))
 'prod$sales$orders'
@@ -22,43 +22,43 @@ Identifier = tuple[str, ...]
 
 
 def object_id(identifier: Identifier) -> str:
-    """The `object_id` of what `identifier` names."""
+    """The `object_id` of an identifier."""
     return DELIMITER.join(identifier)
 
 
 def identifier_of(object_id: str) -> Identifier:
-    """The identifier that an `object_id` stands for."""
+    """The identifier of an `object_id`."""
     return tuple(object_id.split(DELIMITER))
 
 
 def prefix_of(namespace: Identifier) -> str:
-    """How the `object_id` of everything below `namespace` begins."""
+    """The prefix of the `object_id` of everything below `namespace`."""
     return "".join(name + DELIMITER for name in namespace)
 
 
 def child_names(object_ids: Iterable[str], namespace: Identifier) -> list[str]:
-    """The last names of those of `object_ids`, all of them below `namespace`, that lie directly in it."""
+    """The last names of those of `object_ids`, all of them below `namespace`, that are directly in it."""
     start = len(prefix_of(namespace))
     names = (child[start:] for child in object_ids)
     return [name for name in names if DELIMITER not in name]
 
 
 def ancestors(identifier: Identifier) -> Iterator[Identifier]:
-    """The namespaces that `identifier` lies in, from the outermost, without the root."""
+    """The parent namespaces of `identifier`, from the outermost, without the root."""
     return (identifier[:length] for length in range(1, len(identifier)))
 
 
 def is_findable(identifier: Identifier) -> bool:
-    """False for an identifier that no `object_id` stands for: a name with ``$`` would be taken for two."""
+    """False for an identifier without an `object_id`: a name with ``$`` would be read as two."""
     return bool(identifier) and not any(DELIMITER in name for name in identifier)
 
 
 def checked(identifier: Identifier) -> Identifier:
-    """`identifier`, if it can name something new.
+    """Returns `identifier` if it is valid for a new object.
 
     Raises:
-        InvalidInputError: it is empty or no tuple of names, or one of them is empty, has a ``$`` or a control
-            character, or is no Unicode text.
+        InvalidInputError: it is empty or not a tuple of names, or one of them is empty, has a ``$`` or a control
+            character, or is not valid Unicode.
     """
     if isinstance(identifier, str) or not identifier:
         raise InvalidInputError(f"{identifier!r} is no identifier; give the names of the path as a tuple")

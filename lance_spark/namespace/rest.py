@@ -1,7 +1,7 @@
-"""A catalog of tables that a server keeps (Lance REST namespace specification).
+"""A catalog of tables on a server (Lance REST namespace specification).
 
-The server knows names and places; rows go to and from the object store directly. The client comes with the extra
-``rest``. Versions of tables are decided by the store, so a server that keeps them itself is refused.
+The server only knows names and locations; rows are read from and written to the object store directly. The client
+needs the extra ``rest``. Versions of tables are committed by the store, so a server that manages them is rejected.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _MAX_SHOWN = 500
 
 
 class RestNamespace:
-    """The tables and namespaces of a server; identifiers as of `DirectoryNamespace`, and nothing is kept between calls.
+    """The tables and namespaces of a server; identifiers as in `DirectoryNamespace`. Nothing is cached between calls.
 
-    Methods raise `StorageError` if the server does not answer or fails, `UnsupportedFeatureError` if it cannot do what
-    it is asked for, and `InvalidInputError` if it does not take the request.
+    Methods raise `StorageError` if the server does not respond or fails, `UnsupportedFeatureError` if it does not
+    support a request, and `InvalidInputError` if it rejects one.
 
     Args:
         uri: the server's address, ``https://host/path``.
@@ -72,10 +72,10 @@ class RestNamespace:
         return f"RestNamespace({self.uri!r})"
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
-        """As `DirectoryNamespace.spelling`, from the server's listings; names are exact on a server that has none.
+        """As `DirectoryNamespace.spelling`, from the server's listings; on a server without listings names are exact.
 
         Raises:
-            InvalidInputError: several names differ from the given one in case only.
+            InvalidInputError: the name is ambiguous: several names differ from it only in case.
         """
         if not is_findable(identifier):
             return None
@@ -86,18 +86,18 @@ class RestNamespace:
         try:
             return spelling(identifier, children)
         except (NotFoundError, UnsupportedFeatureError):
-            return None  # Removed since the listing; or there are no listings.
+            return None  # Removed since the listing; or the server has no listings.
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
-        """Names of the namespaces right in `parent`, sorted.
+        """Names of the namespaces directly in `parent`, sorted.
 
         Raises:
-            NotFoundError: the server says that there is no such namespace; some say that it is empty.
+            NotFoundError: the server reports a missing namespace; some report an empty one instead.
         """
         return sorted(self._pages(self._namespaces.list_namespaces, parent, "namespaces"))
 
     def namespace_exists(self, path: Identifier) -> bool:
-        """Whether there is such a namespace; the root always is."""
+        """Whether there is such a namespace; the root always exists."""
         if not path:
             return True
         if not is_findable(path):
@@ -116,11 +116,11 @@ class RestNamespace:
         return found.properties or {}
 
     def create_namespace(self, path: Identifier, properties: Mapping[str, str] | None = None) -> None:
-        """Makes a namespace in one that exists.
+        """Creates a namespace in an existing one.
 
         Raises:
-            AlreadyExistsError: something with this name exists.
-            NotFoundError: there is no namespace to make it in.
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
         """
         request = self._client.CreateNamespaceRequest(properties=dict(properties or {}))
         self._call(self._namespaces.create_namespace, checked(path), create_namespace_request=request)
@@ -134,36 +134,36 @@ class RestNamespace:
     def drop_namespace(
         self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
     ) -> None:
-        """Removes a namespace; what becomes of the files of its tables with `cascade` is the server's business.
+        """Removes a namespace; with `cascade` the server decides about the files of its tables.
 
         Raises:
             NotFoundError: there is no such namespace.
-            NotEmptyError: something is in it, and `cascade` is False or the server does not do that.
+            NotEmptyError: it is not empty, and `cascade` is False or the server does not support it.
         """
         request = self._client.DropNamespaceRequest(behavior="Cascade" if cascade else "Restrict")
         self._call(self._namespaces.drop_namespace, path, drop_namespace_request=request)
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
-        """Names of the tables right in a namespace, sorted, those that are only declared included.
+        """Names of the tables directly in a namespace, sorted, including declared ones.
 
         Raises:
-            NotFoundError: the server says that there is no such namespace; some say that it is empty.
+            NotFoundError: the server reports a missing namespace; some report an empty one instead.
         """
         return sorted(self._pages(self._tables.list_tables, namespace, "tables"))
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Whether there is such a table, if only declared."""
+        """Whether there is such a table, possibly only declared."""
         if not is_findable(identifier):
             return False
         request = self._client.TableExistsRequest()
         return self._is_there(self._tables.table_exists, identifier, table_exists_request=request)
 
     def table_location(self, identifier: Identifier) -> TableEntry:
-        """Where a table is, and with which storage options it is reached, if the server tells.
+        """The location of a table, and its storage options if the server sends them.
 
         Raises:
             NotFoundError: there is no such table.
-            UnsupportedFeatureError: the server keeps the versions of the table itself.
+            UnsupportedFeatureError: the server manages the versions of the table.
         """
         request = self._client.DescribeTableRequest(check_declared=True)
         found = self._call(self._tables.describe_table, identifier, describe_table_request=request, check_declared=True)
@@ -176,24 +176,24 @@ class RestNamespace:
     def declare_table(
         self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
     ) -> TableEntry:
-        """Reserves a name and a place for a table; its first commit makes it real.
+        """Reserves a name and a location for a table, which exists from its first commit on.
 
         Args:
-            location: where it is to be; the server may refuse it, and chooses one if None.
+            location: the server may reject it, and chooses one if None.
 
         Raises:
-            AlreadyExistsError: something with this name exists.
-            NotFoundError: there is no namespace to make it in.
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
         """
         request = self._client.DeclareTableRequest(location=location, properties=dict(properties or {}) or None)
         found = self._call(self._tables.declare_table, checked(identifier), declare_table_request=request)
         return self._entry(found, identifier, is_declared=True)
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
-        """Takes a table out of the catalog.
+        """Removes a table from the catalog.
 
         Args:
-            purge: whether its files are deleted too.
+            purge: whether to delete its files too.
 
         Raises:
             NotFoundError: there is no such table.
@@ -205,11 +205,11 @@ class RestNamespace:
         self._call(self._tables.deregister_table, identifier, deregister_table_request=request)
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name, also in another namespace.
+        """Renames a table, possibly into another namespace.
 
         Raises:
-            NotFoundError: there is no such table, or no namespace to put it in.
-            AlreadyExistsError: something with the new name exists.
+            NotFoundError: there is no such table, or the new namespace does not exist.
+            AlreadyExistsError: an object with the new name exists.
         """
         new = checked(new)
         request = self._client.RenameTableRequest(new_table_name=new[-1], new_namespace_id=list(new[:-1]))
@@ -248,7 +248,7 @@ class RestNamespace:
 
     @contextmanager
     def _translated(self, path: Identifier) -> Iterator[None]:
-        """The client's errors become ours."""
+        """Translates the client's errors to ours."""
         from urllib3.exceptions import HTTPError
 
         try:
@@ -275,7 +275,7 @@ class RestNamespace:
 
 
 def _described(body: str | bytes | None) -> tuple[int | None, str]:
-    """Code and text of an error, as far as the server tells them."""
+    """Code and text of an error, if the server sends them."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
     try:
         told = json.loads(text)

@@ -1,4 +1,4 @@
-"""Deleting the files of tables that no catalog has any more."""
+"""Deletes the files of tables that are no longer in any catalog."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def delete_tables_in(
     *,
     last: Iterable[str] = (),
 ) -> None:
-    """Deletes everything in a directory, and what another service knows of the versions of tables there.
+    """Deletes everything in a directory, and the entries of its tables in an external manifest store.
 
-    Branches and the partitions of a partitioned table lie in the directory too, and are known there one by one.
+    Branches and the partitions of a partitioned table are in the directory too, and have separate entries.
 
     Args:
         store: the store of the root.
-        root: its URI, by which the service knows it.
+        root: its URI, the key of the entries.
         location: the directory, relative to the root.
-        last: objects that go when all others are gone.
+        last: objects to delete after all others.
 
     Raises:
-        StorageError: the store or the service failed; something may be left.
+        StorageError: the store or the service failed; something may remain.
     """
-    # First: a new table in this directory must not begin with entries of versions that are gone.
+    # First: a new table in this directory must not start with entries of deleted versions.
     if open_manifest_table(root, storage_options) is not None:
         for table in {location, *_roots_of_versions(store, location)}:
             entries = open_manifest_table(below(root, table), storage_options)
