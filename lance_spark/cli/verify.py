@@ -29,7 +29,7 @@ from lance_spark.table.rows.row_ids import RowIdSequence
 
 _WINDOW_ROWS = 1 << 16
 _RESTORE = "bring the file back from a copy, or restore a version that does not need it"
-_REWRITE = "restore an older version, or write the table anew from its source"
+_REWRITE = "restore an older version, or write the table again from its source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +177,13 @@ class _Verifier:
         try:
             indexes = parse_indices(self._dataset.manifest.index_section)
         except LanceError as error:
-            yield Finding(str(error), "index section", "drop the indexes and build them anew")
+            yield Finding(str(error), "index section", "drop the indexes and build them again")
             return
         for index in indexes:
             yield from self._index(index)
 
     def _index(self, index: IndexMetadata) -> Iterator[Finding]:
-        where, advice = f"index {index.name} ({index.uuid})", "drop the index and build it anew"
+        where, advice = f"index {index.name} ({index.uuid})", "drop the index and build it again"
         known = {field.id for field in self._dataset.lance_schema.walk()}
         unknown = sorted(index.fields - known)
         if unknown and not index.is_system:

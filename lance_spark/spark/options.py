@@ -169,7 +169,7 @@ _HEADER = "header."
 
 @dataclass(frozen=True, slots=True)
 class CatalogOptions:
-    """What a catalog is told by the settings ``spark.sql.catalog.<name>.*``.
+    """The settings of a catalog, ``spark.sql.catalog.<name>.*``.
 
     Attributes:
         impl: who keeps the names: "dir", a folder, or "rest", a server.

@@ -23,7 +23,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFile, DataFragment
 
 BYTES_PER_ROW = 4
-"""The least that Spark is told of a row, however well its columns are packed: it decides by that what to broadcast."""
+"""The smallest row size reported to Spark, however well columns are packed: Spark decides by it what to broadcast."""
 
 _OTHER_WIDTH = 20.0
 """Assumed for a value of no fixed width."""
@@ -159,7 +159,7 @@ def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> li
     pending: list[FragmentSlice] = []
     pending_bytes = 0
     for piece, size in _pieces(fragments, target_bytes):
-        # An eighth more is no matter; a task for a small rest would be the last one to end.
+        # Allow 12.5 % overshoot rather than a tiny straggler task.
         if pending and pending_bytes + size > target_bytes + target_bytes // 8:
             partitions.append(LanceInputPartition(tuple(pending), pending_bytes))
             pending, pending_bytes = [], 0

@@ -21,7 +21,7 @@ from lance_spark.partitioned.values.key_space import space_of
 
 MAX_BUCKETS = 2**31 - 1
 MAX_POINTS = 10_000
-"""So many values of a filter are hashed; a filter with more is not carried over."""
+"""The number of values of a filter that are hashed; a filter with more is not projected."""
 
 
 @dataclass(frozen=True, slots=True)

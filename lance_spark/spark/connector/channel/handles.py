@@ -101,7 +101,7 @@ class TableHandle:
         uri: root of the main branch.
         branch: None is the main one.
         version: None if there is no table yet.
-        timestamp_nanos: of the version, which tells it from one of a table that was dropped and made anew.
+        timestamp_nanos: of the version, which distinguishes it from one of a table that was dropped and created again.
         storage_options: how to reach the store.
         staged: for a table that a statement is about to make.
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
@@ -232,7 +232,7 @@ def _local_path(uri: str) -> str:
 
 
 def timestamp_nanos_of(table: PartitionedTable) -> int:
-    """When the version was committed: it tells the version from one of a table that was dropped and made anew."""
+    """The commit time, which distinguishes the version from one of a table that was dropped and created again."""
     dataset = table.catalog_version.dataset
     assert dataset is not None, "a partitioned table has a manifest"
     return dataset.manifest.timestamp_nanos

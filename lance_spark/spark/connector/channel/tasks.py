@@ -146,7 +146,7 @@ class ReadTask:
 
 
 def messages(results: Iterable[bytes]) -> pa.RecordBatch:
-    """What a task tells the driver, one row a result."""
+    """Task results, one row each."""
     return pa.RecordBatch.from_pydict({"message": pa.array(list(results), pa.binary())})
 
 

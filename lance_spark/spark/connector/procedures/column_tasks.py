@@ -1,4 +1,4 @@
-"""Tasks that write columns for rows that are told by their addresses."""
+"""Tasks that write columns for rows given by their addresses."""
 
 from __future__ import annotations
 
