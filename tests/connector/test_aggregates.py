@@ -321,7 +321,7 @@ def test_rows_after_a_window_of_many_groups_stay_as_they_are() -> None:
 
 
 def test_averages_as_spark_adds_doubles(spark: SparkSession, uri: str) -> None:
-    read = large(spark, uri, table="CAST(id AS INT)", big="9007199254740993 + id")
+    read = large(spark, uri, whole="CAST(id AS INT)", big="9007199254740993 + id")
     assert answered(read.selectExpr("avg(whole)", "sum(big)"))
     assert not answered(read.selectExpr("avg(big)", "sum(big)"))
     same_as_spark(spark, uri, ["avg(whole)", "sum(whole)", "count(whole)"])
