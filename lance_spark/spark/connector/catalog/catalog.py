@@ -1,4 +1,4 @@
-"""Names of a catalog: namespaces, and the tables in them."""
+"""Requests about the names of a catalog: its namespaces and tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NamespaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceReply:
-    """What became of a request: "ok", "no_namespace", "exists" or "not_empty"."""
+    """The result of a request: "ok", "no_namespace", "exists" or "not_empty"."""
 
     outcome: str
     names: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class DropRequest:
 
 @dataclass(frozen=True, slots=True)
 class RenameRequest:
-    """A table to give another name."""
+    """A table to rename."""
 
     catalog: CatalogSettings
     namespace: tuple[str, ...]
@@ -63,14 +63,14 @@ class RenameRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a request: "ok", "no_table" or "exists"."""
+    """The result of a request: "ok", "no_table" or "exists"."""
 
     outcome: str
 
 
 @operation("catalog.list_tables")
 def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
-    """The tables right below a namespace."""
+    """The tables directly below a namespace."""
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
@@ -79,7 +79,7 @@ def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 @operation("catalog.list_namespaces")
 def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
-    """The namespaces right below another."""
+    """The namespaces directly below another."""
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
@@ -99,7 +99,7 @@ def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 @operation("catalog.create_namespace")
 def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
-    """Makes a namespace."""
+    """Creates a namespace."""
     if actual_namespace(request.catalog, request.namespace) is not None:
         return NamespaceReply(_EXISTS)
     _check_properties(request.properties)
@@ -107,7 +107,7 @@ def create_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     try:
         open_namespace(request.catalog).create_namespace(path, dict(request.properties))
     except AlreadyExistsError:
-        # Another writer was as quick. What has this name may also be a table.
+        # A concurrent writer won. The object with this name may also be a table.
         if actual_namespace(request.catalog, request.namespace) is None:
             raise
         return NamespaceReply(_EXISTS)
@@ -127,9 +127,9 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 @operation("catalog.drop_namespace")
 def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
-    """Removes a namespace; one that holds something only with `cascade`, and then with the files of its tables.
+    """Removes a namespace; a non-empty one only with `cascade`, and then with the files of its tables.
 
-    Files outside of the catalog's root stay, as those of a table do that is dropped without PURGE.
+    Files outside of the catalog's root are kept, as for a table that is dropped without PURGE.
     """
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
@@ -143,7 +143,7 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 @operation("catalog.drop_table")
 def drop_table(request: DropRequest, _call: Call) -> Done:
-    """Removes a table; false if there was none."""
+    """Removes a table; false if it does not exist."""
     identifier = actual_table(request.catalog, (*request.namespace, request.name))
     if identifier is None:
         _check_droppable(request)
@@ -151,12 +151,12 @@ def drop_table(request: DropRequest, _call: Call) -> Done:
     try:
         open_namespace(request.catalog).drop_table(identifier, purge=request.purge)
     except NotFoundError:
-        return Done(False)  # Another writer was as quick.
+        return Done(False)  # A concurrent writer won.
     return Done()
 
 
 def _check_droppable(request: DropRequest) -> None:
-    """Refuses to drop what is a table to Spark and no entry of the catalog.
+    """Rejects tables of Spark that are not entries of the catalog.
 
     Raises:
         InvalidInputError: the name is a path, or a branch.
@@ -177,14 +177,14 @@ def rename_table(request: RenameRequest, _call: Call) -> Outcome:
     names = open_namespace(request.catalog)
     namespace = request.new_namespace
     if namespace[:1] == (request.catalog.name,) and actual_namespace(request.catalog, namespace) is None:
-        namespace = namespace[1:]  # Spark hands over the new name as it was written, with the catalog.
+        namespace = namespace[1:]  # Spark passes the new name as it was written, including the catalog.
     old = actual_table(request.catalog, (*request.namespace, request.name))
     if old is None:
         return Outcome(_NO_TABLE)
     given = (*namespace, request.new_name)
     new = new_identifier(request.catalog, given) or given
     known = actual_table(request.catalog, new)
-    # A table may get its own name in another case.
+    # A table may be renamed to a different case of its own name.
     if known is not None and (known != old or new == old):
         return Outcome(_EXISTS)
     names.rename_table(old, new)

@@ -1,4 +1,4 @@
-"""ALTER TABLE: columns and properties. One statement makes one version; one that changes nothing makes none."""
+"""ALTER TABLE: columns and properties. A statement creates one version, or none if nothing changes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PROPERTIES = (_SET, _REMOVE)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a column goes: right after `after`, or first."""
+    """The position of a column: directly after `after`, or first."""
 
     after: str | None = None
 
@@ -58,10 +58,10 @@ class Change:
 
     Attributes:
         kind: "set_property", "remove_property", "add", "drop", "rename", "type", "nullable", "comment", "position", or
-            "other" for what tables here do not have.
-        name: the property, the new name of the column, or Spark's name of an other change.
+            "other" for changes that Lance tables do not support.
+        name: the property, the new name of the column, or Spark's name of another change.
         path: the column, as Spark names it: items of arrays are `element`, parts of maps `key` and `value`.
-        if_exists: whether a column that is to be dropped may be missing.
+        if_exists: whether a column to drop may be missing.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AlterRequest:
-    """A table, and what is to be changed of it."""
+    """A table and its changes."""
 
     catalog: CatalogSettings
     namespace: tuple[str, ...]
@@ -90,7 +90,7 @@ class AlterRequest:
 
 @operation("table.alter")
 def alter(request: AlterRequest, call: Call) -> LoadReply:
-    """Makes the changes; the table as it is then."""
+    """Applies the changes; returns the changed table."""
     table = TableName(request.catalog, request.namespace, request.name, request.options, request.by_path)
     place = find(table)
     base = None if place is None else place.location().latest()
@@ -121,11 +121,11 @@ _NOT_HERE = {
 
 
 def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
-    """Refuses changes that mean nothing here, or more than their author may know.
+    """Rejects changes that are unsupported or invalid.
 
     Raises:
-        InvalidInputError: a property has a value that means nothing.
-        UnsupportedFeatureError: there is such a change.
+        InvalidInputError: a property has an invalid value.
+        UnsupportedFeatureError: a change is not supported.
     """
     for change in changes:
         if change.kind == "other":
@@ -150,10 +150,10 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvolveRequest(AlterRequest):
-    """A table, and the columns that the rows of a statement are about to bring.
+    """A table, and the new columns of the rows of a statement.
 
     Attributes:
-        handle: the table with columns that the statement has asked for before.
+        handle: the table with the new columns that the statement requested before.
     """
 
     handle: TableHandle | None = None
@@ -161,8 +161,8 @@ class EvolveRequest(AlterRequest):
 
 @operation("table.evolve")
 def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
-    """The table as a statement WITH SCHEMA EVOLUTION writes to it: its columns come with the rows, as one version, and
-    not at all if the rows fail.
+    """The table as written by a statement WITH SCHEMA EVOLUTION: its new columns are committed together with the rows,
+    in one version.
     """
     place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
     if place is None:
@@ -183,10 +183,10 @@ def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
 
 
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
-    """The version with other entries of the config, and of the metadata of columns that properties name.
+    """The version with changed entries of the config, and of the metadata of columns that properties name.
 
     Raises:
-        InvalidInputError: a property does not fit its column.
+        InvalidInputError: a property is invalid for its column.
     """
     wanted = _wanted(changes)
     _check_defaults(base.config, wanted)
@@ -209,17 +209,17 @@ def _wanted(changes: Sequence[Change]) -> dict[str, str | None]:
 def _field_metadata(
     schema: LanceSchema, wanted: Mapping[str, str | None], config: Mapping[str, str]
 ) -> dict[FieldId, dict[str, str | None]]:
-    """What properties change in the metadata of columns.
+    """The changed metadata entries of columns, from properties.
 
     Raises:
-        InvalidInputError: a property does not fit its column.
+        InvalidInputError: a property is invalid for its column.
     """
     fields: dict[FieldId, dict[str, str | None]] = {}
     for name, value in wanted.items():
         of_column = split_name(name.lower())
         known = None if of_column is None else _named(schema, of_column[0])
         if of_column is None or known is None:
-            continue  # Of the table, or of a column that is to be added.
+            continue  # A property of the table, or of a new column.
         key = metadata_key(of_column[1])
         if key is None and value is not None and config.get(name) != value:
             raise InvalidInputError(f"{name}: {known.name!r} has its type; properties shape that of new columns only")
@@ -234,7 +234,7 @@ def change_partitioned_properties(table: PartitionedTable, changes: Sequence[Cha
     """The version of a partitioned table with other properties, and other metadata of columns that they name.
 
     Raises:
-        InvalidInputError: a property does not fit its column, or says what the table is.
+        InvalidInputError: a property is invalid for its column, or defines the partitioned table.
     """
     wanted = _wanted(changes)
     _check_defaults(table.properties, wanted)
@@ -256,11 +256,11 @@ def _with_entries(item: Field, entries: Mapping[str, str | None]) -> Field:
 
 
 def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
-    """The version with the columns changed, one change after the other.
+    """The version with the changes of columns applied in order.
 
     Raises:
         NotFoundError: there is no such column.
-        InvalidInputError: a change makes no sense.
+        InvalidInputError: a change is invalid.
         UnsupportedFeatureError: the type of a column is changed together with other columns.
     """
     converted = [change for change in changes if change.kind == "type" and _changes_type(base.schema, change)]
@@ -284,7 +284,7 @@ def change_partitioned(table: PartitionedTable, changes: Sequence[Change]) -> Pa
 
     Raises:
         NotFoundError: there is no such column.
-        InvalidInputError: a change makes no sense.
+        InvalidInputError: a change is invalid.
         UnsupportedFeatureError: the type of a column is changed together with other columns.
     """
     if any(change.kind in _PROPERTIES for change in changes):
@@ -318,7 +318,7 @@ def _arrow_type(change: Change, name: str) -> pa.Field:
 
 
 def _column_type(change: Change, config: Mapping[str, str]) -> pa.Field:
-    """A column to be added, as the table's properties shape it."""
+    """A new column, in the form that the table's properties require."""
     name = change.path[-1]
     plain = _arrow_type(change, name)
     if len(change.path) > 1:
@@ -373,7 +373,7 @@ def _changed(schema: LanceSchema, change: Change, names: tuple[str, ...]) -> Lan
     if change.kind == "position":
         return _moved(schema, names, change.position or Position())
     if change.kind == "type":
-        return schema  # To Spark it has that type.
+        return schema  # Spark sees the same type.
     raise InvalidInputError(f"unknown change {change.kind!r} of a table")
 
 
@@ -408,7 +408,7 @@ def _has(schema: LanceSchema, path: Sequence[str]) -> bool:
 
 
 def _names(schema: LanceSchema, path: Sequence[str]) -> tuple[str, ...]:
-    """The names along Spark's path as the table has them."""
+    """The names along Spark's path as the table spells them."""
     siblings: Sequence[Field] = schema.fields
     around = ""
     names: list[str] = []

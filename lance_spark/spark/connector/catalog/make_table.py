@@ -1,4 +1,4 @@
-"""Tables that are made, replaced and emptied: CREATE, CTAS and RTAS, TRUNCATE, and those of the session catalog."""
+"""Creates, replaces and truncates tables: CREATE, CTAS and RTAS, TRUNCATE, and tables of the session catalog."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ _DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
 
 @dataclass(frozen=True, slots=True)
 class MakeRequest:
-    """A table to make: CREATE, or a CREATE or REPLACE whose rows come later.
+    """A table to create: CREATE, or a CREATE or REPLACE whose rows are written later.
 
     Attributes:
         mode: "create", "replace" or "create_or_replace".
-        like: the table whose columns these are.
-        default_source: what Spark sends as the provider where the user names none, `spark.sql.sources.default`.
+        like: the table that the columns are copied from.
+        default_source: Spark's provider if the user names none, `spark.sql.sources.default`.
     """
 
     catalog: CatalogSettings
@@ -81,13 +81,13 @@ class MakeRequest:
     default_source: str = "lance"
 
     def table_name(self) -> TableName:
-        """The name alone."""
+        """The name only."""
         return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
 
 
 @dataclass(frozen=True, slots=True)
 class MakeReply:
-    """The table that was made, or why not: "exists", "no_table" or "no_namespace"."""
+    """The created table, or the reason why there is none: "exists", "no_table" or "no_namespace"."""
 
     outcome: str
     table: TableDescription | None = None
@@ -95,7 +95,7 @@ class MakeReply:
 
 @dataclass(frozen=True, slots=True)
 class SessionTableRequest:
-    """A table of Spark's session catalog: its properties tell the path."""
+    """A table of Spark's session catalog, with its path in the properties."""
 
     properties: Mapping[str, str]
     schema: StructType | None = None
@@ -104,18 +104,18 @@ class SessionTableRequest:
 
 @dataclass(frozen=True, slots=True)
 class HandleRequest:
-    """Something to do with one version of a table."""
+    """A request for one version of a table."""
 
     handle: TableHandle
 
 
 @operation("table.create")
 def create(request: MakeRequest, _call: Call) -> MakeReply:
-    """Makes a table without rows; its first version."""
+    """Creates an empty table; returns its first version."""
     try:
         return _made(request)
     except (AlreadyExistsError, CommitConflictError):
-        # Another writer was as quick. What has this name may also be a namespace.
+        # A concurrent writer won. The object with this name may also be a namespace.
         if find(request.table_name()) is None:
             raise
         return MakeReply("exists")
@@ -131,7 +131,7 @@ def _made(request: MakeRequest) -> MakeReply:
     try:
         made = table.commit(like=like)
     except CommitStateUnknownError:
-        raise  # The table may be there; its name must not go.
+        raise  # The table may exist; its name must be kept.
     except BaseException:
         table.give_up()
         raise
@@ -140,10 +140,10 @@ def _made(request: MakeRequest) -> MakeReply:
 
 @operation("table.stage")
 def stage(request: MakeRequest, _call: Call) -> MakeReply:
-    """Prepares a table whose rows come later; nothing can be seen of it before its commit.
+    """Prepares a staged table; nothing is visible before its commit.
 
     Raises:
-        RetryableConflictError: another writer has made the table that is to be made or replaced.
+        RetryableConflictError: a concurrent writer has created the table to create or replace.
     """
     try:
         handle = _stage(request)
@@ -193,7 +193,7 @@ def truncate(request: HandleRequest, _call: Call) -> Done:
 
 @operation("table.session")
 def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
-    """A table of the session catalog, made if there is none and the statement tells its columns."""
+    """A table of the session catalog, created if it does not exist and the statement has its columns."""
     properties = dict(request.properties)
     uri = properties.get("path") or properties.get("location")
     if not uri:
@@ -217,7 +217,7 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
 
 
 def _check_definitions(columns: StructType) -> None:
-    """Refuses columns with values of their own, which Spark's catalog takes and the table would not know.
+    """Rejects columns with a DEFAULT or generated values, which Spark's catalog accepts and the table would ignore.
 
     Raises:
         UnsupportedFeatureError: there is such a column.
@@ -232,7 +232,7 @@ def _check_definitions(columns: StructType) -> None:
 
 def _check_provider(request: MakeRequest) -> None:
     provider = request.properties.get("provider")
-    # Spark names its default source for `saveAsTable` and `toTable` just as for an explicit USING.
+    # Spark also sends its default source for `saveAsTable` and `toTable`, just as for an explicit USING.
     known = (*_PROVIDERS, request.default_source.lower())
     if provider is not None and provider.lower() not in known:
         raise InvalidInputError(
@@ -301,7 +301,7 @@ def _stage_partitioned(
         )
     identifier: tuple[str, ...] | None = None if table.path is not None else table.identifier
     if place is None:
-        directory(request.catalog)  # Says that a server's catalog has no such tables.
+        directory(request.catalog)  # Raises the error that a server's catalog has no such tables.
         identifier = new_identifier(request.catalog, table.identifier)
         if identifier is None:
             return MakeReply("no_namespace")
@@ -324,7 +324,7 @@ def _stage_partitioned(
 
 
 def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:
-    """A table without partitions in a new directory, which gets the name of a partitioned one with its commit."""
+    """A plain table in a new directory, which gets the name of a partitioned one at commit."""
     names = directory(table.catalog)
     location = hashed_directory(object_id(table.identifier))
     return TableHandle(

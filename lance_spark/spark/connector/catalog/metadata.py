@@ -1,4 +1,4 @@
-"""Metadata tables: what is known of a table, as tables ``<table>.<kind>``. A table of that name hides them."""
+"""Metadata tables ``<table>.<kind>``. A table of that name takes precedence."""
 
 from __future__ import annotations
 
@@ -128,20 +128,20 @@ _KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable, int
     "transactions": (_TRANSACTIONS, _transactions),
 }
 _NEWEST_FIRST = frozenset({"versions", "transactions"})
-"""The kinds that have a row a version, the newest one first, and read no more versions than a LIMIT asks for."""
+"""The kinds with one row per version, newest first, which read no more versions than a LIMIT needs."""
 
 _KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], _Rows]]] = {
     "fragments": (_FRAGMENTS, _fragments),
     "files": (_FILES, _files),
     "indexes": (_INDEXES, _indexes),
 }
-"""What a partitioned table has once a partition; its rows tell which in a column more."""
+"""The kinds that a partitioned table has per partition; an additional column identifies the partition."""
 
 _OF_PARTITIONED = "partitions"
 
 
 def _schema(kind: str, *, partitioned: bool) -> StructType | None:
-    """The columns of a metadata table, None if there is none of this kind."""
+    """The columns of a metadata table, None for an unknown kind."""
     if kind == _OF_PARTITIONED:
         return _PARTITIONS if partitioned else None
     if kind in _KINDS:
@@ -157,7 +157,7 @@ class MetadataReply:
     """The metadata table, if the name is one.
 
     Attributes:
-        newest_first: whether its rows are those of versions, the newest one first, so that a LIMIT is worth pushing.
+        newest_first: whether its rows are versions, newest first, so that pushing a LIMIT helps.
     """
 
     found: bool
@@ -170,10 +170,10 @@ class MetadataReply:
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """The rows of a metadata table are asked for.
+    """A request for the rows of a metadata table.
 
     Attributes:
-        limit: so many rows are enough.
+        limit: the maximum number of rows needed.
     """
 
     handle: TableHandle
@@ -183,7 +183,7 @@ class MetadataRequest:
 
 @operation("metadata.load")
 def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
-    """The metadata table that a name means which is no table: its last part is the kind, the rest a table."""
+    """The metadata table of a name without a table of its own: its last part is the kind, the rest a table."""
     kind = request.name if request.catalog.case_sensitive else request.name.lower()
     if not request.namespace or request.privileges or _schema(kind, partitioned=True) is None:
         return MetadataReply(False)

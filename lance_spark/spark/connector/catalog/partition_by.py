@@ -1,4 +1,4 @@
-"""PARTITIONED BY: from Spark's transforms to partition fields.
+"""PARTITIONED BY: converts Spark's transforms to partition fields.
 
 `years`, `months`, `days` and `hours` of Spark are the levels of a hierarchy here: `days(ts)` is year, month and day.
 """
@@ -44,11 +44,11 @@ _ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 
 
 def partition_fields(transforms: Sequence[SparkExpression]) -> list[PartitionBy]:
-    """The fields of the spec that a statement asks for; a level that two hierarchies share is one field.
+    """The fields of the spec of a statement; a level shared by two hierarchies is one field.
 
     Raises:
-        InvalidInputError: arguments that a transform does not take.
-        UnsupportedFeatureError: no transform of the partitioning specification.
+        InvalidInputError: invalid arguments of a transform.
+        UnsupportedFeatureError: not a transform of the partitioning specification.
 
     >>> (days,) = [SparkExpression(transform="days", children=(SparkExpression(column=("ts",)),))]
     >>> [field.field_id for field in partition_fields([days])]
@@ -77,7 +77,7 @@ class ShownExpression(SparkTransform):
 
 
 def shown_fields(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
-    """The partitioning as DESCRIBE and SHOW CREATE TABLE show it, without fields of columns that are gone."""
+    """The partitioning for DESCRIBE and SHOW CREATE TABLE, without fields of dropped columns."""
     found: list[SparkTransform] = []
     for field in spec.fields:
         paths = [path for path in field.source_columns(schema) if path is not None]
@@ -89,10 +89,10 @@ def shown_fields(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransfor
 
 
 def parse_transform(text: str) -> SparkExpression:
-    """A transform as PARTITIONED BY takes it, from text: `bucket(16, id)`, `country`.
+    """Parses a transform as in PARTITIONED BY: `bucket(16, id)`, `country`.
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: it is not a transform.
 
     >>> parse_transform("bucket(16, `a b`.c)").children[1].column
     ('a b', 'c')
@@ -144,7 +144,7 @@ def _arguments(expression: SparkExpression) -> tuple[tuple[tuple[str, ...], ...]
 def _levels(
     name: str, columns: Sequence[tuple[str, ...]], numbers: Sequence[int]
 ) -> list[tuple[Transform, tuple[str, ...]]]:
-    """The transforms of one of Spark's, each with what it adds to the name of its field."""
+    """The levels of one of Spark's transforms, each with the suffix of its field's name."""
     if name in _NUMBERED:
         several = name == MultiBucket.name
         if len(numbers) != 1 or not 1 <= numbers[0] <= MAX_BUCKETS or not columns or (len(columns) > 1 and not several):
@@ -169,7 +169,7 @@ def _levels(
 
 
 def _free(field_id: str, taken: Sequence[PartitionBy]) -> str:
-    """`field_id`, with a number if another field has it."""
+    """`field_id`, with a number appended if another field has it."""
     names = {field.field_id for field in taken}
     number, name = 1, field_id
     while name in names:

@@ -1,7 +1,7 @@
-"""From the name of a table in a catalog to the place where it is.
+"""Resolves the name of a table in a catalog to a location.
 
-A name is a path if it has a slash. Otherwise it is looked up below the catalog's root. The last part of a name may be
-``branch_<name>``, a branch of the table that the parts before name.
+A name with a slash is a path. Otherwise it is looked up below the catalog's root. The last part of a name may be
+``branch_<name>``, a branch of the table named by the preceding parts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BRANCH = "branch_"
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table as a statement or a path names it.
+    """The name of a table in a statement, or its path.
 
     Attributes:
-        options: those that `load(path)` or `save(path)` came with.
-        by_path: whether it was named so.
+        options: those of `load(path)` or `save(path)`.
+        by_path: whether it was named by one of these.
     """
 
     catalog: CatalogSettings
@@ -47,13 +47,13 @@ class TableName:
 
     @property
     def path(self) -> str | None:
-        """The path, if the name is one."""
+        """The path, None if the name is not one."""
         if self.by_path or (not self.namespace and "/" in self.name):
             return self.name
         return None
 
     def storage_options(self) -> dict[str, str]:
-        """How to reach the store, by the catalog's settings and the options."""
+        """The storage options, from the catalog's settings and the options."""
         return {
             **CatalogOptions.parse(self.catalog.settings).storage_options,
             **StateOptions.pick(self.options).storage_options,
@@ -65,7 +65,7 @@ class ResolvedTable:
     """Where a table is, or would be.
 
     Attributes:
-        name: the table without its branch as statements call it; empty for a path.
+        name: the table without its branch as in statements; empty for a path.
     """
 
     uri: str
@@ -74,7 +74,7 @@ class ResolvedTable:
     name: str = ""
 
     def shown(self, branch: str | None = None) -> str:
-        """The table, or a branch of it, as plans and messages call it."""
+        """The display name of the table or of a branch."""
         if not self.name:
             return display_location(self.uri, branch)
         return self.name if branch is None else f"{self.name}.{quote_name(_BRANCH + branch)}"
@@ -90,10 +90,10 @@ def display_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:
 
 
 def actual_table(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
-    """A table as the catalog writes its name; None if there is none. What is written in the same way needs no listing.
+    """The name of a table as the catalog spells it; None if there is none. An exact match needs no listing.
 
     Raises:
-        InvalidInputError: several names differ from the given one in case only.
+        InvalidInputError: the name is ambiguous: several names differ from it only in case.
     """
     names = open_namespace(catalog)
     if names.table_exists(identifier):
@@ -102,7 +102,9 @@ def actual_table(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple
 
 
 def new_identifier(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What is to be made, in the namespace as the catalog writes it; None if there is no such namespace."""
+    """The identifier of a new object, with its namespace as the catalog spells it; None if there is no such
+    namespace.
+    """
     namespace = actual_namespace(catalog, identifier[:-1])
     return None if namespace is None else (*namespace, identifier[-1])
 
@@ -119,18 +121,18 @@ def open_namespace(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespa
     """The names of a catalog.
 
     Raises:
-        InvalidInputError: its settings do not say where they are.
+        InvalidInputError: its settings have neither a folder nor a server.
     """
     options = CatalogOptions.parse(catalog.settings)
     return directory(catalog) if options.uri is None else RestNamespace(options.uri, options.headers)
 
 
 def directory(catalog: CatalogSettings) -> DirectoryNamespace:
-    """The names below the root of a catalog.
+    """Opens the directory namespace of a catalog.
 
     Raises:
         InvalidInputError: the catalog has no root.
-        UnsupportedFeatureError: a server keeps its names.
+        UnsupportedFeatureError: the namespace is on a server.
     """
     options = CatalogOptions.parse(catalog.settings)
     if options.uri is not None:
@@ -148,7 +150,7 @@ def requested_place(table: TableName, location: str | None) -> ResolvedTable | N
     """Where a table of this name is to be by its LOCATION; None if nothing is said, or a server decides.
 
     Raises:
-        InvalidInputError: the location leaves the catalog's root.
+        InvalidInputError: the location is outside of the catalog's root.
     """
     if location is None or table.path is not None:
         return None
@@ -188,7 +190,7 @@ def find(table: TableName) -> ResolvedTable | None:
 
 
 def _branch_of(table: TableName) -> str | None:
-    """The branch that the last part of a name means, if it may mean one."""
+    """The branch in the last part of a name, None if there is none."""
     name = (
         table.name if table.catalog.case_sensitive else table.name[: len(_BRANCH)].lower() + table.name[len(_BRANCH) :]
     )

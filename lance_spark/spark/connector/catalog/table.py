@@ -1,4 +1,4 @@
-"""Tables: found and described."""
+"""Finds and describes tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _COMMENTS_OF_PARTITIONED = {
 
 @dataclass(frozen=True, slots=True)
 class TimeTravel:
-    """What a query says after AS OF."""
+    """The AS OF clause of a query."""
 
     version: str | None = None
     timestamp_micros: int | None = None
@@ -64,7 +64,7 @@ class TimeTravel:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """A table to load, to read from it or, with `privileges`, to write to it."""
+    """A table to load for reading or, with `privileges`, for writing."""
 
     catalog: CatalogSettings
     namespace: tuple[str, ...]
@@ -75,13 +75,13 @@ class LoadRequest:
     privileges: tuple[str, ...] = ()
 
     def table_name(self) -> TableName:
-        """The name alone."""
+        """The name only."""
         return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """A column that SELECT * leaves out."""
+    """A column that is not part of SELECT *."""
 
     name: str
     type: DataType
@@ -91,7 +91,7 @@ class MetadataColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """A table as the JVM shows it to Spark."""
+    """The description of a table that the JVM passes to Spark."""
 
     handle: TableHandle
     name: str
@@ -113,7 +113,7 @@ class LoadReply:
 
 @operation("table.load")
 def load(request: LoadRequest, _call: Call) -> LoadReply:
-    """The table that a query reads or writes."""
+    """The table of a query."""
     table = request.table_name()
     place = find(table)
     if place is None:
@@ -137,7 +137,7 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     if isinstance(manifest, tuple):
         location, manifest = manifest
     if request.by_path:
-        ReadOptions.parse({**request.options, "path": place.uri})  # Refuses what it does not know.
+        ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.
     is_newest = request.time_travel is None and state.version is None and state.tag is None and state.timestamp is None
     return LoadReply(True, describe(place, location, manifest, READS + (WRITES if is_newest else ()), options=options))
 
@@ -156,7 +156,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
                 found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
             return LoadReply(True, found)
     if newest is None:
-        # A path is enough for the first write; a name must have been made by CREATE TABLE.
+        # A path is enough for the first write; a name must have been created by CREATE TABLE.
         return LoadReply(True, _to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
         description = describe(place, location, newest, WRITES + _ANY_SCHEMA)
@@ -166,7 +166,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
-    """Number, tag and moment of the version that is asked for; all None for the newest."""
+    """Number, tag and time of the requested version; all None for the newest."""
     version, tag, moment = state.version, state.tag, state.timestamp
     if travel is not None:
         if version is not None or tag is not None or moment is not None:
@@ -232,7 +232,9 @@ def describe_evolving(place: ResolvedTable, location: TableLocation, manifest: M
 
 
 def _without_version(described: TableDescription) -> TableDescription:
-    """Spark loads a table with a version once more before it runs, and would find one without the columns."""
+    """Without the version: Spark reloads a table with a version before it runs, and would find one without the
+    columns.
+    """
     return replace(described, version=None)
 
 
