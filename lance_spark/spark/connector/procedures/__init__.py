@@ -1,1 +1,1 @@
-"""CALL system.<procedure>: arguments, results and the work of each procedure."""
+"""CALL system.<procedure>: arguments, results and implementation of each procedure."""

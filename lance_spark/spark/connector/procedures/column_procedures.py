@@ -1,4 +1,4 @@
-"""Procedures on columns: the primary key, and values for rows that a view tells by their addresses."""
+"""Procedures for columns: the primary key, and values for rows that a view identifies by address."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _State:
 
 
 def _query(call: Invocation) -> Query:
-    """The rows of each fragment together and in order."""
+    """The rows, grouped by fragment and sorted."""
     table = _table(call)
     ids = PARTITION_ROW_ID if isinstance(table, PartitionedTable) else ROW_ID
     source = ".".join(_quoted(part) for part in parse_path(call.arguments.required("source")))
@@ -108,7 +108,7 @@ def _query(call: Invocation) -> Query:
 
 
 def _as_in(table: Dataset | PartitionedTable, name: str, call: Invocation) -> str:
-    """A column's name as the table has it; `name` if it has none that Spark takes for the same."""
+    """A column's name as the table spells it; `name` if Spark would not match any."""
     known = table.lance_schema.names()
     alike = [] if name in known or call.case_sensitive else [item for item in known if item.lower() == name.lower()]
     return alike[0] if len(alike) == 1 else name
@@ -122,7 +122,7 @@ def _table(call: Invocation) -> Dataset | PartitionedTable:
     """The newest version of the table.
 
     Raises:
-        InvalidInputError: rows of a partitioned table cannot be told. Of another one this comes out when they are read.
+        InvalidInputError: rows of a partitioned table have no address. For a plain table, reading raises this error.
     """
     table = call.table()
     if isinstance(table, PartitionedTable):
@@ -184,10 +184,10 @@ def _values_of(columns: StructType, ids: Sequence[str]) -> pa.Schema:
 
 
 def _read_version(newest: Dataset, tables: Sequence[TableHandle]) -> Dataset:
-    """The version whose addresses the rows have: the one that the view reads, if it reads the table.
+    """The version of the row addresses: the one that the view reads, if it reads the table.
 
     Raises:
-        InvalidInputError: it reads several.
+        InvalidInputError: it reads several versions.
     """
     here = (newest.location.uri.rstrip("/"), newest.location.branch)
     found = {item.version for item in tables if (item.location().uri.rstrip("/"), item.branch) == here}
@@ -198,7 +198,7 @@ def _read_version(newest: Dataset, tables: Sequence[TableHandle]) -> Dataset:
 
 
 def _whole_version(newest: PartitionedTable, tables: Sequence[TableHandle]) -> PartitionedTable:
-    """The same of a partitioned table. Raises as `_read_version`."""
+    """As `_read_version`, for a partitioned table, with the same errors."""
     here = TableLocation(newest.root, newest.storage_options).uri.rstrip("/")
     found = {item.version: item for item in tables if item.partitioned and item.location().uri.rstrip("/") == here}
     version = _only(set(found))
@@ -214,7 +214,7 @@ def _only(versions: set[int | None]) -> int | None:
 
 
 def _commit(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State | PartitionedBackfill = pickle.loads(state)  # Made by this package, on this driver.
+    planned: _State | PartitionedBackfill = pickle.loads(state)  # Pickled by this package, on this driver.
     plan = planned if isinstance(planned, PartitionedBackfill) else planned.plan
     names = [field.name for field in plan.written.fields]
     if isinstance(planned, PartitionedBackfill):

@@ -22,15 +22,15 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 
 _Home = tuple[str | None, int]
-"""A partition, None in a table without any, and a fragment in it."""
+"""A partition, None in a plain table, and a fragment in it."""
 
 
 @dataclass(frozen=True)
 class BackfillTask:
-    """Writes the columns of the fragments whose rows it gets, ordered by their addresses.
+    """Writes the columns of the fragments of its rows, which are sorted by address.
 
     Attributes:
-        target: address and columns, in the types of the table.
+        target: address and columns, in the table's types.
     """
 
     location: TableLocation
@@ -55,10 +55,10 @@ class BackfillTask:
 
 @dataclass(frozen=True)
 class PartitionedBackfillTask:
-    """The same for the fragments of partitions; rows are ordered by partition and address.
+    """As `BackfillTask`, for the fragments of partitions; rows are sorted by partition and address.
 
     Attributes:
-        target: partition, address and columns, in the types of the table.
+        target: partition, address and columns, in the table's types.
     """
 
     plan: PartitionedBackfill
@@ -79,13 +79,13 @@ class PartitionedBackfillTask:
 def by_fragment(
     batches: Iterable[pa.RecordBatch], target: pa.Schema, ids: Sequence[str]
 ) -> Iterator[tuple[_Home, pa.Table]]:
-    """The rows of each fragment, in the types of `target`, of batches of Spark that are ordered by where rows are.
+    """The rows of each fragment, in the types of `target`, from batches of Spark that are sorted by address.
 
     Args:
-        ids: the columns that tell it.
+        ids: the columns with the address, and the partition if any.
 
     Raises:
-        InvalidInputError: a row does not tell where it is.
+        InvalidInputError: a row has no address.
     """
     held: list[pa.RecordBatch] = []
     current: _Home | None = None
@@ -102,7 +102,7 @@ def by_fragment(
 
 
 def _runs(batch: pa.RecordBatch, ids: Sequence[str]) -> Iterator[tuple[_Home, int, int]]:
-    """Rows [start, stop) that are next to each other and in one fragment."""
+    """Ranges [start, stop) of consecutive rows in one fragment."""
     partitions = batch.column(PARTITION_COLUMN) if PARTITION_COLUMN in ids else None
     for name in ids:
         if batch.column(name).null_count:

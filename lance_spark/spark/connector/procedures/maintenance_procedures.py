@@ -1,4 +1,4 @@
-"""Procedures that tidy up: fewer and larger fragments, no old versions, no files that nobody needs."""
+"""Maintenance procedures: compaction, removal of old versions and of orphan files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _State:
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Runs a compaction task; its result as a message."""
+    """Runs a compaction task; returns its result as a message."""
 
     location: TableLocation
     version: int
@@ -114,7 +114,7 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
 
 
 def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State | PartitionedCompaction = pickle.loads(state)  # Made by this package, on this driver.
+    planned: _State | PartitionedCompaction = pickle.loads(state)  # Pickled by this package, on this driver.
     if isinstance(planned, PartitionedCompaction):
         return LocalRows.of(_OPTIMIZED, [planned.finish(results)])
     rewritten = [RewriteResult.from_json(result.decode()) for result in results]

@@ -1,4 +1,4 @@
-"""Procedures on partition fields: each makes one version, and says how rows are partitioned from then on."""
+"""Procedures for partition fields: each creates one version, which determines the partitioning of future rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _SPEC = row_type(version=LongType(), spec_id=IntegerType(), fields=ArrayType(Str
 
 
 def with_field(table: PartitionedTable, transform: str, name: str | None) -> list[PartitionField]:
-    """The fields of the newest spec, and those of a transform below them.
+    """The fields of the newest spec, followed by those of a transform.
 
     Raises:
-        InvalidInputError: the table has these fields, or they do not fit its columns.
+        InvalidInputError: the table already has these fields, or they are invalid for its columns.
     """
     known = table.specs.current.fields
     return [*known, *_new(table, transform, name, known)]
 
 
 def without_field(table: PartitionedTable, field: str) -> list[PartitionField]:
-    """The fields of the newest spec but for those that `field` means: the name of one, or a transform.
+    """The fields of the newest spec except those that `field` names: the name of one, or a transform.
 
     Raises:
         NotFoundError: the table is not partitioned by them.
@@ -52,7 +52,7 @@ def with_other_field(table: PartitionedTable, field: str, transform: str, name: 
 def _new(
     table: PartitionedTable, transform: str, name: str | None, known: Sequence[PartitionField]
 ) -> list[PartitionField]:
-    """The fields of a transform that are not among `known`."""
+    """The fields of a transform that are not in `known`."""
     found = [field for field in _fields(table, transform, name) if field not in known]
     if not found:
         raise InvalidInputError(f"{table.root} is partitioned by {transform} already")
@@ -81,7 +81,7 @@ def _listed(fields: Sequence[PartitionField]) -> str:
 
 
 def _fields(table: PartitionedTable, transform: str, name: str | None) -> list[PartitionField]:
-    """The fields of a transform; those that a spec of the table has had are that spec's."""
+    """The fields of a transform; a field that was in an earlier spec of the table keeps its identity."""
     wanted = partition_fields([parse_transform(transform)])
     if name is not None and len(wanted) > 1:
         raise InvalidInputError(f"{transform} is {len(wanted)} partition fields, so they cannot have one name")
@@ -98,7 +98,7 @@ def _fields(table: PartitionedTable, transform: str, name: str | None) -> list[P
 
 
 def _as_written(item: PartitionBy, schema: LanceSchema) -> PartitionBy:
-    """`item` with the names of columns as the table writes them, where only one fits."""
+    """`item` with the names of columns as the table spells them, if they are unambiguous."""
     names = [tuple(node.name for node in path) for path in source_paths(schema).values()]
     sources: list[tuple[str, ...]] = []
     for source in item.sources:
@@ -110,7 +110,7 @@ def _as_written(item: PartitionBy, schema: LanceSchema) -> PartitionBy:
 
 
 def _free(table: PartitionedTable, field_id: str) -> str:
-    """`field_id`, with a number if another field of any spec has it: a name means one field for ever."""
+    """`field_id`, with a number appended if another field of any spec has it: a name identifies one field for ever."""
     taken = {field.field_id for field in table.specs.fields_of_all()}
     number, name = 1, field_id
     while name in taken:

@@ -1,4 +1,4 @@
-"""What procedures do with partitioned tables: versions are those of the whole, tasks work on single partitions."""
+"""Procedures for partitioned tables: versions are those of the table, tasks process single partitions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class PartitionWork:
-    """A compaction task, and the version of a partition's table that it is for."""
+    """A compaction task, and the version of a partition that it applies to."""
 
     object_id: str
     location: TableLocation
@@ -49,7 +49,7 @@ class PartitionWork:
 
 @dataclass(frozen=True)
 class CompactPartitionsTask:
-    """Runs compaction tasks of partitions; each result as a message."""
+    """Runs compaction tasks of partitions; returns each result as a message."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Pickled by the driver of this very procedure.
@@ -64,7 +64,7 @@ class CompactPartitionsTask:
 
 @dataclass(frozen=True)
 class PartitionedCompaction:
-    """A compaction of a partitioned table whose tasks run; the version that it is planned for."""
+    """A running compaction of a partitioned table; the version that it is planned for."""
 
     root: str
     storage_options: dict[str, str] | None
@@ -72,7 +72,7 @@ class PartitionedCompaction:
     message: str | None
 
     def finish(self, results: Sequence[bytes]) -> tuple[int, int, int, int, int]:
-        """Commits; the version, and fragments and files that went and came."""
+        """Commits; returns the version, and the numbers of removed and added fragments and files."""
         table = open_partitioned(self.root, version=self.version, storage_options=self.storage_options)
         rewritten = [PartitionResult.from_json(result.decode()) for result in results]
         made = commit_partition_compaction(table, rewritten, CommitOptions(message=self.message))
@@ -88,7 +88,7 @@ class PartitionedCompaction:
 
 
 def _replaced(result: RewriteResult, before: Manifest, after: Manifest) -> tuple[int, int, int, int]:
-    """Fragments, and then files, that went and came; nothing if another writer had changed them."""
+    """The numbers of removed and added fragments, then files; zeros if another writer has changed them."""
     kept = {message.id for message in after.fragments.messages}
     if not kept.isdisjoint(result.fragment_ids):
         return 0, 0, 0, 0
@@ -102,7 +102,7 @@ def _replaced(result: RewriteResult, before: Manifest, after: Manifest) -> tuple
 
 
 def _opened(table: PartitionedTable, object_ids: Iterable[str]) -> dict[str, PartitionVersion]:
-    """The partitions that are there, by object id."""
+    """The existing partitions, by object id."""
     known = table.index.by_id
     found = table.open_all([known[object_id] for object_id in sorted(set(object_ids)) if object_id in known])
     return {opened.partition.object_id: opened for opened in found}
@@ -111,7 +111,9 @@ def _opened(table: PartitionedTable, object_ids: Iterable[str]) -> dict[str, Par
 def compaction(
     table: PartitionedTable, options: CompactionOptions, where: str | None, time_zone: str, message: str | None
 ) -> Tasks | None:
-    """The job that compacts the partitions that may hold rows for which `where` is true; None if nothing is to do."""
+    """The job that compacts the partitions selected by the inclusive projection of `where`; None if there is no
+    work.
+    """
     chosen = None if where is None else parse(where, time_zone=time_zone)
     planned = plan_partition_compaction(table, chosen, options)
     opened = _opened(table, (item.object_id for item in planned))
@@ -128,7 +130,7 @@ def compaction(
 
 
 def cleaned(table: PartitionedTable, policy: CleanupPolicy, before: int | None) -> CleanupStats:
-    """What a clean-up has removed, or would."""
+    """The result of a clean-up, or of its dry run."""
     return vacuum(
         table,
         policy.older_than,
@@ -141,21 +143,21 @@ def cleaned(table: PartitionedTable, policy: CleanupPolicy, before: int | None) 
 
 
 def orphans(table: PartitionedTable, age: timedelta | None, *, dry_run: bool) -> CleanupStats:
-    """What was removed that no version ever named, or would be."""
+    """The orphan files that were removed, or would be in a dry run."""
     return remove_orphans(table, SAFETY_WINDOW if age is None else age, dry_run=dry_run).total
 
 
 def user_tags(table: PartitionedTable) -> dict[str, Tag]:
-    """The tags of the table, without those that a running restore needs."""
+    """The tags of the table, except those that protect a running restore."""
     return {name: tag for name, tag in tags(table).items() if not name.startswith(RESTORE_GUARD)}
 
 
 def at(table: PartitionedTable, given: Arguments) -> int:
-    """The version that the parameters `version`, `from_branch` and `from_tag` choose.
+    """The version selected by the parameters `version`, `from_branch` and `from_tag`.
 
     Raises:
-        UnsupportedFeatureError: a branch.
-        InvalidInputError: a version and a tag.
+        UnsupportedFeatureError: a branch is given.
+        InvalidInputError: both a version and a tag are given.
     """
     version, tag = given.integer("version"), given.text("from_tag")
     if given.text("from_branch") not in (None, MAIN):
@@ -168,7 +170,7 @@ def at(table: PartitionedTable, given: Arguments) -> int:
 
 
 def without_branches(table: PartitionedTable) -> UnsupportedFeatureError:
-    """What to say of branches."""
+    """The error that partitioned tables have no branches."""
     return UnsupportedFeatureError(
         f"{table.root} is a partitioned table, which has no branches: its versions are those of __manifest, in one "
         "line. Use a tag",
@@ -177,7 +179,7 @@ def without_branches(table: PartitionedTable) -> UnsupportedFeatureError:
 
 
 def with_primary_key(table: PartitionedTable, columns: Sequence[str]) -> PartitionedTable:
-    """The version whose columns `columns` are the primary key."""
+    """The version with `columns` as the primary key."""
     entries = {
         name: {PRIMARY_KEY: b"true", PRIMARY_KEY_POSITION: str(place).encode()}
         for place, name in enumerate(columns, start=1)

@@ -1,4 +1,4 @@
-"""What a procedure is: its parameters, and what it may ask the JVM to run for it."""
+"""Types of procedures: their parameters, and the jobs that they can request from the JVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT, WHOLE, FLAG, NUMBER, TEXTS = StringType(), LongType(), BooleanType(), Doub
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter; one that is not required is null if it is left out."""
+    """A parameter; an optional one is null if omitted."""
 
     name: str
     type: DataType
@@ -33,17 +33,17 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of one call, each as a list of texts."""
+    """The arguments of one call, each as a list of strings."""
 
     values: Mapping[str, tuple[str | None, ...] | None]
 
     def text(self, name: str) -> str | None:
-        """One text, None if it was left out."""
+        """A string, None if omitted."""
         given = self.values.get(name)
         return None if given is None else given[0]
 
     def required(self, name: str) -> str:
-        """One text.
+        """A string.
 
         Raises:
             InvalidInputError: it is null or empty.
@@ -67,7 +67,7 @@ class Arguments:
         """A number of days before now.
 
         Raises:
-            InvalidInputError: the calendar does not go back so far.
+            InvalidInputError: the result is out of the calendar's range.
         """
         days = self.number(name)
         if days is None:
@@ -99,10 +99,10 @@ class Arguments:
         return None if given is None else given == "true"
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts, empty if it was left out.
+        """A list of strings, empty if omitted.
 
         Raises:
-            InvalidInputError: there is a null in it.
+            InvalidInputError: it contains a null.
         """
         given = self.values.get(name) or ()
         known = tuple(text for text in given if text is not None)
@@ -121,11 +121,11 @@ class Invocation:
     case_sensitive: bool = False
 
     def identifier(self) -> tuple[str, ...]:
-        """The name that the parameter `table` gives, without the catalog."""
+        """The name in the parameter `table`, without the catalog."""
         return self.table_name(self.arguments.required("table")).identifier
 
     def table(self) -> Dataset | PartitionedTable:
-        """The newest version of the table that the parameter `table` names.
+        """The newest version of the table in the parameter `table`.
 
         Raises:
             NotFoundError: there is none.
@@ -140,11 +140,11 @@ class Invocation:
         return open_partitioned(place.uri, storage_options=place.storage_options)
 
     def dataset(self) -> Dataset:
-        """The same of a table without partitions.
+        """As `table`, for a plain table.
 
         Raises:
             NotFoundError: there is none.
-            UnsupportedFeatureError: it is a partitioned one.
+            UnsupportedFeatureError: it is partitioned.
         """
         table = self.table()
         if isinstance(table, PartitionedTable):
@@ -159,7 +159,7 @@ class Invocation:
 
         Raises:
             NotFoundError: there is none.
-            UnsupportedFeatureError: it has no partitions.
+            UnsupportedFeatureError: it is not partitioned.
         """
         table = self.table()
         if isinstance(table, Dataset):
@@ -170,12 +170,12 @@ class Invocation:
         return table
 
     def namespace(self, text: str) -> tuple[str, ...]:
-        """The path of a namespace as a statement writes it, without the catalog."""
+        """The path of a namespace from a statement, without the catalog."""
         parts = tuple(parse_path(text))
         return parts[1:] if parts[:1] == (self.catalog.name,) else parts
 
     def table_name(self, text: str) -> TableName:
-        """A name as a statement writes it, with or without the catalog; or a path."""
+        """A table name from a statement, with or without the catalog; or a path."""
         if "/" in text and "`" not in text:
             return TableName(self.catalog, (), text)
         parts = parse_path(text)
@@ -186,10 +186,10 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """A Spark job: `function` is called with each of `work`.
+    """A Spark job: `function` is called with each item of `work`.
 
     Attributes:
-        state: what `Procedure.finish` needs to know beside the results.
+        state: the input of `Procedure.finish` besides the results.
     """
 
     function: Callable[..., object]
@@ -199,14 +199,14 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A Spark job over the rows of a query; its function is planned when its columns are known."""
+    """A Spark job over the rows of a query; its function is planned once the columns are known."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """What becomes of the rows of a query: `function` sees those of one partition."""
+    """The plan for the rows of a query: `function` processes those of one Spark partition."""
 
     function: Callable[..., object]
     state: bytes
@@ -214,7 +214,7 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The query of a procedure, analysed.
+    """The analysed query of a procedure.
 
     Attributes:
         columns: of its rows.
@@ -227,12 +227,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure. It answers at once, or by a job whose results `finish` gets, in no order.
+    """A procedure. It returns its result directly, or by a job whose results, in any order, are passed to `finish`.
 
     Attributes:
-        plan: of procedures that ask for a `Query`.
-        abort: removes what tasks have left of a job that failed.
-        changes_rows: whether the parameter `table` names a table that has other rows afterwards, or rows elsewhere.
+        plan: for procedures that return a `Query`.
+        abort: removes the files of the tasks of a failed job.
+        changes_rows: whether the procedure changes or moves rows of the table in the parameter `table`.
     """
 
     name: str

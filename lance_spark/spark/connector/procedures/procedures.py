@@ -36,14 +36,14 @@ _PROCEDURES: Mapping[str, Procedure] = {
 
 @dataclass(frozen=True, slots=True)
 class ProcedureRequest:
-    """A procedure by its name; the empty one asks for all names."""
+    """A procedure by name; an empty name requests all names."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterDescription:
-    """A parameter; one that is not required has the default NULL."""
+    """A parameter; an optional one has the default NULL."""
 
     name: str
     type: DataType
@@ -66,7 +66,7 @@ class CallRequest:
     """A call, or a later step of one.
 
     Attributes:
-        columns: of the rows of the query that the procedure has asked for.
+        columns: of the rows of the query that the procedure has requested.
         tables: the Lance tables that this query reads.
     """
 
@@ -77,17 +77,17 @@ class CallRequest:
     tables: tuple[TableHandle, ...] = ()
 
     def invocation(self, session: Session) -> Invocation:
-        """The call as procedures see it."""
+        """The call in the form for procedures."""
         return Invocation(self.catalog, Arguments(self.arguments), session.time_zone, session.case_sensitive)
 
 
 @dataclass(frozen=True, slots=True)
 class CallReply:
-    """The result, or the job that has to run first.
+    """The result, or the job to run first.
 
     Attributes:
         step: "done"; "tasks": the attachments are the function, the state and the work; or "query".
-        changed: name of the table whose rows are other ones afterwards.
+        changed: name of the table whose rows have changed.
     """
 
     step: str
@@ -132,7 +132,7 @@ def plan(request: CallRequest, call: Call) -> Reply:
 
 @operation("procedure.finish")
 def finish(request: CallRequest, call: Call) -> LocalRows:
-    """The result of a procedure whose job has run; its state and the results of its tasks are attached."""
+    """The result of a procedure after its job; the attachments are its state and the results of its tasks."""
     procedure = _procedure(request)
     assert procedure.finish is not None, "the procedure has had a job"
     return procedure.finish(call.attachments[0], call.attachments[1:])
@@ -140,7 +140,7 @@ def finish(request: CallRequest, call: Call) -> LocalRows:
 
 @operation("procedure.abort")
 def abort(request: CallRequest, call: Call) -> Done:
-    """Tidies up after a job that failed."""
+    """Cleans up after a failed job."""
     procedure = _procedure(request)
     if procedure.abort is not None:
         procedure.abort(call.attachments[0])

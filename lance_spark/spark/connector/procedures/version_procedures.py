@@ -1,4 +1,4 @@
-"""Procedures on versions, tags and branches."""
+"""Procedures for versions, tags and branches."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def tags_of(table: Dataset | PartitionedTable) -> dict[str, Tag]:
 
 
 def branches_of(table: Dataset | PartitionedTable) -> dict[str, Branch]:
-    """The branches of a table by name, without the main one; a partitioned table has no others."""
+    """The branches of a table by name, except the main one; a partitioned table has no others."""
     return {} if isinstance(table, PartitionedTable) else table.branches()
 
 
