@@ -1,1 +1,1 @@
-"""How Spark's JVM and Python talk: requests and replies, workers, handles of tables, tasks, errors."""
+"""The channel between Spark's JVM and Python: requests and replies, workers, table handles, tasks, errors."""

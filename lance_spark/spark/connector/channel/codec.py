@@ -1,6 +1,6 @@
-"""JSON of requests and replies from and to frozen dataclasses, by their type hints.
+"""Converts JSON of requests and replies from and to frozen dataclasses, by their type hints.
 
-Nothing beyond this module handles loose dictionaries: a request that does not fit its dataclass is refused here.
+Only this module handles untyped dictionaries: it rejects a request that does not match its dataclass.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 def decode(kind: type[T], value: object) -> T:
-    """`value`, parsed JSON, as a `kind`; members that `kind` does not know are left out.
+    """Converts `value`, parsed JSON, to a `kind`; ignores unknown members.
 
     Raises:
-        InvalidInputError: it does not fit.
+        InvalidInputError: it does not match.
     """
     decoded: T = _decode(kind, value, kind.__name__)
     return decoded
 
 
 def encode(value: object) -> Any:
-    """A dataclass, or what one is made of, as what `json` writes."""
+    """Converts a dataclass, or its values, for `json`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in _fields(type(value))}
     if isinstance(value, DataType):

@@ -1,4 +1,4 @@
-"""Our errors as Spark's: an error condition and an SQLSTATE for each class of the tree."""
+"""Maps our errors to Spark's: an error condition and an SQLSTATE for each class of the error tree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONDITIONS: dict[type[LanceError], tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorDescription:
-    """An error as the JVM raises it."""
+    """An error for the JVM to raise."""
 
     kind: str
     condition: str
@@ -40,21 +40,21 @@ class ErrorDescription:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReply:
-    """The answer to a request that failed."""
+    """The reply to a request that failed."""
 
     error: ErrorDescription
 
 
 def describe(error: LanceError) -> ErrorDescription:
-    """The condition of the nearest class of the tree, and the error's text in one line."""
+    """The condition of the nearest class of the error tree, and the error's text in one line."""
     known = next(_CONDITIONS[kind] for kind in type(error).__mro__ if kind in _CONDITIONS)
     return ErrorDescription(type(error).__name__, *known, " ".join(str(error).splitlines()))
 
 
 class TaskError(Exception):
-    """A `LanceError` on its way from a task's Python worker to the JVM, which raises it with condition and SQLSTATE.
+    """Carries a `LanceError` from a task's Python worker to the JVM, which raises it with condition and SQLSTATE.
 
-    Spark carries only the text of an exception; this one's is a JSON object with the fields of `ErrorDescription`, on
+    Spark transfers only the text of an exception; here it is a JSON object with the fields of `ErrorDescription`, on
     one line.
     """
 

@@ -1,4 +1,4 @@
-"""Tables as the JVM holds on to them: enough to find the same version again, in whatever worker answers next."""
+"""Table handles for the JVM: enough to find the same version again, in any planner worker."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def check_storage_options(options: Mapping[str, str], used: Mapping[str, str], t
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    """A catalog as the session has it.
+    """The settings of a catalog in the session.
 
     Attributes:
-        settings: what follows ``spark.sql.catalog.<name>.``
-        case_sensitive: whether names that differ in case only are different ones.
+        settings: those with the prefix ``spark.sql.catalog.<name>.``, without it
+        case_sensitive: whether names are case sensitive.
     """
 
     name: str
@@ -71,16 +71,17 @@ class CatalogSettings:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A table that is about to be made or replaced.
+    """A staged table: one that a statement creates or replaces.
 
     Attributes:
-        columns: of the statement; rows may come with others.
+        columns: of the statement; rows may have other columns.
         properties: the statement's TBLPROPERTIES.
         identifier: its name in the catalog, None for a path.
-        declared: whether the name was reserved for it, or the place of a partitioned table.
-        location: of a table that gets its name with the commit, relative to the catalog's root.
-        replaces: URI of the table that has the name until then, of one with partitions by one without, or the reverse.
-        partitioning: what PARTITIONED BY says, of a partitioned table that is to be replaced.
+        declared: whether the name, or the directory of a partitioned table, was reserved for it.
+        location: of a table that gets its name at commit, relative to the catalog's root.
+        replaces: URI of the table that has the name until then, if a plain table replaces a partitioned one or the
+            reverse.
+        partitioning: the PARTITIONED BY clause, if a partitioned table is replaced.
     """
 
     columns: StructType
@@ -107,10 +108,10 @@ class TableHandle:
         replaces_schema: whether an overwrite gives the table the columns of the new rows.
         partitioned: whether it is a partitioned one, whose versions are those of `__manifest`.
         by_path: whether `save(path)` loaded it to overwrite it.
-        of_session_catalog: whether its name is one of Spark's own catalog.
-        name: what statements call it; empty for a path.
-        evolved: all columns that the table gets with the rows of the statement that this is for, as `lance.file.Schema`
-            in base64; None if it keeps its own.
+        of_session_catalog: whether its name is in Spark's own catalog.
+        name: its name in statements; empty for a path.
+        evolved: the new schema if the rows of the statement add columns, as `lance.file.Schema` in base64; None if it
+            does not change.
     """
 
     uri: str
@@ -137,7 +138,7 @@ class TableHandle:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells this version from all others."""
+        """What identifies this version."""
         return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
 
     def source(self) -> TableSource:
@@ -153,10 +154,10 @@ class TableHandle:
         return filterable(self.source().schema)
 
     def open_partitioned(self) -> PartitionedTable:
-        """The version of a partitioned table, with the columns that it is about to get.
+        """Opens the version of a partitioned table, with the columns that the statement adds.
 
         Raises:
-            NotFoundError: it has been cleaned up.
+            NotFoundError: it was cleaned up.
         """
         table = _partitioned.get(self.key)
         if table is None:
@@ -178,10 +179,10 @@ class TableHandle:
         return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=clean_up_after)
 
     def open(self) -> tuple[TableLocation, Manifest]:
-        """The version itself, with the columns that it is about to get.
+        """Opens the version, with the columns that the statement adds.
 
         Raises:
-            NotFoundError: it has been cleaned up, or the table was replaced by another one.
+            NotFoundError: it was cleaned up, or the table was replaced by another one.
         """
         location = self.location()
         if self.version is None:
@@ -201,7 +202,7 @@ class TableHandle:
         return location, manifest if evolved is None else replace(manifest, schema=evolved)
 
     def evolved_schema(self) -> LanceSchema | None:
-        """All columns that the table gets with the rows; None if it keeps its own."""
+        """The new schema if the rows add columns; None if it does not change."""
         if self.evolved is None:
             return None
         return schema_from_bytes(b64decode(self.evolved))
@@ -222,7 +223,7 @@ class TableHandle:
             )
 
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
-        """The same version for a statement whose rows bring columns."""
+        """The same version for a statement whose rows add columns."""
         return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())
 
 

@@ -1,7 +1,7 @@
-"""The operations that the JVM can ask for, by name.
+"""The operations that the JVM can request, by name.
 
-An operation is a function of a request (a frozen dataclass) and the call that it came with; it returns a dataclass, or
-a `Reply` if attachments go with it::
+An operation is a function of a request (a frozen dataclass) and its call; it returns a dataclass, or a `Reply` with
+attachments::
 
     @operation("table.truncate")
     def truncate(request: TruncateRequest, call: Call) -> Done: ...
@@ -22,7 +22,7 @@ from lance_spark.spark.connector.channel.table_names import remembering, with_na
 from lance_spark.storage.patience import one_statement
 
 PROTOCOL = 1
-"""Both ends refuse another number; it changes with the form of the channel, not with its operations."""
+"""The JVM and Python reject a different number; it changes with the channel's format, not with its operations."""
 
 _MODULES = (
     "catalog.catalog",
@@ -37,12 +37,12 @@ _MODULES = (
     "write.row_level",
     "write.write",
 )
-"""The modules of `lance_spark.spark.connector` that have operations."""
+"""The modules of `lance_spark.spark.connector` with operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Settings of the Spark session that asks.
+    """Settings of the requesting Spark session.
 
     Attributes:
         parallelism: tasks that the cluster runs at a time.
@@ -61,7 +61,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What comes with a request."""
+    """The context of a request."""
 
     session: Session = field(default_factory=Session)
     attachments: tuple[bytes, ...] = ()
@@ -69,7 +69,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: a dataclass and binary attachments."""
+    """A reply: a dataclass and binary attachments."""
 
     body: object
     attachments: tuple[bytes, ...] = ()
@@ -77,7 +77,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An answer that says nothing else."""
+    """A reply without further content."""
 
     done: bool = True
 
@@ -116,7 +116,7 @@ def operation(name: str) -> Callable[[HandlerT], HandlerT]:
 
 
 def answer(request: bytes, attachments: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...]]:
-    """The reply to a request, both JSON in UTF-8, with attachments; an error of ours is a reply too."""
+    """The reply to a request, both JSON in UTF-8, with attachments; a `LanceError` becomes a reply too."""
     with remembering():
         try:
             reply = _answered(json.loads(request), tuple(attachments))

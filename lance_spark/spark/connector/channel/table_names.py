@@ -1,4 +1,4 @@
-"""Messages call tables as statements do: what an operation has looked up by name is remembered while it runs."""
+"""Display names of tables in messages: remembers the names that an operation has looked up while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _names: ContextVar[dict[str, str] | None] = ContextVar("names of tables by place
 
 @contextmanager
 def remembering() -> Iterator[None]:
-    """As long as it lasts, `remember` has an effect."""
+    """A context in which `remember` has an effect."""
     token = _names.set({})
     try:
         yield
@@ -23,14 +23,14 @@ def remembering() -> Iterator[None]:
 
 
 def remember(uri: str, name: str) -> None:
-    """The table at `uri` is called `name` by this operation's statement."""
+    """Records that the statement of this operation calls the table at `uri` `name`."""
     known = _names.get()
     if known is not None:
         known.setdefault(uri, name)
 
 
 def with_names(text: str) -> str:
-    """`text` with the names of tables where it has their places; paths of single files stay."""
+    """`text` with the URIs of tables replaced by their names; paths of single files are kept."""
     for uri, name in (_names.get() or {}).items():
         place = rf"(?<![\w/]){re.escape(uri)}(?:/{CATALOG_DIRECTORY})?(?![\w/$-]|\.\w)"
         text = re.sub(place, lambda _found, name=name: name, text)  # type: ignore[misc]

@@ -1,7 +1,7 @@
-"""What a read task tells Spark's UI besides its rows: requests to the store, bytes, and where its time went.
+"""Metrics of a read task for Spark's UI: requests to the store, bytes, and time.
 
-Spark carries accumulators of Python from the worker to the task when the worker has come to its end. A task that stops
-before, because its rows are enough, tells nothing.
+Spark transfers Python accumulators from the worker when it has finished. A task that stops early, because its rows are
+enough, reports no metrics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from lance_spark.storage.meter import READS, ReadCounts
 
 ACCUMULATOR_ID = -1
-"""Spark counts its own from 0."""
+"""Spark assigns its own ids from 0."""
 
 
 class _Last(AccumulatorParam[str]):
@@ -32,7 +32,7 @@ class _Last(AccumulatorParam[str]):
 
 @dataclass(frozen=True)
 class MeteredTask:
-    """`task`, which tells when it is done what it has cost: a JSON object of numbers, by the names of the metrics."""
+    """Runs `task` and reports its metrics when it is done: a JSON object of numbers by metric name."""
 
     task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -52,7 +52,7 @@ class MeteredTask:
 
 
 def cost_since(before: ReadCounts, seconds: float) -> dict[str, int]:
-    """By the names of the metrics, what a read of so many seconds has cost; `before` it the counts of this process."""
+    """The metrics by name of a read that took `seconds`; `before` are the earlier counts of this process."""
     read = READS.counts - before
     return {
         "requests": read.requests,

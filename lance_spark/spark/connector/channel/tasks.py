@@ -1,6 +1,6 @@
-"""What tasks run: functions over Arrow batches, pickled by the driver as Spark's workers expect them.
+"""The code of tasks: functions over Arrow batches, pickled by the driver as Spark's workers expect them.
 
-The functions are instances of classes of this module, so that a pickle holds their data and not their code.
+The functions are instances of classes of this module, so that a pickle contains their data and not their code.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SplitWork:
 
 @dataclass(frozen=True, slots=True)
 class ReadWork:
-    """What one read task does.
+    """The work of one read task.
 
     Attributes:
         parts: what to read, split by split.
@@ -84,13 +84,13 @@ class ReadWork:
     runtime_filter: Expr | None = None
 
     def to_bytes(self) -> bytes:
-        """The work as a row carries it to a task."""
+        """The serialized work, sent to a task as a row."""
         return pickle.dumps(self)
 
     @staticmethod
     def of_rows(batches: Iterable[pa.RecordBatch]) -> list[ReadWork]:
-        """All of the input at once: a worker that leaves some of it unread cannot be used again."""
-        # Pickled by the driver of this very query; it never was in a file or with a user.
+        """Reads all input eagerly: a worker that leaves some of it unread cannot be reused."""
+        # Pickled by the driver of this very query; it was never in a file or accessible to a user.
         return [pickle.loads(row.as_py()) for batch in batches for row in batch.column(0)]
 
 
@@ -102,7 +102,7 @@ def bound_parts(scan: Scan, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple
 
 
 def narrowed(scan: Scan, more: Expr | None) -> Scan:
-    """`scan` of those rows only that match `more` too."""
+    """`scan` with its filter AND `more`."""
     terms = tuple(term for term in (scan.filter, more) if term is not None)
     return scan if more is None else replace(scan, filter=conjunction(terms))
 
@@ -114,7 +114,7 @@ class ReadTask:
     Attributes:
         scan: what to read of each split; it is bound to none.
         target: the columns in the Arrow types that Spark expects.
-        limit: rows after which a task stops.
+        limit: the number of rows after which a task stops.
     """
 
     scan: Scan
@@ -155,7 +155,7 @@ TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class _InWarmWorker:
-    """Runs `function` in a worker that serves more tasks after this one."""
+    """Runs `function` in a worker that is reused for more tasks."""
 
     function: TaskFunction
 
@@ -168,5 +168,5 @@ class _InWarmWorker:
 
 
 def command(function: TaskFunction, returns: StructType) -> bytes:
-    """`function` as Spark's Python workers read it."""
+    """`function` in the format of Spark's Python workers."""
     return pickle.dumps((_InWarmWorker(function), returns))

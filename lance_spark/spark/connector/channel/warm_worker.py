@@ -19,13 +19,12 @@ _frozen_modules = 0
 
 
 def keep_imports() -> None:
-    """Takes the objects that are there out of the reach of the garbage collector, if modules were loaded since the last
-    call.
+    """Excludes the existing objects from garbage collection, if modules were loaded since the last call.
 
-    Spark's daemon collects garbage after each task and each request of its planner. A full collection walks every
-    object that imports have made, about 70 ms with pyarrow, pandas and numba, and the next one waits for it. Objects
-    still go with their last reference; only cycles that exist at the time of the call stay, and those are few and do
-    not grow in number with the tasks.
+    Spark's daemon collects garbage after each task and each request of its planner. A full collection visits every
+    object created by imports, about 70 ms with pyarrow, pandas and numba, and delays the next task. Objects are still
+    freed with their last reference; only cycles that exist at the time of the call remain, and those are few and their
+    number does not grow with the tasks.
     """
     global _frozen_modules
     if len(sys.modules) != _frozen_modules:
@@ -35,10 +34,10 @@ def keep_imports() -> None:
 
 @contextmanager
 def errors_without_traceback() -> Iterator[None]:
-    """Lets users of the Python data source see the sentence of a `LanceError` without the traceback of the worker.
+    """Shows users of the Python data source the message of a `LanceError` without the traceback of the worker.
 
-    Spark's setting ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` does that for all errors of a session; a
-    worker looks at the variable that carries it when it reports an error, and ends then.
+    Spark's setting ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` does this for all errors of a session; a
+    worker reads the setting's environment variable when it reports an error, and then ends.
     """
     try:
         yield

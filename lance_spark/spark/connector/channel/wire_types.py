@@ -1,4 +1,4 @@
-"""The Arrow types in which tasks hand their columns to the JVM."""
+"""The Arrow types of the columns that tasks send to the JVM."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lance_spark.expr.decimal_expr import unscaled
 from lance_spark.spark.types import convert_batch, exchanged_schema, to_spark_value
 
 _LONG_DIGITS = 18
-"""Decimals of so many digits fit into 64 bits; Spark keeps them so."""
+"""Decimals with up to this many digits fit into 64 bits; Spark stores them this way."""
 
 
 def wire_schema(columns: StructType) -> pa.Schema:
-    """The schema of a task's batches for `columns`: as Spark's own, but decimals of up to 18 digits are int64, the
-    number without its point.
+    """The schema of a task's batches for `columns`: as Spark's own, except that decimals of up to 18 digits are int64,
+    the unscaled value.
 
-    They are half as wide then, and the JVM reads them without making a number of any length of each.
+    This halves their size, and the JVM reads them without creating a BigInteger for each.
     """
     schema = exchanged_schema(columns)
     return pa.schema([pa.field(field.name, _wire_type(field.type), field.nullable) for field in schema])
@@ -37,10 +37,10 @@ def _wire_type(dtype: pa.DataType) -> pa.DataType:
 def to_wire_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """`batch` in the types of `target` (a `wire_schema`, the same names in the same order).
 
-    Of rows without columns one column that nobody looks at: pyspark makes a Python object of each row that has none.
+    Rows without columns get a dummy column: pyspark creates a Python object for each row without one.
 
     Raises:
-        InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
+        InvalidInputError: a value out of the range of Spark's type, such as a second beyond the range of microseconds.
         CorruptFileError: a decimal has more digits than its type.
     """
     if not len(target):

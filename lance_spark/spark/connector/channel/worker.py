@@ -1,4 +1,4 @@
-"""The worker that answers requests of the JVM; Spark's daemon starts it as `pyspark_lance.planner`."""
+"""The planner worker, which handles requests of the JVM; Spark's daemon starts it as `pyspark_lance.planner`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _INT = struct.Struct("!i")
 
 
 def main(infile: BufferedReader, outfile: IO[bytes]) -> None:
-    """Answers one request; Spark calls it again for the next."""
+    """Handles one request; Spark calls it again for the next."""
     if not _has_request(infile):
-        # The application ends. Spark's own end of a worker prints the traceback of a BrokenPipeError.
+        # The application ends. Spark's own shutdown of a worker prints the traceback of a BrokenPipeError.
         os._exit(0)
     worker_run(_serve, infile, outfile)
 
@@ -28,7 +28,7 @@ def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
     _send_at_once(outfile)
     request = _read(infile)
     attachments = [_read(infile) for _ in range(_read_int(infile))]
-    # Nothing is written before the answer is whole: an error that is not ours goes another way, as a traceback.
+    # Nothing is written before the reply is complete: other errors are reported differently, as a traceback.
     body, replied = answer(request, attachments)
     _write(body, outfile)
     outfile.write(_INT.pack(len(replied)))
@@ -46,7 +46,7 @@ def _has_request(infile: BufferedReader) -> bool:
 
 
 def _send_at_once(outfile: IO[bytes]) -> None:
-    """Lets no part of a reply wait for the JVM's receipt of the part before: over TCP that takes 40 ms a request."""
+    """Disables Nagle's algorithm: otherwise parts of a reply wait for acknowledgements, 40 ms per request over TCP."""
     with socket.socket(fileno=os.dup(outfile.fileno())) as channel:
         if channel.family in (socket.AF_INET, socket.AF_INET6):
             channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
