@@ -1,4 +1,4 @@
-"""Names of columns that are to be written."""
+"""Validation of the names of columns to write."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lance_spark.errors import InvalidInputError
 
 
 def check_distinct(columns: StructType, *, case_sensitive: bool) -> None:
-    """Passes if the columns, and the members of each struct, have names of their own.
+    """Checks that the columns, and the members of each struct, have distinct names.
 
     Raises:
-        InvalidInputError: two of them have the same name, or names that differ in case only and are not
+        InvalidInputError: two of them have the same name, or names that differ only in case unless
             `case_sensitive`.
     """
     _check(columns, "", case_sensitive)

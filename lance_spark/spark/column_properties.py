@@ -1,8 +1,7 @@
-"""Options that say how one new column is stored: ``<column>.arrow.*`` its type, ``<column>.lance.*`` its encoding.
+"""Options for the storage of one new column: ``<column>.arrow.*`` for its type, ``<column>.lance.*`` for its encoding.
 
-Spark has no words for a list of fixed size or a half float; these options are how a user asks for them. They shape
-columns that a write creates. A column that the table has already keeps its type, and an option that asks for another
-is an error.
+Spark has no syntax for a fixed-size list or a half float; users request them by these options. They apply to columns
+that a write creates. An existing column keeps its type, and an option that requests another type is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 
 Properties: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Property and value by column; names of columns in lower case, as Spark hands over its options."""
+"""Property and value by column; names of columns are in lower case, as in Spark's options."""
 
 _ENCODING_KEYS = {
     "lance.compression": "lance-encoding:compression",
@@ -87,7 +86,7 @@ def _holds_floats(dtype: pa.DataType) -> bool:
     return bool(pt.is_float32(item) or pt.is_float64(item))
 
 
-# In the order in which they are applied: the size of a list does not change what its items can become.
+# In the order of application: the size of a list does not affect the types that its items can get.
 _TYPES = {
     "arrow.fixed-size-list.size": _TypeProperty(pt.is_list, _fixed_size, "an array"),
     "arrow.float16": _TypeProperty(_holds_floats, _half, "a float or an array of floats"),
@@ -96,11 +95,11 @@ _TYPES = {
 
 
 SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB)
-"""What follows the name of a column in the name of its property."""
+"""The part of a property's name that follows the column."""
 
 
 def split_name(option: str) -> tuple[str, str] | None:
-    """(column, property) of an option in lower case; None if it is not of this kind."""
+    """(column, property) of an option in lower case; None if it is not an option of this kind."""
     for suffix in SUFFIXES:
         if option.endswith(f".{suffix}") and len(option) > len(suffix) + 1:
             return option[: -len(suffix) - 1], suffix
@@ -108,16 +107,16 @@ def split_name(option: str) -> tuple[str, str] | None:
 
 
 def metadata_key(name: str) -> str | None:
-    """The entry of a field's metadata that says the property `name`; None for one that shapes the type."""
+    """The key of a field's metadata for the property `name`; None for a property that changes the type."""
     return _ENCODING_KEYS.get(name)
 
 
 def apply(properties: Properties, schema: pa.Schema) -> pa.Schema:
-    """`schema` with its columns as `properties` ask for.
+    """`schema` with `properties` applied to its columns.
 
     Raises:
-        InvalidInputError: no such column, or one to which a property does not apply.
-        UnsupportedFeatureError: a column of blobs is asked for.
+        InvalidInputError: no such column, or a property does not apply to it.
+        UnsupportedFeatureError: a blob column is requested.
     """
     fields = list(schema)
     for column, asked in properties.items():
@@ -149,7 +148,7 @@ def _with_properties(field: pa.Field, asked: Mapping[str, str]) -> pa.Field:
 
 
 def _check_value(option: str, name: str, value: str) -> None:
-    """Raises `InvalidInputError` for what writers would not understand, maybe long afterwards."""
+    """Raises `InvalidInputError` for a value that writers would reject, possibly much later."""
     words = _WORDS.get(name)
     if words is not None and value.lower() not in words:
         raise InvalidInputError(f"option {option} is {value!r}, which is none of {', '.join(words)}")

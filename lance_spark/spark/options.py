@@ -1,7 +1,8 @@
-"""The options of the data source, parsed once into frozen dataclasses; the only place that knows their names.
+"""The options of the data source, parsed once into frozen dataclasses; only this module knows their names.
 
-Names fold case. An unknown name is refused with the nearest known one: a misspelt option that is silently ignored reads
-or writes something else than the user meant. Names that belong to the format but not to this way into Spark say so.
+Names are case-insensitive. An unknown name is rejected, with the nearest known one in the message: ignoring a
+misspelt option would read or write something other than intended. For options of the format that do not apply here the
+message says so.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ _log = logging.getLogger(__name__)
 DEFAULT_PARTITION_BYTES = 128 << 20
 
 DEFAULT_BATCH_ROWS = 32768
-"""Every batch costs a hand-over between Python and the JVM."""
+"""Each batch is transferred between Python and the JVM, which has a fixed cost."""
 
 BATCH_BYTES = 8 << 20
-"""About how large a batch gets, so that wide rows do not fill the memory of a task."""
+"""The approximate maximum size of a batch, so that wide rows do not fill the memory of a task."""
 _STORAGE = "storage."
 
 STATIC, DYNAMIC = "static", "dynamic"
-"""Values of partitionOverwriteMode: an overwrite replaces all rows, or only partitions that get new rows."""
+"""Values of partitionOverwriteMode: an overwrite replaces all rows, or only partitions with new rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read (see docs/options.md)."""
+    """Options of a read (see docs/options.md)."""
 
     path: str
     version: int | None = None
@@ -63,11 +64,11 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """From Spark's options.
+        """Parses Spark's options.
 
         Raises:
-            InvalidInputError: an unknown name, a value that makes no sense, or options that contradict each other.
-            UnsupportedFeatureError: an option that only the connector understands.
+            InvalidInputError: an unknown name, an invalid value, or contradictory options.
+            UnsupportedFeatureError: an option that only the connector supports.
         """
         parsed = cls(**_parse(options, _READ))
         _check_one_version(parsed)
@@ -76,7 +77,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to write (see docs/options.md)."""
+    """Options of a write (see docs/options.md)."""
 
     path: str
     branch: str | None = None
@@ -95,21 +96,21 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """From Spark's options.
+        """Parses Spark's options.
 
         Raises:
-            InvalidInputError: an unknown name, or a value that makes no sense.
-            UnsupportedFeatureError: an option that only the connector understands.
+            InvalidInputError: an unknown name, or an invalid value.
+            UnsupportedFeatureError: an option that only the connector supports.
         """
         plain, properties = _split(options)
         ignored = tuple(name for name in plain if name.lower() in _WITHOUT_EFFECT)
         return cls(**_parse(plain, _WRITE), column_properties=properties, without_effect=ignored)
 
     def limits(self, config: Mapping[str, str]) -> FileLimits:
-        """How large data files get, by these options, then by the properties `config` of the table.
+        """The maximum size of data files, from these options or else from the properties `config` of the table.
 
         Raises:
-            InvalidInputError: a property has no such value.
+            InvalidInputError: a property has an invalid value.
         """
         table = TableDefaults.of(config)
         return FileLimits(
@@ -122,19 +123,19 @@ class WriteOptions:
         _log_without_effect(self.without_effect, _WITHOUT_EFFECT)
 
     def check_without_partitions(self) -> None:
-        """Passes if the options make sense for a table without partitions.
+        """Checks that the options are valid for a plain table.
 
         Raises:
-            InvalidInputError: rows are to be moved to their partitions.
+            InvalidInputError: rows are to be distributed by partition.
         """
         if self.distribution not in (None, "none"):
             raise InvalidInputError("option distribution is for partitioned tables; repartition the rows instead")
 
     def check_makes_table(self, branch: str | None) -> None:
-        """Passes if the options make sense for a write that makes or replaces the table, on its branch `branch`.
+        """Checks that the options are valid for a write that creates or replaces the table, on its branch `branch`.
 
         Raises:
-            InvalidInputError: another branch is asked for. Spark tells it too late to choose the table by it.
+            InvalidInputError: another branch is requested. Spark passes it too late to choose the table by it.
         """
         if self.branch is not None and self.branch != (branch or MAIN):
             raise InvalidInputError(
@@ -145,7 +146,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableDefaults:
-    """What a table's properties say of every write to it; None where they say nothing."""
+    """The defaults of all writes in a table's properties; None where there is none."""
 
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
@@ -153,10 +154,10 @@ class TableDefaults:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> TableDefaults:
-        """From the table's config; other entries are left aside.
+        """From the table's config; other entries are ignored.
 
         Raises:
-            InvalidInputError: a value that makes no sense.
+            InvalidInputError: an invalid value.
         """
         mine = {name: value for name, value in config.items() if name.lower() in _TABLE_DEFAULTS}
         parsed = _parse(mine, _WRITE, needs_path=False)
@@ -172,10 +173,10 @@ class CatalogOptions:
     """The settings of a catalog, ``spark.sql.catalog.<name>.*``.
 
     Attributes:
-        impl: who keeps the names: "dir", a folder, or "rest", a server.
+        impl: the namespace: "dir", a folder, or "rest", a server.
         root: the folder.
-        uri, headers: the server, and what goes with every request to it.
-        enable_stable_row_ids: whether tables made in the catalog get stable row ids unless they say otherwise.
+        uri, headers: the server, and the headers of every request to it.
+        enable_stable_row_ids: whether new tables in the catalog get stable row ids by default.
     """
 
     impl: str = DIRECTORY
@@ -187,10 +188,10 @@ class CatalogOptions:
 
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> CatalogOptions:
-        """From the settings, their common prefix removed.
+        """Parses the settings, without their common prefix.
 
         Raises:
-            InvalidInputError: an unknown name, or a value that makes no sense.
+            InvalidInputError: an unknown name, or an invalid value.
         """
         headers = {name[len(_HEADER) :]: value for name, value in settings.items() if name.lower().startswith(_HEADER)}
         others = {name: value for name, value in settings.items() if not name.lower().startswith(_HEADER)}
@@ -204,7 +205,7 @@ class CatalogOptions:
 
 @dataclass(frozen=True, slots=True)
 class ColumnOptions:
-    """The options that choose a table's columns, among others that somebody else looks at."""
+    """The options that select a table's columns, among other options."""
 
     columns: tuple[str, ...] | None = None
     with_row_id: bool = False
@@ -212,10 +213,10 @@ class ColumnOptions:
 
     @classmethod
     def pick(cls, options: Mapping[str, str]) -> ColumnOptions:
-        """From Spark's options; those of other purposes are left aside.
+        """From Spark's options; others are ignored.
 
         Raises:
-            InvalidInputError: a value that makes no sense.
+            InvalidInputError: an invalid value.
         """
         names = {"columns", "with_row_id", "with_row_address"}
         parsed = _parse(
@@ -226,7 +227,7 @@ class ColumnOptions:
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """The options that choose a table's version, among others that somebody else looks at."""
+    """The options that select a table's version, among other options."""
 
     branch: str | None = None
     version: int | None = None
@@ -236,10 +237,10 @@ class StateOptions:
 
     @classmethod
     def pick(cls, options: Mapping[str, str]) -> StateOptions:
-        """From Spark's options; those of other purposes are left aside.
+        """From Spark's options; others are ignored.
 
         Raises:
-            InvalidInputError: a value that makes no sense.
+            InvalidInputError: an invalid value.
         """
         mine = {name: value for name, value in options.items() if _is_state(name.lower())}
         parsed = cls(**_parse(mine, _READ, needs_path=False))
@@ -249,12 +250,12 @@ class StateOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableProperties:
-    """What CREATE TABLE says beside columns and partitions.
+    """The properties and options of CREATE TABLE.
 
     Attributes:
-        location: where the table is to be, None if the catalog chooses.
-        config: what the table keeps in its config: all that the user has set.
-        options: how to write, as far as the properties say.
+        location: the LOCATION clause, None if the catalog chooses.
+        config: the entries of the table's config: all that the user has set.
+        options: the write options among the properties.
     """
 
     location: str | None
@@ -263,16 +264,16 @@ class TableProperties:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], uri: str, options: Mapping[str, str]) -> TableProperties:
-        """From the properties of the statement and the options of its write, which win.
+        """From the properties of the statement and the options of its write, which take precedence.
 
         Args:
-            uri: where the table is going to be.
+            uri: the future location of the table.
 
         Raises:
-            InvalidInputError: a value, or an option, that makes no sense.
+            InvalidInputError: an invalid value or option.
         """
         given = {name: value for name, value in properties.items() if name.lower() not in _RESERVED_PROPERTIES}
-        # Spark repeats what stands in OPTIONS with a prefix.
+        # Spark repeats the OPTIONS with a prefix.
         of_statement = {
             name[len(_OPTION_PREFIX) :].lower() for name in given if name.lower().startswith(_OPTION_PREFIX)
         }
@@ -297,7 +298,7 @@ class TableProperties:
 
 
 def _check_statement_options(names: Iterable[str], given: Mapping[str, str]) -> None:
-    """Refuses unknown names in OPTIONS (...), and what STORED AS and ROW FORMAT say.
+    """Rejects unknown names in OPTIONS (...), STORED AS and ROW FORMAT.
 
     Raises:
         InvalidInputError: there is such a name.
@@ -343,7 +344,7 @@ def storage_options_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_time_travel_of_spark(options: Mapping[str, str]) -> None:
-    """Refuses options that Spark reads for sources with a catalog only; the plug-in would read the newest version.
+    """Rejects options that Spark supports only for sources with a catalog; the plug-in would read the newest version.
 
     Raises:
         InvalidInputError: there is such an option.
@@ -454,7 +455,7 @@ _COMMON = {
     "path": _Option("path", _text),
     "branch": _Option("branch", _text),
 }
-# Read by Spark itself.
+# Handled by Spark itself.
 _OF_SPARK = {
     "versionasof": _Option(None, _text),
     "timestampasof": _Option(None, _text),
@@ -508,7 +509,7 @@ _WITHOUT_EFFECT = {
     "queue_depth": _WHOLE_BATCHES,
     "batch_size": _WHOLE_BATCHES,
 }
-"""Options of writes that are taken because users of the other connector set them, and why they do nothing."""
+"""Write options that are accepted because users of the other connector set them, and why they have no effect."""
 
 _TABLE_DEFAULTS = frozenset({"max_row_per_file", "max_rows_per_file", "max_bytes_per_file", "distribution"})
 _CATALOG = {
@@ -522,7 +523,7 @@ _OF_HIVE = ("hive.", "serialization.", "field.delim", "line.delim", "collection.
 _RESERVED_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "is_managed_location", "comment", "path", "collation", "table_type"}
 )
-# Spark adds these when a table of its session catalog is made.
+# Spark adds these when it creates a table of its session catalog.
 _OF_CATALOG = frozenset({"owner", "provider", "external", "is_managed_location"})
 _NO_CATALOG = (
     "Spark does not tell Python data sources where the tables of its session catalog lie. "
@@ -542,7 +543,7 @@ _OF_JVM_CONNECTOR = {
     "metadata_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
     "write_mode": "the mode of the write says it: mode('append') or mode('overwrite')",
 }
-"""Options of the other connector for Spark that have no meaning here, and why."""
+"""Options of the other connector for Spark that do not apply here, and why."""
 
 
 def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
@@ -571,7 +572,7 @@ def _parse(options: Mapping[str, str], known: Mapping[str, _Option], *, needs_pa
             continue
         option = _known(name, folded, known)
         if option.attribute is None:
-            _value(name, value, option)  # Refuses what makes no sense.
+            _value(name, value, option)  # Rejects invalid values.
             continue
         if option.attribute in parsed:
             raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")

@@ -1,7 +1,7 @@
-"""Fragments to Spark's input partitions: small ones share a partition, large ones are split by rows.
+"""Packs fragments into Spark's input partitions: small ones share a partition, large ones are split by rows.
 
-A partition carries only its fragments, as `lance.table.DataFragment` bytes; what all partitions share (schema, bases,
-credentials) travels once, with the reader.
+A partition contains only its fragments, as `lance.table.DataFragment` bytes; the common part (schema, base paths,
+credentials) is sent once, with the reader.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ BYTES_PER_ROW = 4
 """The smallest row size reported to Spark, however well columns are packed: Spark decides by it what to broadcast."""
 
 _OTHER_WIDTH = 20.0
-"""Assumed for a value of no fixed width."""
+"""Assumed for a value of variable width."""
 
 _STRUCTURE_WIDTH = 1.0
-"""What structs and lists of 2.0 files have in columns of their own."""
+"""The assumed width of the columns of structs and lists in 2.0 files."""
 
 _SMALLEST_TASK_BYTES = 4 << 20
-"""A task for less than this costs more than it saves."""
+"""The minimum size of a task that is worth its overhead."""
 
 UNKNOWN_BYTES_PER_ROW = 64
-"""Assumed for files whose size the manifest does not tell (those of old writers)."""
+"""Assumed for files of unknown size (those of old writers)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizedFragment:
-    """A fragment, or rows of it, as the planner sees them.
+    """A fragment, or a range of its rows, in the planner.
 
     Attributes:
-        physical_rows: how many rows, deleted ones included.
-        size_bytes: of the files that the read touches, None if not known.
-        start: the first of the rows.
+        physical_rows: number of rows, including deleted ones.
+        size_bytes: of the files that the read accesses, None if unknown.
+        start: the offset of the first row.
     """
 
     fragment: bytes
@@ -54,7 +54,7 @@ class SizedFragment:
     start: int = 0
 
     def part(self, start: int, stop: int) -> SizedFragment:
-        """Its physical rows [start, stop) alone, none that it does not have."""
+        """Its physical rows [start, stop), limited to the existing ones."""
         start, stop = max(start, self.start), min(stop, self.start + self.physical_rows)
         rows = max(0, stop - start)
         size = self.size_bytes
@@ -64,7 +64,7 @@ class SizedFragment:
 
 
 def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
-    """`fragment` as the planner of a scan sees it."""
+    """`fragment` for the planner of a scan."""
     rows = fragment.physical_rows
     if rows is None:
         rows = FragmentReader(fragment, bases).num_rows
@@ -72,13 +72,14 @@ def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedF
 
 
 class ProjectedSizes:
-    """How much a read of some columns touches, as far as the manifest tells: the size of each file and its columns.
+    """Estimates the size of a projected read from the manifest: the size of each file and its columns.
 
-    A column counts for as many bytes of a file as its values are wide: a text is no 10 % of a file of ten columns.
+    A column's share of a file is proportional to the width of its values: a text is more than 10 % of a file of ten
+    columns.
 
     Args:
-        schema: the table's.
-        projection: what is read of it.
+        schema: the table's schema.
+        projection: the columns to read.
     """
 
     def __init__(self, schema: LanceSchema, projection: LanceSchema) -> None:
@@ -87,7 +88,7 @@ class ProjectedSizes:
         self._shares: dict[tuple[tuple[FieldId, ...], FileVersion], float] = {}
 
     def of(self, fragment: DataFragment) -> int | None:
-        """Bytes of the fragment; None if the manifest does not tell the size of a file."""
+        """Bytes of the fragment; None if the size of a file is not in the manifest."""
         total = 0.0
         for file in fragment.files:
             if file.size_bytes is None:
@@ -114,13 +115,13 @@ def _width(field: Field) -> float:
         dtype, count = dtype.value_type, count * dtype.list_size
     try:
         return count * float(dtype.bit_width) / 8
-    except ValueError:  # No fixed width.
+    except ValueError:  # Variable width.
         return _OTHER_WIDTH
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentSlice:
-    """Physical rows [start, stop) of a fragment; deleted rows count."""
+    """Physical rows [start, stop) of a fragment, counting deleted ones."""
 
     fragment: bytes
     start: int
@@ -141,20 +142,20 @@ class LanceInputPartition(InputPartition):
 
 
 def estimated_bytes(fragment: SizedFragment) -> int:
-    """What a read of the fragment touches, about."""
+    """The approximate size of a read of the fragment."""
     known = fragment.size_bytes
     return known if known is not None else fragment.physical_rows * UNKNOWN_BYTES_PER_ROW
 
 
 def task_bytes(asked: int, total: int, parallelism: int) -> int:
-    """How much of `total` bytes a task reads: as the user says, else no more than gives every core something to do."""
+    """The target bytes per task for `total` bytes: the user's value, or else at most what gives every core a task."""
     if asked != DEFAULT_PARTITION_BYTES:
         return asked
     return min(asked, max(_SMALLEST_TASK_BYTES, -(-total // max(1, parallelism))))
 
 
 def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> list[LanceInputPartition]:
-    """Partitions of about `target_bytes` that hold every physical row of `fragments` once, in order."""
+    """Partitions of about `target_bytes` that contain every physical row of `fragments` once, in order."""
     partitions: list[LanceInputPartition] = []
     pending: list[FragmentSlice] = []
     pending_bytes = 0
@@ -181,7 +182,7 @@ def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[t
 
 
 def packed_neighbours(sizes: Sequence[float], target: int) -> tuple[tuple[int, ...], ...]:
-    """The numbers of neighbours that make up about `target` together."""
+    """Groups of the indexes of adjacent items, each of a total size of about `target`."""
     packs: list[list[int]] = []
     room = 0.0
     for number, size in enumerate(sizes):

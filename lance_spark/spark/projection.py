@@ -1,4 +1,4 @@
-"""Which parts of a table a Spark schema asks for."""
+"""Projects a table's schema to a Spark schema."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lance_spark.schema.field import Field, LanceSchema
 
 
 def narrow(schema: LanceSchema, asked: StructType, known: Iterable[str] = ()) -> LanceSchema:
-    """The fields of `schema` that `asked` names, in its order, at every level.
+    """The fields of `schema` in `asked`, in its order, at every level.
 
     Args:
-        known: names that are columns too, though no field of the schema.
+        known: names of additional columns that are not fields of the schema.
 
     Raises:
         NotFoundError: the table has no such column or nested field.

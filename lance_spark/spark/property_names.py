@@ -1,6 +1,6 @@
-"""Names of table properties: which are known, and which are one letter away from a known one.
+"""Names of table properties: recognizes known ones and misspellings of them.
 
-Any other property is the user's own and is kept. A misspelt one that is kept in silence would do nothing.
+Any other property is user-defined and is kept. A misspelt one that is silently kept would have no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TABLE_OPTIONS = frozenset(
         "enable_stable_row_ids",
     }
 )
-"""Options of a write that are properties of a table too."""
+"""Write options that are also table properties."""
 
 _AT_CREATION = frozenset(
     {"file_format_version", "data_storage_version", "enable_stable_row_ids", "use_large_var_types"}
@@ -35,14 +35,14 @@ OF_ONE_WRITE = frozenset({"commit_message", "mergeschema", "partitionoverwritemo
 _AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
 _OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL}
 _NEAR = 0.9
-"""How alike names are that are taken for one misspelt; free names such as `distributor` are below."""
+"""The minimum similarity of a misspelling; free names such as `distributor` are below."""
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Passes if no property resembles a known one without being it, and known ones have values that mean something.
+    """Checks that no property is a misspelling of a known one, and that known ones have valid values.
 
     Raises:
-        InvalidInputError: a property is misspelt, has no such value, or is an option of a single write.
+        InvalidInputError: a property is misspelt, has an invalid value, or is an option of a single write.
     """
     for name, value in properties.items():
         folded = name.lower()
@@ -69,10 +69,10 @@ def _check_auto_cleanup(name: str, value: str) -> None:
 
 
 def check_set_properties(properties: Mapping[str, str]) -> None:
-    """Like `check_properties`, for a table that is there.
+    """As `check_properties`, for an existing table.
 
     Raises:
-        InvalidInputError: also for a property that is decided when a table is made.
+        InvalidInputError: also for a property that can only be set when a table is created.
     """
     for name in properties:
         if name.lower() in _AT_CREATION:
@@ -88,7 +88,7 @@ def check_set_properties(properties: Mapping[str, str]) -> None:
 
 
 def nearest_property(name: str) -> str | None:
-    """The known property that `name` is a misspelling of; None if it is one itself, or resembles none.
+    """The known property of which `name` is a misspelling; None if it is known itself, or resembles none.
 
     >>> nearest_property("isolation-levl"), nearest_property("name.lance.compresion")
     ('isolation-level', 'name.lance.compression')

@@ -1,6 +1,6 @@
-"""Getting the connector into a Spark session: `configure` before it starts, `install` into one that runs.
+"""Adds the connector to a Spark session: `configure` before it starts, `install` into a running one.
 
-Both make ordinary Spark settings, which can stand in ``spark-defaults.conf`` instead::
+Both set ordinary Spark settings, which can be set in ``spark-defaults.conf`` instead::
 
     spark.jars                                  .../lance_spark/spark/jvm/lance-spark.jar
     spark.sql.extensions                        io.lancespark.LanceExtensions
@@ -9,9 +9,9 @@ Both make ordinary Spark settings, which can stand in ``spark-defaults.conf`` in
     spark.sql.catalog.lance.storage.aws_region  eu-west-1
     spark.python.unix.domain.socket.enabled     true
 
-The extension is for statements such as OPTIMIZE, each of which is a procedure too, for sessions without it. The last
-line is for speed. `JOIN_SETTINGS` let Spark join tables that are partitioned alike without moving their rows; they
-concern all data sources of the session, so ``joins=False`` leaves them alone.
+The extension adds statements such as OPTIMIZE, each of which is also a procedure, for sessions without it. The last
+line is for speed. `JOIN_SETTINGS` let Spark join co-partitioned tables without a shuffle; they affect all data sources
+of the session, so ``joins=False`` leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ def configure(
 ) -> BuilderT:
     """`builder` (a ``SparkSession.builder``) with the connector's jar, a catalog and the settings for joins.
 
-    Call it once for each catalog, before the first session of the process starts: Spark reads ``spark.jars`` when its
-    JVM starts, and never again. For a session that runs there is `install`.
+    Call it once for each catalog, before the first session of the process starts: Spark reads ``spark.jars`` only when
+    its JVM starts. For a running session use `install`.
 
     Args:
         catalog: name of the catalog in SQL.
-        root: folder of the catalog's tables, a URI or a local path as text or as a `pathlib.Path`; without it only
-            tables named by their path can be reached.
+        root: folder of the catalog's tables, a URI or a local path as a string or a `pathlib.Path`; without it tables
+            can only be named by their path.
         joins: whether to set `JOIN_SETTINGS`; if not, joins of partitioned tables shuffle their rows unless the session
             has such settings of its own.
         options: more settings of the catalog, such as ``**{"storage.aws_region": "eu-west-1"}``.
 
     Raises:
-        InvalidInputError: a name that no catalog can have.
+        InvalidInputError: an invalid name of a catalog.
         NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
-        UnsupportedFeatureError: pyspark is of another version than the connector is for.
+        UnsupportedFeatureError: the connector does not support this version of pyspark.
     """
     _check_spark(str(import_module("pyspark").__version__))
     settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
@@ -95,11 +95,11 @@ def configure(
 def install(
     spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None, joins: bool = True, **options: UriOrPath
 ) -> None:
-    """Adds the connector to `spark`, a session that runs, under Spark Connect too; arguments and errors as `configure`.
+    """Adds the connector to `spark`, a running session, also with Spark Connect; arguments and errors as `configure`.
 
-    Spark takes no new statements into a session that runs: instead of OPTIMIZE there is ``CALL lance.system.optimize``.
+    A running session cannot get new statements: use ``CALL lance.system.optimize`` instead of OPTIMIZE.
 
-    The Python package must be installed where the driver and the executors run.
+    The Python package must be installed on the driver and the executors.
     """
     _check_spark(str(spark.version))
     settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
@@ -113,7 +113,7 @@ def install(
 
 
 def _add_rules(spark: Any) -> None:
-    """Gives the optimizer rules, which a session that starts gets by the extension, to one that runs."""
+    """Adds the optimizer rules to a running session; a new session gets them by the extension."""
     loader = spark._jsparkSession.sharedState().jarClassLoader()
     rules = loader.loadClass("io.lancespark.optimizer.LanceRules")
     (add,) = [method for method in rules.getDeclaredMethods() if method.getName() == "addTo"]
@@ -123,7 +123,7 @@ def _add_rules(spark: Any) -> None:
 
 
 def _add_to_server(spark: Any) -> None:
-    """Uploads the jar to a Connect server: that of this machine, or of the server where a client has no JDK."""
+    """Uploads the jar to a Connect server: the local one, or the server's own if the client has no JDK."""
     try:
         spark.addArtifacts(jar_path())
         return

@@ -1,8 +1,8 @@
-"""Between the Arrow types of a table and the types of Spark (the table is in docs/types.md).
+"""Converts between the Arrow types of a table and the types of Spark (the table is in docs/types.md).
 
-Spark has no unsigned integers, half floats, dictionaries, lists of fixed size or units other than microseconds. Reading
-maps them to the next type that holds their values; writing into an existing column maps back, so that a column keeps
-its type however often Spark rewrites it.
+Spark has no unsigned integers, half floats, dictionaries, fixed-size lists or units other than microseconds. Reads map
+them to the next type that holds their values; writes to an existing column map back, so that a column keeps its type
+however often Spark rewrites it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lance_spark.table.reading.scan import no_columns
 _MAX_PRECISION = 38
 
 INTERVAL = b"lance-spark:interval"
-"""Field metadata of a duration: its units in Spark, such as ``hour to minute``; days to seconds if there is none."""
+"""Field metadata of a duration: its units in Spark, such as ``hour to minute``; days to seconds by default."""
 
 _ANY_INTERVAL = st.DayTimeIntervalType()
 _INTERVAL_NAME = r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?"
@@ -86,7 +86,7 @@ def _type_of(field: pa.Field, path: str) -> st.DataType:
 
 
 def _spark_type(dtype: pa.DataType, path: str, interval: st.DayTimeIntervalType = _ANY_INTERVAL) -> st.DataType:
-    """Spark's type of `dtype`; of a duration `interval`."""
+    """Spark's type of `dtype`; `interval` for a duration."""
     if dtype in _SIMPLE:
         return _SIMPLE[dtype]
     if pt.is_dictionary(dtype):
@@ -119,10 +119,10 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
 
 
 def written_schema(columns: st.StructType) -> pa.Schema:
-    """The Arrow schema in which Spark hands over rows of `columns` that are to be written.
+    """The Arrow schema in which Spark sends rows of `columns` to write.
 
-    CHAR and VARCHAR are strings of any length, as in the other table formats that have no such types. Which units an
-    interval of days and seconds has is in the metadata of its field.
+    CHAR and VARCHAR are strings of any length, as in the other table formats without such types. The units of an
+    interval of days and seconds are in the metadata of its field.
 
     Raises:
         UnsupportedFeatureError: Lance has no counterpart for the type of a column; the message names it.
@@ -136,13 +136,13 @@ def written_schema(columns: st.StructType) -> pa.Schema:
 
 
 def interval_of(field: pa.Field) -> st.DayTimeIntervalType:
-    """The units of a duration in Spark: those that its metadata names, or days to seconds."""
+    """The units of a duration in Spark: those of its metadata, or days to seconds."""
     kept = (field.metadata or {}).get(INTERVAL)
     return _INTERVALS.get(kept, _ANY_INTERVAL) if kept is not None else _ANY_INTERVAL
 
 
 def with_intervals(field: pa.Field, spark: st.StructField) -> pa.Field:
-    """`field`, a column of type `spark`, with the units of intervals in its metadata, nested ones too."""
+    """`field`, a column of type `spark`, with the units of intervals in its metadata, including nested ones."""
     dtype, kind = _with_intervals(field.type, spark.dataType), spark.dataType
     kept = {key: value for key, value in (field.metadata or {}).items() if key != INTERVAL}
     if isinstance(kind, st.DayTimeIntervalType) and kind != _ANY_INTERVAL:
@@ -163,7 +163,7 @@ def _with_intervals(dtype: pa.DataType, spark: st.DataType) -> pa.DataType:
 
 def exchanged_schema(columns: st.StructType) -> pa.Schema:
     """The Arrow schema in which Spark and its Python workers exchange rows of `columns`; timestamps are in UTC."""
-    # Spark 4.1 has no argument for that, and needs none.
+    # Spark 4.1 does not have this argument, nor needs it.
     zone: dict[str, Any] = {} if pyspark.__version__.startswith("4.1.") else {"timezone": "UTC"}
     return to_arrow_schema(columns, **zone)
 
@@ -187,7 +187,7 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
         return _stored_type(dtype.sqlType(), path)
     has_collation = isinstance(dtype, st.StringType) and not dtype.isUTF8BinaryCollation()
     if has_collation or not _has_counterpart(dtype):
-        # The table would forget what the type means, and give back another one.
+        # The table could not preserve the type, and reads would return another one.
         raise UnsupportedFeatureError(
             f"column {path} has Spark's type {dtype.simpleString()}, for which Lance has none; cast it to another",
             feature=f"type {dtype.simpleString()} in Lance",
@@ -207,7 +207,7 @@ def _has_counterpart(dtype: st.DataType) -> bool:
 
 
 def is_same_for_spark(one: pa.DataType, other: pa.DataType) -> bool:
-    """True if Spark has the same type for both; all intervals of days and seconds are the same here."""
+    """True if both have the same type in Spark; all intervals of days and seconds are equal here."""
     return _with_any_interval(_spark_type(one, "")) == _with_any_interval(_spark_type(other, ""))
 
 
@@ -216,7 +216,7 @@ def _with_any_interval(spark: st.DataType) -> str:
 
 
 def with_comments(schema: pa.Schema, columns: st.StructType) -> pa.Schema:
-    """`schema` with the comments of columns of the same names."""
+    """`schema` with the comments of the columns of the same names."""
     comments = {field.name: field.metadata.get("comment") for field in columns.fields}
     fields = []
     for field in schema:
@@ -227,7 +227,7 @@ def with_comments(schema: pa.Schema, columns: st.StructType) -> pa.Schema:
 
 
 def is_lossless(dtype: pa.DataType) -> bool:
-    """True if Spark sees exactly the values of such a column, so that a filter means the same on either side."""
+    """True if Spark reads exactly the values of such a column, so that a filter means the same on both sides."""
     if pt.is_dictionary(dtype):
         return is_lossless(dtype.value_type)
     if has_nanoseconds(dtype) or pt.is_time64(dtype):
@@ -236,7 +236,7 @@ def is_lossless(dtype: pa.DataType) -> bool:
 
 
 def has_nanoseconds(dtype: pa.DataType) -> bool:
-    """True for timestamps and durations in nanoseconds, of which Spark sees the microseconds."""
+    """True for timestamps and durations in nanoseconds, which Spark reads as microseconds."""
     return bool((pt.is_timestamp(dtype) or pt.is_duration(dtype)) and dtype.unit == "ns")
 
 
@@ -244,7 +244,7 @@ def to_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """`batch` in the Arrow types that Spark expects for its schema (`target`, the same names in the same order).
 
     Raises:
-        InvalidInputError: a value that Spark's type cannot hold, such as a second outside of the range of microseconds.
+        InvalidInputError: a value out of the range of Spark's type, such as a second beyond the range of microseconds.
     """
     return convert_batch(batch, target, to_spark_value)
 
@@ -253,7 +253,7 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
     """`batch` from Spark in the types of the table (`target` has the same names, in any order).
 
     Raises:
-        InvalidInputError: a value that the table's type cannot hold; the message names the column.
+        InvalidInputError: a value out of the range of the table's type; the message names the column.
     """
     return convert_batch(batch.select(target.names), target, _to_table)
 
@@ -266,16 +266,16 @@ def table_types(
     replaces: bool = False,
     large: bool = False,
 ) -> pa.Schema:
-    """The types in which columns of Spark's schema `given` are written, new ones as `properties` ask for.
+    """The types in which columns of Spark's schema `given` are written; `properties` apply to new ones.
 
-    A column that `table` has too, in a type that Spark reads as the given one, keeps the type of the table.
+    A column that `table` has too, with a type that Spark reads as the given one, keeps the table's type.
 
     Args:
         replaces: whether the columns replace those of `table`; then nested fields are as nullable as the given ones.
-        large: whether new strings and binaries get 64-bit offsets, nested ones too.
+        large: whether new strings and binaries get 64-bit offsets, including nested ones.
 
     Raises:
-        InvalidInputError: a property that does not fit its column, or asks for another type than the table has.
+        InvalidInputError: a property is invalid for its column, or requests another type than the table has.
     """
     plain = apply(properties or {}, pa.schema([_plain_field(field) for field in given]))
     if large:
@@ -303,7 +303,7 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
     kept = table.field(index)
     if _type_of(kept, field.name).simpleString() == _type_of(field, field.name).simpleString():
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
-    # Another interval: the unit of its counts stays.
+    # A different interval: the unit of the stored values is kept.
     return field.with_type(kept.type) if pt.is_duration(kept.type) and pt.is_duration(field.type) else field
 
 
@@ -323,7 +323,7 @@ def _large(dtype: pa.DataType) -> pa.DataType:
 
 
 def _as_nullable_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:
-    """`dtype`, its nested fields as nullable as those of `given`; both are one type for Spark."""
+    """`dtype` with the nullability of nested fields from `given`; both are one type in Spark."""
 
     def nested(source: pa.Field, field: pa.Field) -> pa.Field:
         return field.with_type(_as_nullable_as(source.type, field.type)).with_nullable(source.nullable)
@@ -342,7 +342,7 @@ def _as_nullable_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:
 
 
 def _with_lance_names(dtype: pa.DataType) -> pa.DataType:
-    """Spark calls the items of a list `element`, Lance and Arrow call them `item`."""
+    """Renames list items from Spark's `element` to `item`, the name in Lance and Arrow."""
     if pt.is_struct(dtype):
         return pa.struct([child.with_type(_with_lance_names(child.type)) for child in dtype])
     if pt.is_map(dtype):
@@ -362,7 +362,7 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
     """`batch` in the types of `target`, leaves converted by `leaf`.
 
     Raises:
-        InvalidInputError: a value that the type of `target` cannot hold; the message names the column.
+        InvalidInputError: a value out of the range of the type of `target`; the message names the column.
     """
     arrays = []
     for index, field in enumerate(target):
@@ -384,7 +384,7 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
 
 
 def to_spark_value(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Values as Spark sees them: of nanoseconds the microseconds (towards the past), of date64 the days."""
+    """Values as in Spark: nanoseconds as microseconds (rounded down), date64 as days."""
     if has_nanoseconds(array.type):
         micros = pa.timestamp("us", array.type.tz) if pt.is_timestamp(array.type) else pa.duration("us")
         return to_unit(array, micros).cast(target)
@@ -396,11 +396,11 @@ def to_spark_value(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_table(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Values as the table keeps them; nothing is cut off."""
+    """Values in the table's type; nothing is truncated."""
     if array.type == target:
         return array
     if pt.is_dictionary(target):
-        # Arrow casts to dictionaries of strings only.
+        # Arrow only casts to dictionaries of strings.
         encoded = _to_table(array, target.value_type).dictionary_encode()
         indices = encoded.indices.cast(target.index_type)
         return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
@@ -411,7 +411,7 @@ def _to_table(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_float16(array: pa.Array) -> pa.Array:
     halves = array.cast(pa.float16())
-    # Arrow makes infinities of numbers that are too large.
+    # Arrow converts numbers that are too large to infinities.
     too_large = pc.and_(pc.is_finite(array), pc.is_inf(halves.cast(pa.float32())))
     if pc.any(too_large).as_py():
         value = array.filter(too_large)[0].as_py()
@@ -423,7 +423,7 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     """`array` as `target`, at every level of nesting.
 
     Raises:
-        pyarrow.ArrowInvalid: a value that `target` cannot hold.
+        pyarrow.ArrowInvalid: a value out of the range of `target`.
     """
     if array.type == target and (leaf is _to_table or is_lossless(target)):
         return array
@@ -445,7 +445,7 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
 
 
 class _WrongLengthError(Exception):
-    """A list of `length` items for a type whose lists have `size`."""
+    """A list of `length` items for a type with lists of `size` items."""
 
     def __init__(self, size: int, length: int) -> None:
         super().__init__(size, length)
@@ -466,7 +466,7 @@ def _with_fixed_size(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise _WrongLengthError(size, int(lengths[wrong[0]]))
     items = array.values
     if array.null_count:
-        # Every list has a place for its items, the null ones too.
+        # Every list, also a null one, has slots for its items.
         places = offsets[:-1, None] + np.arange(size)
         items = items.take(pa.array(places.ravel(), pa.int64(), mask=np.repeat(~is_valid, size)))
     return pa.Array.from_buffers(target, len(array), [_validity(array)], children=[items])
