@@ -1,7 +1,7 @@
-"""What a partition transform is: a function from source columns to a partition value, and what can be known of it.
+"""Partition transforms: functions from source columns to a partition value, and their inference rules.
 
-A transform carries a filter on the source over to the partition values (`project`), inclusively: no partition that
-holds a row which matches is left out. The way back (`domain`) tells which source values a partition may hold.
+A transform projects a filter on the source to the partition values (`project`), inclusively: no partition with a
+matching row is excluded. In the other direction, `domain` returns the source values that a partition may contain.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lance_spark.partitioned.values.value_set import ALL_VALUES, EVERYTHING, ONL
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source column as a filter sees it.
+    """A source column in a filter.
 
     Args:
-        type: its Arrow type; null for a column that was dropped.
-        values: the values that rows may have which match the filter.
+        type: its Arrow type; null for a dropped column.
+        values: the possible values of matching rows.
     """
 
     type: pa.DataType
@@ -47,7 +47,7 @@ class Source:
 
 
 class Reducer(ABC):
-    """Makes partition values of one transform comparable with those of another. Equal reducers do the same."""
+    """Maps partition values of one transform to values comparable with another's. Equal reducers do the same."""
 
     @abstractmethod
     def apply(self, values: pa.Array) -> pa.Array:
@@ -56,7 +56,7 @@ class Reducer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Keep(Reducer):
-    """Leaves values as they are."""
+    """Returns values unchanged."""
 
     def apply(self, values: pa.Array) -> pa.Array:
         return values
@@ -68,12 +68,12 @@ class Transform(ABC):
     __slots__ = ()
 
     name: ClassVar[str]
-    """`type` in JSON."""
+    """The `type` in JSON."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, members: Mapping[str, Any]) -> Transform:
-        """The transform of a JSON object whose `type` is this one; members it does not know are ignored.
+        """The transform of a JSON object whose `type` is this one; unknown members are ignored.
 
         Raises:
             InvalidInputError: a parameter is missing or out of range.
@@ -84,7 +84,7 @@ class Transform(ABC):
         return {"type": self.name}
 
     def check_sources(self, sources: Sequence[pa.DataType]) -> None:
-        """Nothing, if the transform takes columns of these types (null: a dropped column).
+        """Checks that the transform supports columns of these types (null: a dropped column).
 
         Raises:
             InvalidInputError: it does not.
@@ -94,7 +94,7 @@ class Transform(ABC):
 
     @abstractmethod
     def result_type(self, sources: Sequence[pa.DataType]) -> pa.DataType:
-        """The type of the partition values; null if it is the type of a source that was dropped.
+        """The type of the partition values; null if it is the type of a dropped source.
 
         Raises:
             InvalidInputError: as `check_sources`.
@@ -105,7 +105,7 @@ class Transform(ABC):
         """The partition value of each row, in the result type.
 
         Raises:
-            InvalidInputError: a type that the transform does not take.
+            InvalidInputError: the transform does not support a type.
         """
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Transform(ABC):
     def filter_expression(
         self, columns: Sequence[Column], sources: Sequence[pa.DataType], time_zone: str
     ) -> Expr | None:
-        """The same value as part of a filter; None if filters have no such expression, or not with that meaning."""
+        """The same value as part of a filter; None if filters have no equivalent expression."""
         return None
 
     def project(self, sources: Sequence[Source], partition: Column) -> Expr | None:
@@ -130,22 +130,22 @@ class Transform(ABC):
         return with_null(condition, source.values.has_null, partition)
 
     def _project_values(self, source: Source, partition: Column) -> Expr | None:
-        """`project` for values that are not NULL, which the transform maps to values that are not NULL."""
+        """`project` for non-NULL values, which the transform maps to non-NULL values."""
         return None
 
     def domain(self, value: pa.Scalar, source: pa.DataType) -> ValueSet:
-        """The source values that a partition of that value may hold (of one source column)."""
+        """The source values that a partition with this value may contain (for one source column)."""
         return ALL_VALUES if value.is_valid else ONLY_NULL
 
     def reducer(self, other: Transform) -> Reducer | None:
-        """What makes partition values of this transform comparable with those of `other`, for joins; None: nothing.
+        """The reducer that makes partition values comparable with those of `other`, for joins; None: there is none.
 
-        Values that both sides reduce to one are equal wherever the source values are.
+        Values that both sides reduce to the same value are equal wherever the source values are.
         """
         return Keep() if self == other else None
 
     def compatible_with(self, other: Transform) -> bool:
-        """Whether partitions of both can be joined without moving rows (specification, Storage Partitioned Join)."""
+        """Whether partitions of both can be joined without a shuffle (specification, Storage Partitioned Join)."""
         return self.reducer(other) is not None
 
 
@@ -153,7 +153,7 @@ def integer_parameter(members: Mapping[str, Any], name: str, highest: int) -> in
     """A parameter in 1..highest.
 
     Raises:
-        InvalidInputError: it is missing or no such number.
+        InvalidInputError: it is missing or out of range.
     """
     value = members.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= highest:

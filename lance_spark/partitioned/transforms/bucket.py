@@ -1,6 +1,6 @@
 """`bucket`: the hash of one column, into N buckets: `abs(murmur3(col0)) % N`.
 
-The absolute value is taken in 64 bits, so that -2**31 has one. (Iceberg masks the sign instead: other buckets.)
+The absolute value is computed in 64 bits, so that -2**31 has one. (Iceberg masks the sign instead: different buckets.)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Modulo(Reducer):
-    """Buckets of a number of buckets that `divisor` divides, as buckets of `divisor`."""
+    """Reduces bucket numbers to `divisor` buckets, where `divisor` divides the number of buckets."""
 
     divisor: int
 
@@ -84,7 +84,7 @@ def buckets(hashes: pa.Int32Array, num_buckets: int) -> pa.Int32Array:
 
 
 def bucket_reducer(num_buckets: int, other: int) -> Reducer | None:
-    """What makes buckets out of `num_buckets` comparable with those out of `other`; None if nothing is in common."""
+    """The reducer that makes `num_buckets` buckets comparable with `other` buckets; None without a common divisor."""
     common = math.gcd(num_buckets, other)
     if common == num_buckets:
         return Keep()
@@ -92,12 +92,12 @@ def bucket_reducer(num_buckets: int, other: int) -> Reducer | None:
 
 
 def point_rows(sources: Sequence[Source]) -> list[pa.Array] | None:
-    """All combinations of the sources' values, a column for each; None if they are too many to be tried."""
+    """All combinations of the sources' values, one column per source; None if there are too many."""
     points: list[pa.Array] = []
     num_rows = 1
     for source in sources:
         space = space_of(source.type)
-        # Of a column that was dropped any value may have gone into the partitions.
+        # A dropped column may have had any value in the partitions.
         keys = None if space is None else space.points(source.values, MAX_POINTS // max(num_rows, 1))
         if space is None or keys is None:
             return None

@@ -60,13 +60,13 @@ def date_of_days(days: int) -> tuple[int, int, int]:
 
 
 def fields_of(tick: int, per_day: int) -> Fields:
-    """All fields of the moment so many ticks after 1970-01-01."""
+    """All fields of the time that is `tick` ticks after 1970-01-01."""
     days, rest = divmod(tick, per_day)
     return (*date_of_days(days), rest * 24 // per_day)
 
 
 def last_of(level: Level, fields: Fields) -> int | None:
-    """The last value that a field has under the coarser ones of `fields`; None for years."""
+    """The last value of a field given the coarser ones of `fields`; None for years."""
     if level is Level.DAY:
         year, month = fields[0] + fields[1] // 12, fields[1] % 12 + 1
         return days_of_date(year, month, 1) - days_of_date(fields[0], fields[1], 1)
@@ -79,7 +79,7 @@ def start_of(year: int, month: int = 1, day: int = 1, hour: int = 0) -> int:
 
 
 def end_of(*fields: int) -> int:
-    """Hours from 1970-01-01 to the end of the year, month, day or hour that the fields name, coarsest first."""
+    """Hours from 1970-01-01 to the end of the year, month, day or hour given by the fields, coarsest first."""
     if len(fields) <= 2:
         year, month = divmod(fields[0] * 12 + (fields[1] if len(fields) == 2 else 12), 12)
         return start_of(year, month + 1)
@@ -112,10 +112,10 @@ _FIELDS: tuple[Callable[[Ticks, int], Ticks], ...] = (_years, _months, _days, _h
 
 
 def field_values(level: Level, values: pa.Array) -> pa.Int32Array:
-    """One calendar field of plain dates or timestamps (as their clock stands: UTC, or local without a zone).
+    """One calendar field of plain dates or timestamps (in UTC, or local time without a zone).
 
     Raises:
-        InvalidInputError: a year that 32 bits do not hold.
+        InvalidInputError: a year that does not fit into 32 bits.
     """
     if values.type == pa.date32():
         values = values.cast(pa.int32())

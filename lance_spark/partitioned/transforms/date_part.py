@@ -1,7 +1,7 @@
-"""What `year`, `month`, `day` and `hour` have in common: one calendar field of a date or timestamp.
+"""The common part of `year`, `month`, `day` and `hour`: one calendar field of a date or timestamp.
 
-Fields of one column are projected together: `ts >= '2025-03-10'` says `year > 2025 OR year = 2025 AND month >= 3` of
-partitions by year and month, which neither field says alone. Fields may be missing anywhere in the hierarchy.
+Fields of one column are projected together: `ts >= '2025-03-10'` implies `year > 2025 OR year = 2025 AND month >= 3`
+for partitions by year and month, which neither field implies alone. Any fields of the hierarchy may be missing.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from lance_spark.partitioned.values.value_set import ALL_VALUES, ValueSet, betwe
 
 _MAX_RANGES = 32
 _WEIGHT_BITS = (14, 10, 5, 0)
-"""By how many bits fields are shifted to make one number of a month (4 bits), day and hour (5 bits each)."""
+"""The bit shifts that combine fields into one number: month (4 bits), day and hour (5 bits each)."""
 
 
 class DatePart(Transform):
-    """One calendar field, as DataFusion's `date_part` gives it: of a timestamp with a zone in UTC."""
+    """One calendar field, as DataFusion's `date_part` computes it: in UTC for a timestamp with a zone."""
 
     __slots__ = ()
     level: ClassVar[Level]
@@ -78,7 +78,7 @@ class DatePart(Transform):
         self, columns: Sequence[Column], sources: Sequence[pa.DataType], time_zone: str
     ) -> Expr | None:
         if family_of(plain_type_of(sources[0])) is Family.TIMESTAMP and not is_utc(time_zone):
-            # A filter takes the field of the session's clock.
+            # A filter computes the field in the session's zone.
             return None
         return Function(FunctionName(self.name), (columns[0],))
 
@@ -104,7 +104,7 @@ def project_fields(fields: Mapping[Level, Column], source: Source) -> Expr | Non
 
 
 def fields_domain(fields: Sequence[int], source: pa.DataType) -> ValueSet:
-    """The dates or timestamps that have these fields: year, then month and so on."""
+    """The dates or timestamps with these fields: year, then month and so on."""
     try:
         first, end = start_of(*fields), end_of(*fields)
     except (ValueError, TypeError):
@@ -129,7 +129,7 @@ def _condition(columns: Mapping[Level, Column], values: ValueSet, space: KeySpac
 
 
 def _one_of(columns: Mapping[Level, Column], bounds: Sequence[tuple[Fields | None, Fields | None]]) -> Expr | None:
-    """Many single moments as one look-up; None if an interval spans several combinations of fields."""
+    """Many single times as one IN condition; None if an interval spans several combinations of fields."""
     numbers: dict[int, None] = {}
     for low, high in bounds:
         if low is None or high is None or low[: max(columns) + 1] != high[: max(columns) + 1]:
@@ -147,14 +147,14 @@ def _one_of(columns: Mapping[Level, Column], bounds: Sequence[tuple[Fields | Non
 
 
 class _Ranges:
-    """Conditions on fields for moments between two others (both included; None for no bound)."""
+    """Conditions on fields for times between two others (both included; None for no bound)."""
 
     def __init__(self, columns: Mapping[Level, Column]) -> None:
         self._columns = columns
         self._deepest = max(columns)
 
     def condition(self, level: int, low: Fields | None, high: Fields | None) -> Expr | None:
-        """For moments that have the coarser fields of the bounds."""
+        """For times that have the coarser fields of the bounds."""
         if level > self._deepest or (low is None and high is None):
             return None
         if low is None or high is None:
@@ -189,7 +189,7 @@ class _Ranges:
     def _one_sided(
         self, level: int, op: ComparisonOp, at: int, rest: Expr | None, *, is_end: bool, is_start: bool
     ) -> Expr | None:
-        """Beyond `at` (unless it is the end), or at it and `rest`."""
+        """The field is beyond `at` (unless `at` is the end), or equal to `at` and `rest` holds."""
         column = self._columns.get(Level(level))
         if column is None:
             return rest if is_end else None
@@ -203,7 +203,7 @@ class _Ranges:
         return None if column is None else compared(column, ComparisonOp.EQ, value)
 
     def _within(self, level: int, first: int, last: int) -> Expr | None:
-        """The field is in first..last: FALSE if there is nothing between them."""
+        """The field is in first..last: FALSE if this range is empty."""
         column = self._columns.get(Level(level))
         if first > last:
             return FALSE

@@ -1,7 +1,7 @@
 """Year, month, day and hour of one column as one ordered number, for joins.
 
 Partitions by `year(ts), month(ts), day(ts)` are partitions by date: the number of days since 1970-01-01 orders them as
-`ts` does, and is coarsened to months or years, so that tables of different granularity join without moving rows
+`ts` does, and is reduced to months or years, so that tables of different granularity join without a shuffle
 (specification, Storage Partitioned Join: time hierarchy).
 
 >>> days = ordinals([pa.array([2024, None]), pa.array([2, None]), pa.array([29, None])])
@@ -27,7 +27,7 @@ _UNITS = ("Y", "M", "D", "h")
 def ordinals(fields: Sequence[pa.Array]) -> pa.Int64Array:
     """Years, months, days or hours since 1970, from one to four columns of fields: year, month, day, hour.
 
-    Null where the year is: int64[num_rows].
+    Null where the year is null: int64[num_rows].
     """
     if not 1 <= len(fields) <= len(Level):
         raise InvalidInputError(f"a time hierarchy has one to four fields, got {len(fields)}")
@@ -45,7 +45,7 @@ def ordinals(fields: Sequence[pa.Array]) -> pa.Int64Array:
 
 @dataclass(frozen=True, slots=True)
 class CoarserTime(Reducer):
-    """Ordinals of `source` granularity as those of a coarser `target`."""
+    """Reduces ordinals of `source` granularity to those of a coarser `target`."""
 
     source: Level
     target: Level
@@ -58,5 +58,5 @@ class CoarserTime(Reducer):
 
 
 def time_reducer(source: Level, other: Level) -> Reducer:
-    """What makes ordinals of one granularity comparable with those of another."""
+    """The reducer that makes ordinals of one granularity comparable with those of another."""
     return Keep() if source <= other else CoarserTime(source, other)

@@ -1,4 +1,4 @@
-"""`identity`: the source value itself. Of floats there is one zero and one NaN: neither makes two partitions."""
+"""`identity`: the source value itself. Floats have a single zero and a single NaN, each in one partition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lance_spark.partitioned.values.value_set import (
 )
 
 MAX_RANGES = 64
-"""Ranges in one condition; closer ones are joined."""
+"""The maximum number of ranges in one condition; the closest ones are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Identity(Transform):
     def filter_expression(
         self, columns: Sequence[Column], sources: Sequence[pa.DataType], time_zone: str
     ) -> Expr | None:
-        # A partition of 0.0 holds -0.0 too, which functions tell apart (as text, say).
+        # A partition of 0.0 also contains -0.0, which functions distinguish (converted to text, for example).
         return None if pa.types.is_floating(value_type(sources[0])) else columns[0]
 
     def _project_values(self, source: Source, partition: Column) -> Expr | None:
@@ -75,7 +75,7 @@ class Identity(Transform):
 
 
 def value_type(source: pa.DataType) -> pa.DataType:
-    """The type of values of a column, without dictionaries, views and extensions around them."""
+    """The type of a column's values, without dictionaries, views and extensions."""
     while isinstance(source, pa.BaseExtensionType) or pa.types.is_dictionary(source):
         source = source.value_type if pa.types.is_dictionary(source) else source.storage_type
     if pa.types.is_run_end_encoded(source) or pa.types.is_string_view(source) or pa.types.is_binary_view(source):
@@ -84,14 +84,14 @@ def value_type(source: pa.DataType) -> pa.DataType:
 
 
 def unwrapped(values: pa.Array) -> pa.Array:
-    """Values without dictionaries, run ends and extensions around them."""
+    """Values without dictionaries, run-end encoding and extensions."""
     while isinstance(values, pa.ExtensionArray) or pa.types.is_dictionary(values.type):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
     return pc.run_end_decode(values) if pa.types.is_run_end_encoded(values.type) else values
 
 
 def one_zero_one_nan(values: pa.Array) -> pa.Array:
-    """Floats with -0.0 as 0.0 and one NaN; other values as they are."""
+    """Floats with -0.0 as 0.0 and a single NaN; other values unchanged."""
     if not pa.types.is_floating(values.type):
         return values
     doubles = pc.add(values.cast(pa.float64()), 0.0)
@@ -99,10 +99,10 @@ def one_zero_one_nan(values: pa.Array) -> pa.Array:
 
 
 def in_value_set(partition: Expr, space: KeySpace, values: ValueSet) -> Expr | None:
-    """Where a column of the type of `space` has a value of the set (NULL aside)."""
+    """The condition that a column of the type of `space` has a value of the set (except for NULL)."""
     points, ranges = _points_and_ranges(space, values)
     if len(ranges) > 1:
-        # All values but some: they are shorter to say.
+        # All values except a few: the complement is shorter.
         missing, others = _points_and_ranges(space, without_null(complement(values)))
         if missing and not others:
             return _not_in(partition, missing)
@@ -115,7 +115,7 @@ def in_value_set(partition: Expr, space: KeySpace, values: ValueSet) -> Expr | N
     try:
         return any_of([is_in(partition, points), *conditions])
     except InvalidInputError:
-        # A timestamp that no literal can hold.
+        # A timestamp out of the range of literals.
         return None
 
 
@@ -134,7 +134,7 @@ def _not_in(partition: Expr, points: Sequence[pa.Scalar]) -> Expr | None:
     try:
         return Not(is_in(partition, points))
     except InvalidInputError:
-        # A timestamp that no literal can hold.
+        # A timestamp out of the range of literals.
         return None
 
 
@@ -142,7 +142,7 @@ def _bound(partition: Expr, op: ComparisonOp, space: KeySpace, key: Any) -> Expr
     if key is None:
         return None
     if op is ComparisonOp.LT and isinstance(key, int):
-        # The last value below is one of the type, the bound itself may not be.
+        # The last value below is in the type's range, but the bound itself may not be.
         op, key = ComparisonOp.LE, key - 1
     try:
         value: Literal = literal(space.scalar(key))

@@ -1,6 +1,6 @@
 """`multi_bucket`: the hash of several columns together, into N buckets: `abs(murmur3_multi(col0, col1, ...)) % N`.
 
-Nulls are left out of the hash, so `(1, NULL)` and `(NULL, 1)` share a bucket; all null is NULL.
+Nulls are skipped by the hash, so `(1, NULL)` and `(NULL, 1)` share a bucket; if all are null the result is NULL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.partitioned.values.hashing import check_hashable, murmur3_multi
 
 @dataclass(frozen=True, slots=True)
 class MultiBucket(Transform):
-    """The hash of several columns together modulo `num_buckets`; nulls are left out of it."""
+    """The hash of several columns together modulo `num_buckets`; nulls are skipped."""
 
     num_buckets: int
     name = "multi_bucket"

@@ -25,8 +25,8 @@ def transform_from_json(members: object) -> Transform:
     """The transform of a JSON object.
 
     Raises:
-        InvalidInputError: it is no JSON object with a `type`, or a parameter is missing or out of range.
-        UnsupportedFeatureError: no known transform.
+        InvalidInputError: it is not a JSON object with a `type`, or a parameter is missing or out of range.
+        UnsupportedFeatureError: an unknown transform.
     """
     if not isinstance(members, Mapping) or not isinstance(members.get("type"), str):
         raise InvalidInputError(f"a transform is a JSON object with a type, got {members!r}")

@@ -1,7 +1,8 @@
-"""`truncate`: the first W characters of a string, or a number without its remainder by W.
+"""`truncate`: the first W characters of a string, or a number rounded towards zero to a multiple of W.
 
-`left(col0, W)` counts characters (code points). `col0 - (col0 % W)` goes toward zero, since the remainder has the sign
-of the number: the partition 0 holds -W+1 .. W-1, where Iceberg's holds 0 .. W-1. Of decimals W counts ones, not ticks.
+`left(col0, W)` counts characters (code points). `col0 - (col0 % W)` rounds towards zero, since the remainder has the
+sign of the number: the partition 0 holds -W+1 .. W-1, where Iceberg's holds 0 .. W-1. For decimals W is a whole number,
+not a number of unscaled units.
 
 >>> Truncate(10).apply(pa.array([-10, -9, 9, 10, 19])).to_pylist(), Truncate(2).apply(pa.array(["äöü"])).to_pylist()
 ([-10, 0, 0, 10, 10], ['äö'])
@@ -38,7 +39,7 @@ from lance_spark.partitioned.values.value_set import ALL_VALUES, ONLY_NULL, Inte
 
 @dataclass(frozen=True, slots=True)
 class Truncate(Transform):
-    """The value cut to width `width`."""
+    """The value truncated to `width`."""
 
     width: int
     name = "truncate"
@@ -107,8 +108,8 @@ def _texts(values: pa.Array, width: int) -> pa.Array:
 
 
 def _integers(values: pa.Array, width: int) -> pa.Array:
-    # Arrow knows no remainder; numpy's fmod has the sign of the dividend. A width that the type does not hold
-    # leaves nothing, as it would after widening.
+    # Arrow has no remainder function; numpy's fmod has the sign of the dividend. A width out of the type's range gives
+    # zero, as it would after widening.
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     highest = np.iinfo(numbers.dtype).max
     kept = numbers - np.fmod(numbers, numbers.dtype.type(width)) if width <= highest else _beyond(numbers, width)
@@ -116,7 +117,7 @@ def _integers(values: pa.Array, width: int) -> pa.Array:
 
 
 def _beyond(numbers: Any, width: int) -> Any:
-    """Only the lowest number of a signed type may reach a width that is beyond the highest."""
+    """Zeros, except for the lowest number of a signed type, which may reach a width beyond the highest number."""
     reaches = -numbers.astype(np.int64) >= width if numbers.dtype.kind == "i" else np.zeros(len(numbers), bool)
     return np.where(reaches, numbers, numbers.dtype.type(0))
 
@@ -129,7 +130,7 @@ def _floats(values: pa.Array, width: int) -> pa.Array:
 
 
 def _decimals(values: pa.Array, width: int) -> pa.Array:
-    """Of unscaled numbers that 64 bits hold by numpy, of larger ones by Python's integers."""
+    """Uses numpy for unscaled values that fit into 64 bits, and Python's integers for larger ones."""
     type_ = values.type
     step = width * 10**type_.scale
     limbs = type_.byte_width // 8
@@ -176,7 +177,7 @@ def _text_image(space: KeySpace, width: int, values: ValueSet) -> ValueSet:
     def image(interval: Interval) -> Interval:
         low, high = interval
         if high is not None:
-            # A text before `high` may share its first characters only if `high` goes on after them.
+            # A text before `high` can have the same prefix only if `high` is longer than it.
             high = space.successor(high[:width]) if len(high) > width else high
         return None if low is None else low[:width], high
 
@@ -192,7 +193,7 @@ def _tick_image(space: KeySpace, width: int, values: ValueSet) -> ValueSet:
 
 
 def _float_image(space: KeySpace, width: int, values: ValueSet) -> ValueSet:
-    """Rounding keeps the order; the infinities have no remainder and become NaN, the highest value."""
+    """Rounding preserves the order; infinities have no remainder and become NaN, the highest value."""
     image: list[Interval] = []
     for low, high in values.intervals:
         first = 1 - INFINITY_RANK if low is None else max(low, 1 - INFINITY_RANK)
@@ -208,12 +209,12 @@ def _float_image(space: KeySpace, width: int, values: ValueSet) -> ValueSet:
 
 
 def _as_column(space: KeySpace, rank: int, outward: float) -> Any:
-    """The number of a rank in the column's own type, `outward` being where to go if it lies between two of them."""
+    """The number of a rank in the column's own type, rounded towards `outward` if between two values."""
     exact: Any = space.value(rank)
     own = np.dtype("f4" if space.type == pa.float32() else "f8").type
     highest = float(np.finfo(own).max)
     near = own(min(max(exact, -highest), highest))
-    # As doubles: numpy would round the other side of a comparison to the narrower type.
+    # Compared as doubles: numpy would round the other operand to the narrower type.
     if float(near) == exact or (float(near) > exact) == (outward > 0):
         return near
     with np.errstate(over="ignore"):
