@@ -1,1 +1,1 @@
-"""Partition values: hashing, the partition of each row, and which partitions a filter can match."""
+"""Partition values: hashing, the partition of each row, and the partitions that may match a filter."""

@@ -1,7 +1,7 @@
-"""Conditions on one partition column, put together so that what is always true leaves nothing behind.
+"""Conditions on one partition column, combined so that conditions that are always true disappear.
 
-A condition of None is always true: it restricts nothing. NULL stands for false here, as at the end of any filter;
-conditions are joined by AND and OR only, under which that makes no difference.
+A condition of None is always true: it restricts nothing. NULL is equivalent to false here, as at the top level of any
+filter; conditions are combined by AND and OR only, which preserve this equivalence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lance_spark.expr.nodes import And, Comparison, ComparisonOp, Expr, In, IsNu
 
 
 def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
-    """Where all conditions hold."""
+    """True where all conditions hold."""
     terms = [condition for condition in conditions if condition is not None]
     if FALSE in terms:
         return FALSE
@@ -23,7 +23,7 @@ def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
 
 
 def any_of(conditions: Iterable[Expr | None]) -> Expr | None:
-    """Where some condition holds; FALSE for no conditions."""
+    """True where any condition holds; FALSE for no conditions."""
     terms: list[Expr] = []
     for condition in conditions:
         if condition is None:
@@ -48,14 +48,14 @@ def is_in(column: Expr, values: Sequence[object]) -> Expr:
 
 
 def is_in_array(column: Expr, values: pa.Array) -> Expr | None:
-    """`column` is one of the distinct values of an array, NULL being a value like others."""
+    """`column` is one of the distinct values of an array, where NULL equals NULL."""
     distinct = values.unique()
     known = [value for value in distinct if value.is_valid]
     return any_of([is_in(column, known), IsNull(column) if distinct.null_count else FALSE])
 
 
 def with_null(condition: Expr | None, has_null: bool, column: Expr) -> Expr | None:
-    """A condition for values that are not NULL, widened to NULL or kept from it."""
+    """Extends a condition for non-NULL values to include or exclude NULL."""
     if condition is None:
         return None if has_null else Not(IsNull(column))
     return any_of([condition, IsNull(column)]) if has_null else condition

@@ -1,7 +1,7 @@
-"""What a condition on one column says of its values: for which it is TRUE, and for which FALSE.
+"""The sets of values of one column for which a condition is TRUE, and for which it is FALSE.
 
-The sets never lack a value; where a condition cannot be told exactly (`name LIKE '%x'`) they hold too many. NULL in
-three-valued logic needs no care here: where a condition is NULL the value is in neither set.
+The sets are supersets: a condition that cannot be analysed exactly (`name LIKE '%x'`) gives too large sets.
+Three-valued logic needs no special treatment here: where a condition is NULL the value is in neither set.
 
 >>> from lance_spark.expr.sql import parse
 >>> truth_of(parse("x BETWEEN 3 AND 5").terms[0], {("x",): pa.int8()}, "UTC")
@@ -62,9 +62,9 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """For which values of the column at `path` a condition is TRUE, and for which FALSE.
+    """The values of the column at `path` for which a condition is TRUE, and for which it is FALSE.
 
-    `is_exact` is false if the sets may hold more than those.
+    `is_exact` is false if the sets may be larger.
     """
 
     path: Path
@@ -81,14 +81,14 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A column as a comparison sees it, perhaps through a function that keeps the order.
+    """A column in a comparison, possibly inside a monotonic function.
 
     Args:
         path: the column.
         own: the keys of the column.
-        space: the keys of what is compared.
-        preimage: values of the column for values of what is compared.
-        slack: by how many ticks of the column the preimage may be off.
+        space: the keys of the compared values.
+        preimage: maps compared values to values of the column.
+        slack: the maximum error of the preimage, in ticks of the column.
     """
 
     path: Path
@@ -111,11 +111,11 @@ class _View:
 
 
 def truth_of(expr: Expr, types: ColumnTypes, time_zone: str) -> Truth | None:
-    """What a condition that is no AND, OR or NOT says of the one column that it reads; None if nothing can be told.
+    """The TRUE and FALSE values of a condition (not AND, OR or NOT) on one column; None if they are unknown.
 
     Args:
         expr: the condition, columns spelled as in `types`.
-        types: the columns that matter.
+        types: the relevant columns.
         time_zone: the session's zone.
     """
     return _truth(expr, _Scope(types, time_zone))
@@ -149,7 +149,7 @@ def _(expr: In, scope: _Scope) -> Truth | None:
     if view is None or len(known) < len(options):
         return None
     if any(family_of(option.type) is Family.FLOAT for option in known) and family_of(view.space.type) in NUMBERS:
-        # One option of floating point makes the whole list so (docs/design/002-filter-semantics.md).
+        # One floating-point option makes the whole list floating-point (docs/design/002-filter-semantics.md).
         known = [_as_double(option) for option in known]
     cuts = [_cuts(view, option, scope) for option in known if option.is_valid]
     certain = [cut for cut in cuts if cut is not None]
@@ -225,7 +225,7 @@ def _constant(expr: Expr, scope: _Scope) -> pa.Scalar | None:
         value = constant_value(expr, time_zone=scope.time_zone)
         return None if value is None else literal(value).scalar()
     except InvalidInputError:
-        # It fails on its value; whether that is an error depends on the rows that get there.
+        # Its evaluation raises an error; whether it is reported depends on the rows that are evaluated.
         return None
 
 
@@ -242,7 +242,7 @@ def _compared(view: _View, op: ComparisonOp, constant: pa.Scalar, scope: _Scope)
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What equals a constant, [low, high), and by how many ticks of the column that may be off."""
+    """The compared values equal to a constant, [low, high), with the maximum error in ticks of the column."""
 
     low: Any
     high: Any
@@ -250,19 +250,19 @@ class _Cut:
 
 
 def _cuts(view: _View, constant: pa.Scalar, scope: _Scope) -> _Cut | None:
-    """Where a constant lies among what is compared; None if the two do not compare, or in no order."""
+    """The position of a constant among the compared values; None if they are not comparable, or not ordered."""
     column = _null_of(view.space.type)
     try:
         values, aligned = align(column, constant, scope.time_zone)
     except (InvalidInputError, OverflowError):
-        # Text that is no date, or an instant beyond 64 bits: evaluating the rows tells the user so.
+        # Text that is not a date, or an instant beyond 64 bits: evaluating the rows raises the error.
         return None
     families = family_of(values.type), family_of(aligned.type)
     if not aligned.is_valid:
         return None
     slack = 0
     if values is not column:
-        # The column is moved to another clock for the comparison, which keeps the order but for what clocks skip.
+        # The comparison converts the column to another time zone, which keeps the order except for clock changes.
         if families[0] is not families[1]:
             return None
         if families[0] is Family.TIMESTAMP and not is_utc(scope.time_zone):
@@ -289,7 +289,7 @@ _COMPARED: dict[ComparisonOp, Callable[[Any, Any], ValueSet]] = {
 
 
 def _null_safe(view: _View, constant: pa.Scalar, scope: _Scope) -> Truth:
-    """Never NULL: FALSE where = is."""
+    """Never NULL: FALSE where `=` is NULL."""
     if not constant.is_valid:
         return Truth(view.path, ONLY_NULL, ALL_VALUES, True)
     equal = _compared(view, ComparisonOp.EQ, constant, scope)
@@ -297,7 +297,7 @@ def _null_safe(view: _View, constant: pa.Scalar, scope: _Scope) -> Truth:
 
 
 def _view(expr: Expr, scope: _Scope) -> _View | None:
-    """The column under `expr`, if what stands above it keeps its order."""
+    """The column inside `expr`, if the functions around it are monotonic."""
     if isinstance(expr, Column):
         space = space_of(scope.types[expr.path]) if expr.path in scope.types else None
         return None if space is None else _View(expr.path, space, space)
@@ -314,7 +314,7 @@ _STAMPS = (Family.TIMESTAMP, Family.TIMESTAMP_NTZ)
 
 
 def _cast(inner: _View, type_: pa.DataType, scope: _Scope) -> _View | None:
-    """A cast that loses nothing, or from a timestamp to its date."""
+    """A lossless cast, or a cast from a timestamp to its date."""
     source, target = family_of(inner.space.type), family_of(type_)
     space = space_of(type_)
     if space is None or inner.space is not inner.own:
@@ -350,7 +350,7 @@ def _year(inner: _View, scope: _Scope) -> _View | None:
 
 
 def _day(space: KeySpace) -> int:
-    """Ticks of a day: more than a zone's clock is off UTC."""
+    """Ticks of a day: more than the UTC offset of any zone."""
     return ticks_per_day(space.type)
 
 

@@ -1,7 +1,7 @@
 """The functions `murmur3` and `murmur3_multi` of the partitioning specification, over Arrow arrays.
 
-The specification fixes the algorithm (Murmur3 x86, 32 bits, seed 0, signed) and that equal values hash alike whatever
-their type ("type-promotion resistant"), not the bytes that stand for a value. These are:
+The specification defines the algorithm (Murmur3 x86, 32 bits, seed 0, signed) and requires equal values of different
+types to have the same hash ("type-promotion resistant"), but does not define the bytes of a value. These are:
 
 An integer below is 8 bytes, little-endian, two's complement; nanoseconds are rounded down to microseconds.
 
@@ -9,15 +9,15 @@ An integer below is 8 bytes, little-endian, two's complement; nanoseconds are ro
 |---|---|
 | integers of all widths, booleans (1, 0) | an integer |
 | floats of all widths | 8, the little-endian double; -0.0 as 0.0, every NaN as `0x7ff8000000000000` |
-| decimals | the unscaled number without zeros at the end of its fraction: an integer; else all 16 or 32 bytes |
+| decimals | the unscaled value without trailing zeros of the fraction: an integer; else all 16 or 32 bytes |
 | dates | days since 1970-01-01 as an integer |
-| timestamps | microseconds since 1970-01-01 (in UTC; without a zone as the clock stands) as an integer |
+| timestamps | microseconds since 1970-01-01 (in UTC; in local time without a zone) as an integer |
 | times of day, durations | microseconds as an integer |
 | strings | UTF-8 |
-| binaries | as they are |
+| binaries | unchanged |
 
-So `1`, `1.00` (decimal) and `TRUE` share a bucket. Several columns hash as their bytes one after another; nulls have
-none.
+So `1`, `1.00` (decimal) and `TRUE` share a bucket. The bytes of several columns are concatenated; nulls have no
+bytes.
 
 >>> murmur3(pa.array([34, None], pa.int8())).to_pylist(), murmur3(pa.array(["iceberg"])).to_pylist()
 ([2017239379, None], [1210000089])
@@ -46,7 +46,7 @@ _NAN_BITS = 0x7FF8000000000000
 
 @dataclass(frozen=True, slots=True)
 class _ByteForm:
-    """The bytes of each value as `hash_rows` wants them; the arrays are kept because words hold only addresses."""
+    """The bytes of each value in the form for `hash_rows`; keeps the arrays alive because words are only addresses."""
 
     data: npt.NDArray[np.uint8] | pa.Buffer | None
     stride: int = 8
@@ -81,10 +81,10 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
 
 
 def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
-    """The hash of each row of the columns (of one length), nulls left out, null if all are null: int32[num_rows].
+    """The hash of each row of the columns (of one length), skipping nulls, null if all are null: int32[num_rows].
 
     Raises:
-        InvalidInputError: as `murmur3`, or columns of several lengths.
+        InvalidInputError: as `murmur3`, or columns of different lengths.
     """
     if len({len(column) for column in columns}) != 1:
         raise InvalidInputError(f"murmur3 takes columns of one length, got {[len(column) for column in columns]}")
@@ -101,7 +101,7 @@ def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
 
 
 def check_hashable(type_: pa.DataType) -> None:
-    """Nothing, if values of the type have a hash. Raises as `murmur3`."""
+    """Checks that values of the type have a hash. Raises as `murmur3`."""
     _byte_form_of(plain(pa.nulls(0, type_)).type)
 
 
@@ -122,7 +122,7 @@ def _fixed(words: npt.NDArray[np.generic]) -> _ByteForm:
 
 
 def _ticks(values: pa.Array) -> npt.NDArray[np.int64]:
-    """The integers that stand for values of a type of 32 or 64 bits; what nulls hide is anything."""
+    """The integer representation of values of a type of 32 or 64 bits; undefined for nulls."""
     dtype = np.dtype(f"i{values.type.bit_width // 8}")
     data = values.buffers()[1]
     if data is None or len(values) == 0:
@@ -151,7 +151,7 @@ def _from_dates(values: pa.Array) -> _ByteForm:
 
 def _from_units(values: pa.Array) -> _ByteForm:
     ticks, nanos = _ticks(values), NANOS_PER_UNIT[values.type.unit]
-    # Beyond 64 bits the product wraps around, alike for all units of one instant.
+    # Beyond 64 bits the product wraps around, equally for all units of one instant.
     return _fixed(np.floor_divide(ticks, 1000) if nanos == 1 else ticks * (nanos // 1000))
 
 

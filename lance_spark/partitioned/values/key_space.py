@@ -1,10 +1,10 @@
-"""The keys of a type: its values as Python values in the order that filters compare by.
+"""The keys of a type: its values as Python values, in the sort order of filters.
 
 | type | key |
 |---|---|
 | integers, decimals, dates, times, timestamps, durations | whole ticks (`expr.grid`) |
 | booleans | 0 and 1 |
-| floats | the rank of the double: -0.0 and 0.0 have one, NaN the highest |
+| floats | the rank of the double: -0.0 and 0.0 have the same, NaN the highest |
 | strings, binaries | `str` (by code points, which is the order of UTF-8), `bytes` |
 
 >>> space_of(pa.decimal128(5, 2)).cuts(pa.scalar(1.505))    # x < 1.505 is x <= 1.50, and no value equals it
@@ -36,7 +36,7 @@ class KeySpace(ABC):
     Args:
         type: the plain type (`expr.values.plain`).
         lowest: the first key.
-        highest: the last key; None if every key has one after it.
+        highest: the last key; None if every key has a successor.
     """
 
     def __init__(self, type_: pa.DataType, lowest: Key, highest: int | None) -> None:
@@ -45,7 +45,7 @@ class KeySpace(ABC):
         self.highest = highest
 
     def accepts(self, family: Family | None) -> bool:
-        """Whether values compare with constants of that family as they are."""
+        """Whether values compare with constants of that family without conversion."""
         return family is family_of(self.type)
 
     @abstractmethod
@@ -58,7 +58,7 @@ class KeySpace(ABC):
 
     @abstractmethod
     def value(self, key: Any) -> object:
-        """The value of a key, as Arrow takes it for the type."""
+        """The value of a key, in the form that Arrow accepts for the type."""
 
     def scalar(self, key: Key) -> pa.Scalar:
         """The value of a key."""
@@ -69,7 +69,7 @@ class KeySpace(ABC):
         return pa.array([None if key is None else self.value(key) for key in keys], self.type)
 
     def normalized(self, values: ValueSet) -> ValueSet:
-        """The same set, bounds left out where the type has nothing beyond them."""
+        """The same set, without bounds at the limits of the type's range."""
         return of_intervals(map(self._normalized, values.intervals), has_null=values.has_null)
 
     def _normalized(self, interval: Interval) -> Interval:
@@ -143,11 +143,11 @@ class _BooleanSpace(KeySpace):
 
 
 INFINITY_RANK = 0x7FF0000000000000
-"""The rank of infinity; the one after it is NaN's."""
+"""The rank of infinity; the next one is the rank of NaN."""
 
 
 def rank_of(value: float) -> int:
-    """The place of a double in the order of filters, 0 for 0.0.
+    """The position of a double in the order of filters, 0 for 0.0.
 
     >>> rank_of(-0.0), rank_of(5e-324), rank_of(-5e-324), rank_of(math.nan) - rank_of(math.inf)
     (0, 1, -1, 1)
@@ -181,7 +181,7 @@ class _FloatSpace(KeySpace):
         return math.copysign(value, key)
 
     def scalar(self, key: Key) -> pa.Scalar:
-        # A double between two floats is no value of a narrower column, but a bound of some.
+        # A double between two floats is not a value of a narrower column, but can be one of its bounds.
         return pa.scalar(self.value(key), pa.float64())
 
 
@@ -202,7 +202,7 @@ class _TextSpace(KeySpace):
         return key
 
     def _interval_points(self, low: Any, high: Any, limit: int) -> list[Any] | None:
-        # Texts between two texts go on for ever, except from one to its successor.
+        # There are infinitely many texts between two texts, except between a text and its successor.
         key = self.lowest if low is None else low
         is_run = high is not None and high.startswith(key) and not high[len(key) :].strip(self._after)
         return super()._interval_points(low, high, limit) if is_run else None
@@ -242,6 +242,6 @@ def prefix_interval(prefix: str) -> Interval:
     if not stem:
         return prefix or None, None
     following = ord(stem[-1]) + 1
-    # Surrogates are no characters of UTF-8.
+    # Surrogates are not characters of UTF-8.
     last = "\ue000" if 0xD800 <= following < 0xE000 else chr(following)
     return prefix, stem[:-1] + last

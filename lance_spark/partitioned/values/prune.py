@@ -1,9 +1,9 @@
-"""Which partitions a filter needs: the filter on source columns as one on the partition columns of `__manifest`.
+"""Partition pruning: projects a filter on source columns to the partition columns of `__manifest`.
 
-A row that matches the filter is never in a partition that is left out; a partition that is kept may hold none. The
-filter is taken apart into conditions on single columns (`filter_values`), what they say together of each column goes
-through each transform, and the fields of one time hierarchy go through together. Conditions that read only what the
-partition values are (`upper(country) = 'US'`, `month(ts) = 3`) hold for partitions as they do for rows.
+The projection is inclusive: a pruned partition has no matching row; a selected partition may have none either. The
+filter is split into conditions on single columns (`filter_values`), their intersection for each column is projected
+through each transform, and the fields of one time hierarchy are projected together. Conditions that only read partition
+values (`upper(country) = 'US'`, `month(ts) = 3`) are evaluated on partitions as on rows.
 
 Appendix D of the partitioning specification, `event_date = '2025-12-10' AND country = 'US'` with two spec versions:
 
@@ -43,10 +43,10 @@ _IS_TABLE = Comparison(ComparisonOp.EQ, Column(("object_type",)), literal("table
 
 
 def manifest_filter(specs: PartitionSpecs, expr: Expr | None, *, time_zone: str = "UTC") -> Expr:
-    """The filter on `__manifest` that keeps the partition tables which may hold rows that match.
+    """The filter on `__manifest` for the partition tables that may have matching rows.
 
     Args:
-        specs: all versions of the partition spec; tables of other versions are not kept.
+        specs: all versions of the partition spec; tables of other versions are excluded.
         expr: the filter on columns of the namespace's schema; None for all rows.
         time_zone: the session's zone.
     """
@@ -60,9 +60,9 @@ def manifest_filter(specs: PartitionSpecs, expr: Expr | None, *, time_zone: str 
 def partition_filter(
     spec: PartitionSpec, schema: LanceSchema, expr: Expr | None, *, time_zone: str = "UTC"
 ) -> Expr | None:
-    """The filter on the partition columns of one spec version; None if all partitions are needed.
+    """Inclusive projection: the filter on the partition columns of one spec version; None for all partitions.
 
-    Arguments as `manifest_filter`. Columns that the schema does not have restrict nothing.
+    Arguments as `manifest_filter`. Columns that are not in the schema restrict nothing.
     """
     if expr is None:
         return None
@@ -73,10 +73,10 @@ def partition_filter(
 def full_partition_filter(
     spec: PartitionSpec, schema: LanceSchema, expr: Expr | None, *, time_zone: str = "UTC"
 ) -> Expr:
-    """The filter on the partition columns that keeps partitions all of whose rows match, whatever they are.
+    """Strict projection: the filter on the partition columns for partitions all of whose rows match.
 
-    Such partitions can be deleted or read without looking at rows. Arguments as `manifest_filter`; a column that the
-    schema does not have matches nothing for certain.
+    Such partitions can be deleted or read without reading rows. Arguments as `manifest_filter`; a condition on a column
+    that is not in the schema is never certain to match.
     """
     if expr is None:
         return TRUE
@@ -86,7 +86,7 @@ def full_partition_filter(
 
 
 class _Wanted(Enum):
-    """What a condition should be for some row; NULL is neither TRUE nor FALSE."""
+    """The required truth value of a condition for some row; NULL is neither TRUE nor FALSE."""
 
     TRUE = "true"
     FALSE = "false"
@@ -95,21 +95,21 @@ class _Wanted(Enum):
 
     @property
     def negated(self) -> _Wanted:
-        """What a condition must be for its negation to be this."""
+        """The truth value that a condition needs for its negation to have this one."""
         return _NEGATED[self]
 
     def needs_all(self, connective: And | Or) -> bool:
-        """Whether every term must be so for the whole to be so, rather than any."""
+        """Whether all terms must have this truth value for the connective to have it, rather than any."""
         return isinstance(connective, And) == (self in (_Wanted.TRUE, _Wanted.NOT_FALSE))
 
     def holds(self, value: bool | None) -> bool:
-        """Whether a truth value is so."""
+        """Whether a truth value satisfies the requirement."""
         return (value is (self in (_Wanted.TRUE, _Wanted.NOT_FALSE))) or (
             value is None and self in (_Wanted.NOT_TRUE, _Wanted.NOT_FALSE)
         )
 
     def values(self, truth: Truth) -> ValueSet:
-        """The values for which a condition may be so."""
+        """The values for which a condition may satisfy the requirement."""
         if self is _Wanted.TRUE or self is _Wanted.FALSE:
             return truth.true if self is _Wanted.TRUE else truth.false
         if not truth.is_exact:
@@ -117,7 +117,7 @@ class _Wanted(Enum):
         return complement(truth.true if self is _Wanted.NOT_TRUE else truth.false)
 
     def condition(self, expr: Expr) -> Expr:
-        """The condition that `expr` is so."""
+        """The condition that `expr` has this truth value."""
         if self is _Wanted.TRUE or self is _Wanted.FALSE:
             return expr if self is _Wanted.TRUE else Not(expr)
         return Not(_is(expr, TRUE if self is _Wanted.NOT_TRUE else literal(False)))
@@ -137,7 +137,7 @@ def _is(expr: Expr, value: Literal) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _FieldSources:
-    """A partition field and its source columns; the path is None for one that was dropped."""
+    """A partition field and its source columns; the path is None for a dropped one."""
 
     field: PartitionField
     paths: tuple[Path | None, ...]
@@ -151,7 +151,7 @@ class _FieldSources:
 
 
 class _Projection:
-    """A filter's way to the partition columns of one spec."""
+    """Projects a filter to the partition columns of one spec."""
 
     def __init__(self, spec: PartitionSpec, schema: LanceSchema, time_zone: str) -> None:
         self._time_zone = time_zone
@@ -170,7 +170,7 @@ class _Projection:
         self._same_values = self._find_same_values()
 
     def _find_same_values(self) -> dict[Expr, Column]:
-        """Expressions of filters that are the value of a partition field."""
+        """Expressions in filters that equal a partition field."""
         found: dict[Expr, Column] = {}
         for known in self._fields:
             columns = [Column(path) for path in known.paths if path is not None]
@@ -186,12 +186,12 @@ class _Projection:
             try:
                 return Column(resolve_names(self._schema, expr.path))
             except (NotFoundError, InvalidInputError):
-                # Not ours to report: the rows are filtered too.
+                # Not reported here: the filter on the rows raises the error.
                 return expr
         return _rebuilt(expr, [self.resolved(child) for child in expr.children()])
 
     def project(self, expr: Expr, wanted: _Wanted) -> Expr | None:
-        """Where `expr` may be as wanted for some row."""
+        """The condition on partitions in which `expr` may have the wanted truth value for some row."""
         if isinstance(expr, Not):
             return self.project(expr.value, wanted.negated)
         if isinstance(expr, (And, Or)) and not wanted.needs_all(expr):
@@ -201,7 +201,7 @@ class _Projection:
         return self._all([(expr, wanted)])
 
     def _all(self, terms: Sequence[tuple[Expr, _Wanted]]) -> Expr | None:
-        """Where all terms may be as wanted for one row; what they say of one column is taken together."""
+        """As `project`, for one row that satisfies all terms; terms on the same column are intersected."""
         box: dict[Path, ValueSet] = {}
         others: list[Expr | None] = []
         for expr, wanted in _conjuncts(terms):
@@ -226,7 +226,7 @@ class _Projection:
         return any_of([*(all_of(self._boxed({path: union(values)})) for path, values in sets.items()), *others])
 
     def _truth(self, expr: Expr) -> Truth | None:
-        """What `expr` says of one column: of a single condition as far as it goes, of several only if exactly."""
+        """The values of one column that satisfy `expr`: a superset for a single condition, exact only for several."""
         if isinstance(expr, Not):
             inner = self._truth(expr.value)
             return None if inner is None else Truth(inner.path, inner.false, inner.true, inner.is_exact)
@@ -265,7 +265,7 @@ class _Projection:
         return _rebuilt(expr, table) if len(table) == len(children) else None
 
     def _boxed(self, box: dict[Path, ValueSet]) -> list[Expr | None]:
-        """Conditions for partitions that may hold a row with such values in each column."""
+        """Conditions for partitions that may have a row with such values in each column."""
         if any(values.is_empty for values in box.values()):
             return [FALSE]
         conditions: list[Expr | None] = []
@@ -286,7 +286,7 @@ class _Projection:
 
 
 def _conjuncts(terms: Iterable[tuple[Expr, _Wanted]]) -> list[tuple[Expr, _Wanted]]:
-    """The terms without the connectives above them that need all of their terms, and without NOT."""
+    """The terms with NOT and the connectives that need all of their terms flattened."""
     found: list[tuple[Expr, _Wanted]] = []
     pending = list(terms)[::-1]
     while pending:
@@ -301,19 +301,19 @@ def _conjuncts(terms: Iterable[tuple[Expr, _Wanted]]) -> list[tuple[Expr, _Wante
 
 
 def _expression_values(field: PartitionField, sources: Sequence[Source]) -> Expr | None:
-    """The values of an expression for all combinations of source values, if they are few."""
+    """The values of an expression for all combinations of source values, if there are few."""
     rows = point_rows(sources)
     if rows is None:
         return None
     try:
         return is_in_array(field.column, field.values_of(rows))
     except (InvalidInputError, UnsupportedFeatureError):
-        # It fails on a value that no row needs to have, or cannot be evaluated here; reading needs neither.
+        # It fails on a value that no row may have, or cannot be evaluated here; reading does not depend on it.
         return None
 
 
 def _rebuilt(expr: Expr, children: Sequence[Expr]) -> Expr:
-    """The same node over other children."""
+    """The same node with other children."""
     if not children:
         return expr
     remaining = iter(children)

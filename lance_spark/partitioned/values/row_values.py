@@ -1,4 +1,4 @@
-"""Partition values of rows: which rows belong together, and what is the same value in two places.
+"""Partition values of rows: groups rows by partition, and defines equality of values.
 
 Two rows belong to one partition if all of their values are the same. NULL is a value, NaN is one value, and 0.0 and
 -0.0 are one. A `KeyValues` holds the values in a form that compares and hashes that way.
@@ -49,8 +49,8 @@ class PartitionRows:
 
     Attributes:
         values: one row with the partition values.
-        rows: its rows, in the order that they came in.
-        places: int64[rows]: where they stood.
+        rows: its rows, in input order.
+        places: int64[rows]: their indexes in the input.
     """
 
     values: pa.RecordBatch
@@ -63,7 +63,7 @@ class PartitionRows:
 
 
 def grouped(rows: pa.RecordBatch, values: pa.RecordBatch) -> Iterator[PartitionRows]:
-    """The rows partition by partition, partitions in the order of their first row.
+    """The rows grouped by partition, in the order of the partitions' first rows.
 
     Args:
         values: the partition values of each of the rows.
@@ -83,7 +83,7 @@ def grouped(rows: pa.RecordBatch, values: pa.RecordBatch) -> Iterator[PartitionR
 
 
 def _codes(values: pa.RecordBatch) -> Int64Array:
-    """int64[rows]: one number for each combination of values."""
+    """int64[rows]: a number for each combination of values."""
     codes = np.zeros(values.num_rows, np.int64)
     for column in values.columns:
         encoded = _numbered(column)

@@ -1,7 +1,7 @@
-"""Sets of values of one column: what a filter asks for, and what a partition stands for.
+"""Sets of values of one column: those that match a filter, and those of a partition.
 
-A set is a list of half-open intervals of *keys*, and whether NULL belongs to it. Keys are plain Python values in the
-order that filters compare by (see `key_space`): whole ticks for numbers, dates and times, text and bytes as they are.
+A set is a list of half-open intervals of *keys*, and whether it contains NULL. Keys are plain Python values in the
+sort order of filters (see `key_space`): integer ticks for numbers, dates and times; text and bytes unchanged.
 
 >>> small, large = between(None, 5), between(10, None)
 >>> union([small, large]).intervals, intersection([small, between(3, 12)]).intervals
@@ -23,24 +23,24 @@ Interval: TypeAlias = "tuple[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """Values of one column. Make one with the functions of this module, which keep the intervals apart and in order."""
+    """Values of one column. Create it with the functions of this module, which keep intervals disjoint and sorted."""
 
     intervals: tuple[Interval, ...]
     has_null: bool
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value belongs to it, NULL neither."""
+        """Whether the set has no value, not even NULL."""
         return not self.intervals and not self.has_null
 
     @property
     def has_all_values(self) -> bool:
-        """Whether all values other than NULL belong to it."""
+        """Whether the set contains all values other than NULL."""
         return self.intervals == ((None, None),)
 
     @property
     def is_all(self) -> bool:
-        """Whether all values and NULL belong to it."""
+        """Whether the set contains all values and NULL."""
         return self.has_null and self.has_all_values
 
 
@@ -56,7 +56,7 @@ def between(low: Key | None, high: Key | None) -> ValueSet:
 
 
 def of_intervals(intervals: Iterable[Interval], *, has_null: bool = False) -> ValueSet:
-    """The values in any of the intervals, which may be empty, overlap and stand in any order."""
+    """The union of the intervals, which may be empty, overlapping and in any order."""
     merged: list[Interval] = []
     real = [(low, high) for low, high in intervals if low is None or high is None or low < high]
     # None sorts before all lows; the second part is compared only if both are not None.
@@ -70,14 +70,14 @@ def of_intervals(intervals: Iterable[Interval], *, has_null: bool = False) -> Va
 
 
 def union(sets: Sequence[ValueSet]) -> ValueSet:
-    """The values of any of the sets."""
+    """The values in any of the sets."""
     return of_intervals(
         (interval for values in sets for interval in values.intervals), has_null=any(values.has_null for values in sets)
     )
 
 
 def intersection(sets: Sequence[ValueSet]) -> ValueSet:
-    """The values that all of the sets share; everything for no sets."""
+    """The values in all of the sets; everything for no sets."""
     result = EVERYTHING
     for values in sets:
         result = ValueSet(_overlap(result.intervals, values.intervals), result.has_null and values.has_null)
@@ -108,7 +108,7 @@ def _earlier(left: Any, right: Any) -> Any:
 
 
 def complement(values: ValueSet) -> ValueSet:
-    """The values that do not belong to the set, NULL included if the set has it not."""
+    """The values that are not in the set, including NULL if the set does not contain it."""
     gaps: list[Interval] = []
     low: Any = None
     for index, interval in enumerate(values.intervals):
@@ -126,7 +126,7 @@ def without_null(values: ValueSet) -> ValueSet:
 
 
 def mapped(values: ValueSet, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> ValueSet:
-    """The set with other bounds: `low(bound)` and `high(bound)` where there is one; NULL stays."""
+    """The set with bounds mapped by `low(bound)` and `high(bound)` where there are bounds; NULL is unchanged."""
     return of_intervals(
         [(None if a is None else low(a), None if b is None else high(b)) for a, b in values.intervals],
         has_null=values.has_null,
@@ -134,9 +134,9 @@ def mapped(values: ValueSet, low: Callable[[Any], Any], high: Callable[[Any], An
 
 
 def coarsened(values: ValueSet, limit: int) -> ValueSet:
-    """A set of at most `limit` intervals that holds all values of the set.
+    """A superset of the set with at most `limit` intervals.
 
-    Of numbers the smallest gaps are filled, of texts, which have no distances, those that even groups leave.
+    For numbers the smallest gaps are closed; texts, which have no distance, are grouped evenly.
     """
     intervals = values.intervals
     if len(intervals) <= limit:
