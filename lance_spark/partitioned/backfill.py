@@ -1,9 +1,9 @@
-"""Columns for rows of a partitioned table that are told by partition and address, as one version of the table.
+"""Adds or updates columns of a partitioned table for rows given by partition and address, as one version.
 
 The three steps are those of one table (`table.columns.backfill`): the driver plans, tasks write a file for each
-fragment that rows are told of, the driver commits. New columns come to all partitions, to those too of which no row is
-told. Other writers may append and delete rows meanwhile; if they move rows of a partition that is told of, or change
-columns, the commit says so.
+fragment with such rows, the driver commits. All partitions get the new columns, also those without such rows. Other
+writers may append and delete rows meanwhile; if they rewrite rows of an affected partition, or change columns, the
+commit fails with a conflict.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _step(
 
     def step(table: TableLocation, base: Manifest) -> Manifest:
         if table.history.load_latest().manifest.version == base.version:
-            # A partition that others have written may lack columns. After a rival's commit the conflict rules look.
+            # A partition written by others may lack columns. After their commit the conflict rules decide.
             base = follow(table, base)
         return commit_backfill(table, base, replace(plan, base_version=base.version), files, options, keeps_files=True)
 

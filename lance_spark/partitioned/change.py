@@ -118,13 +118,13 @@ class ReplaceRows(PartitionChange):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRows(PartitionChange):
-    """Rows that go, by their fragments and places, and fragments that come; as `commit_row_changes` has them."""
+    """Deleted rows, by fragment and offset, and new fragments; as `commit_row_changes` takes them."""
 
     deleted: GoneRows
     new: Sequence[NewFragment] = ()
 
     def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
-        assert self.base is not None  # Rows that go were there.
+        assert self.base is not None  # There are rows to delete, so there is a version.
         base = with_schema(table, location, self.base, options) if self.new else self.base
         return commit_row_changes(location, base, self.deleted, self.new, options)
 

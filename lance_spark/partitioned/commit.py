@@ -129,7 +129,7 @@ def commit_specs(
 ) -> PartitionedTable:
     """The version of the table with other columns or another partition spec, and all of its partitions changed by it.
 
-    Partitions that other writers change meanwhile are changed anew, from what those have left.
+    Partitions that other writers change meanwhile are changed again, based on the version of the other writers.
 
     Args:
         base: the version that `specs` were made for.
@@ -261,7 +261,7 @@ class _PartitionedCommit:
         seen = current.index.find(key)
         if seen is None:
             if change.base is not None:
-                # Rows that go may be found elsewhere now; rows that come were written for this very partition.
+                # Deleted rows may be in another partition now; added rows were written for this partition.
                 kind = IncompatibleConflictError if isinstance(change, AppendRows) else RetryableConflictError
                 raise kind(
                     f"another writer has removed the partition {change.partition.object_id} of {current.root}. "

@@ -31,7 +31,7 @@ from lance_spark.table.versions.version_summary import (
 from lance_spark.table.writing.save import CommitOptions
 
 MAX_MANIFESTS = 10_000
-"""So many manifests of partitions are read at most to tell what versions hold."""
+"""The most manifests of partitions that are read to report the content of versions."""
 
 _AT_ONCE = 16
 

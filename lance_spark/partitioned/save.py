@@ -289,7 +289,7 @@ def delete_rows(
 
 
 def matching_rows(table: PartitionedTable, filter: Expr, known: Mapping[str, UInt64Array] | None = None) -> RowDelta:
-    """The rows for which `filter` is true, as rows that go.
+    """The rows for which `filter` is true, as deleted rows.
 
     Args:
         known: by object id of the partition, their addresses in `partitions_to_search`, if those were looked through.
@@ -322,7 +322,7 @@ def replace_where(
 
     Raises:
         InvalidInputError: the rows do not fit the table, or `filter` is not true for one of them. Nothing was changed.
-        RetryableConflictError: another writer has touched rows that go. Nothing was changed.
+        RetryableConflictError: another writer has changed rows to be deleted. Nothing was changed.
         CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.

@@ -43,7 +43,7 @@ from lance_spark.table.source import Split
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
 NUM_THREADS = 16
-"""So many partitions are opened, or committed to, at the same time."""
+"""The number of partitions that are opened, or committed to, at the same time."""
 
 STABLE_ROW_IDS = "lance.enable_stable_row_ids"
 FILE_VERSION = "lance.file_format_version"

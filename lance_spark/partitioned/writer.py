@@ -37,7 +37,7 @@ from lance_spark.table.writing.conform import Conformer
 from lance_spark.table.writing.write import FileLimits, remove_fragments, remove_job_files
 
 MAX_OPEN_FILES = 64
-"""So many partitions of one task are written at the same time; rows that come sorted need one."""
+"""The number of partitions that one task writes at the same time; sorted rows need one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.DATA_OVERLAY: retryable,
         Kind.UNKNOWN: retryable,
     },
-    # An overwrite replaces whatever is there, so only a rival for the same replacement stands against it.
+    # An overwrite replaces whatever is there, so only a concurrent replacement conflicts with it.
     Kind.OVERWRITE: {
         Kind.APPEND: compatible,
         Kind.DELETE: compatible,
@@ -239,7 +239,7 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.DATA_OVERLAY: retryable,
         Kind.UNKNOWN: retryable,
     },
-    # An index says where values are: rows that move and values that change make it wrong, rows that come or go do not.
+    # An index says where values are: rewritten rows and changed values make it wrong, added or deleted rows do not.
     Kind.CREATE_INDEX: {
         Kind.APPEND: compatible,
         Kind.DELETE: indexed_values_stay,
@@ -259,7 +259,7 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.DATA_OVERLAY: retryable,
         Kind.UNKNOWN: retryable,
     },
-    # A merge lists all fragments; the library computes it anew on each newer version, where its values allow that.
+    # A merge lists all fragments; the library computes it again on each newer version, where its values allow that.
     Kind.MERGE: {
         Kind.APPEND: recomputed,
         Kind.DELETE: recomputed,
@@ -325,7 +325,7 @@ def check_conflict(context: ConflictContext) -> None:
     """Passes if ours may be committed after theirs.
 
     Raises:
-        RetryableConflictError: not as it is; computed anew it may.
+        RetryableConflictError: not as it is; it may if it is computed again.
         IncompatibleConflictError: it makes no sense after theirs.
     """
     RULES[context.own.kind][context.committed.kind](context)

@@ -41,7 +41,7 @@ def same_fields_and_nulls(context: ConflictContext) -> None:
 
 
 def recomputed(context: ConflictContext) -> None:
-    """Ours may follow if it is computed anew on the newer version: as a message it lists all fragments as they were.
+    """The operation may follow if computed again on the newer version: its message lists all fragments as they were.
 
     The reference library never does that. A deleted row leaves the places of the others as they are, and so does a new
     fragment, so what was written for a fragment holds as long as its data files are the same. Rows that move are copies

@@ -16,7 +16,7 @@ from lance_spark.table.operations.manifest_builder import writer_version
 MAX_FIELD_ID = 2**31 - 1
 
 LOOK_BACK = 64
-"""So many versions are looked at: a writer that is farther behind has read a version that is likely to be gone."""
+"""How many versions are searched: a writer further behind has read a version that is probably cleaned up."""
 
 
 def next_field_id(history: History, base: Manifest) -> int:

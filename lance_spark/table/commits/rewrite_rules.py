@@ -1,4 +1,4 @@
-"""Conflict rules of operations on rows that stay the same: compaction, and metadata of indices.
+"""Conflict rules of operations that change no rows: compaction, and index metadata.
 
 Both speak of fragments as they were when they were read, so both compare these with what theirs has made of them.
 """

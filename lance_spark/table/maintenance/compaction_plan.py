@@ -47,7 +47,7 @@ _IN_CONFIG: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """What a compaction is told.
+    """Options of a compaction.
 
     Attributes:
         target_rows_per_fragment: fragments with fewer rows are joined; new ones get as many or more, up to the double.

@@ -47,7 +47,7 @@ class MovedRows:
         base: the version that the rows were read from.
         bases: where its files are.
         new: the fragments.
-        gone: offsets in the fragments of `base` of the rows that go; None for all rows of a fragment.
+        gone: offsets in the fragments of `base` of the deleted rows; None for all rows of a fragment.
 
     Raises:
         InvalidInputError: a row comes again twice, or comes again but does not go; or the fragments and the origins of

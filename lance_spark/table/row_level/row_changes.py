@@ -1,6 +1,6 @@
 """Committing which rows go and which come, as one version: what DELETE, UPDATE and MERGE have in common.
 
-A changed row is one that goes and comes again, in a new fragment. Rows that go are told by their place in the version
+A changed row is deleted and added again, in a new fragment. Deleted rows are given by their address in the version
 that was read; if other writers come first, the deletion files are written again with what those have deleted, as long
 as they have touched other rows. In a table with stable row ids a row that comes again keeps its id and the version of
 its creation; what is needed for that is the address that it had.
@@ -40,7 +40,7 @@ MAX_ARROW_ROWS = 5000
 """Up to so many deleted rows a deletion file is in the Arrow form, as the reference library writes it."""
 
 GoneRows = Mapping[FragmentId, Int64Array | None]
-"""Offsets of the rows that go, for each fragment that loses any; None: all rows of the fragment, whichever it has."""
+"""Offsets of the deleted rows of each fragment that loses any; None: all rows of the fragment, whichever it has."""
 
 NewerVersionCheck = Callable[[Manifest], None]
 """Looks at a version that came after the one that was read; raises a `CommitConflictError` if it stands against us."""
@@ -70,7 +70,7 @@ def commit_row_changes(
     """The version of `table` without the rows `deleted` and with the fragments `new`; `base` if there are neither.
 
     Made for a driver whose tasks do the work. A task reads rows of `base` with `_rowaddr`, writes what they become
-    with a `FragmentWriter`, and hands back its fragments, the addresses of the rows that go, and for each row of a new
+    with a `FragmentWriter`, and hands back its fragments, the addresses of the deleted rows, and for each row of a new
     fragment the address that it had (`NewFragment`). The driver joins the addresses with `rows_by_fragment` and commits
     once. Rows go by new deletion files; a fragment without a row left goes itself, and if its rows go by None, no file
     of it is read. What is committed is a Delete if nothing comes, an Append if nothing goes and there is nothing to
@@ -84,9 +84,9 @@ def commit_row_changes(
         gone: live rows of `base`.
         new: new fragments, written in the table's schema.
         predicate: what chose the rows, as SQL; kept with a Delete.
-        changed_fields: ids of the fields whose values may differ in the rows that come again; None for all fields.
+        changed_fields: ids of the fields whose values may differ in the rewritten rows; None for all fields.
         check: asked for each newer version that the commit has to follow. Rows that only come are then an Update too:
-            a merge by the reference library takes other updates for rivals that may have inserted the same key.
+            a merge by the reference library conflicts with other updates, because they may have inserted the same key.
         evolved: all columns from then on, those of `base` among them, if rows have more, which allow nulls. Then there
             is always a version, and nobody else may have changed columns.
 
@@ -132,7 +132,7 @@ class _Outcome:
 
 
 class _RowChanges:
-    """The rows that go and come, and the deletion files that were written for them."""
+    """The deleted and added rows, and the deletion files that were written for them."""
 
     def __init__(
         self,
@@ -219,9 +219,9 @@ class _RowChanges:
 
     def _conflict_error(self, what: str, version: int) -> LanceError:
         if version == self._base.version:
-            return InvalidInputError(f"version {version} of {self._table.uri} does not have all of the rows that go")
+            return InvalidInputError(f"version {version} of {self._table.uri} does not have all of the rows to delete")
         return RetryableConflictError(
-            f"another writer {what} that are to go from {self._table.uri}. "
+            f"another writer {what} that are to be deleted from {self._table.uri}. "
             "Read the new version and run the operation again",
             own=self._kind.value,
             table_version=version,

@@ -37,7 +37,7 @@ _EXACT_DOUBLES = 1 << 53
 """Doubles are exact up to here."""
 
 _FREE_DIGITS = 10
-"""So many more digits than a decimal Spark's sum of it has: enough for any number of rows."""
+"""How many more digits Spark's sum of a decimal has than the decimal: enough for any number of rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ _MAX_PIECES = 64
 """Each of them is opened by itself."""
 
 _EXPANSION = 4
-"""So many times larger than in the files the rows may be."""
+"""Maximum expansion from encoded bytes to Arrow bytes."""
 
 _SETTING = "spark.sql.lance.inlineBytes"
 

@@ -1,4 +1,4 @@
-"""How a partitioned table is told to Spark's planner: what it can join and cluster by, and the keys of partitions.
+"""The partitioning of a table as Spark's planner sees it: what it can join and cluster by, and the keys of partitions.
 
 Year, month, day and hour of one column are one ordered key, `years(c)` to `hours(c)`. Spark joins on functions of one
 column alone, so a truncation has its width in its name, and `multi_bucket` is no key. Keys of floats are left out:

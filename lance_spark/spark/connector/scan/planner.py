@@ -73,7 +73,7 @@ class PlannedTasks:
 
     Attributes:
         work: of each task.
-        key_values: the values of the partitions' keys in each task; none where Spark is told of no keys.
+        key_values: the values of the partitions' keys in each task; none where no keys are reported to Spark.
         packs: which tasks may be one where the keys are of no use.
     """
 
@@ -207,7 +207,7 @@ class ScanPlanner:
 
     @cached_property
     def _keys(self) -> Partitioning | None:
-        """The partitioning that Spark is told of: none for groups, nor where one task counts rows."""
+        """The partitioning reported to Spark: none for groups, nor where one task counts rows."""
         partitioning = self._partitioning
         has_keys = partitioning is not None and bool(partitioning.keys)
         return partitioning if has_keys and self.aggregation is None and self._options.limit is None else None
@@ -285,7 +285,7 @@ class ScanPlanner:
         return can_be_inline((piece.rows for piece in pieces), self._options, most)
 
     def summary(self, tasks: PlannedTasks) -> ScanPlan:
-        """What Spark's planner is told."""
+        """The plan for Spark's planner."""
         size = planned_bytes(self._pieces)
         num_rows = self._num_rows()
         floor = None if num_rows is None else num_rows * BYTES_PER_ROW

@@ -1,4 +1,4 @@
-"""What Spark has asked of a scan so far, and what it is told of the plan."""
+"""The request of a scan, with what Spark has pushed so far, and the plan in the reply."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What Spark's planner is told; the tasks, or the rows, are in the attachments.
+    """The plan for Spark's planner; the tasks, or the rows, are in the attachments.
 
     Attributes:
         num_rows, size_bytes: of all rows that are read, before they are filtered.

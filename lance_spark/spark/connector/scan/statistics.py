@@ -1,4 +1,4 @@
-"""What Spark's planner is told of the size of a scan."""
+"""The size of a scan as reported to Spark's planner."""
 
 from __future__ import annotations
 

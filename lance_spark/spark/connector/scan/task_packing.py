@@ -70,7 +70,7 @@ def split_parts(pieces: Sequence[Piece], target_bytes: int) -> list[SplitPart]:
 
 
 def restricted(parts: Sequence[SplitPart], fragments: Collection[tuple[int, bytes]]) -> list[SplitPart]:
-    """The parts without fragments other than `fragments` (place of the split, message), none added or split anew."""
+    """The parts without fragments other than `fragments` (place of the split, message), none added or split again."""
     kept = (
         replace(part, slices=tuple(item for item in part.slices if (part.split, item.fragment) in fragments))
         for part in parts

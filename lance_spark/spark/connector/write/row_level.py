@@ -63,7 +63,7 @@ class PlanRequest:
     """A statement as Spark has planned it.
 
     Attributes:
-        columns: of the rows that come; none for a DELETE.
+        columns: of the added rows; none for a DELETE.
         row_id: the columns that rows are known by.
     """
 

@@ -1,8 +1,8 @@
 """The rows that a write replaces, looked for in tasks if that is more than one process should read.
 
-The job that does it starts when the rows that come are written and before the commit, which gets what was found. It
-looks at the version that the write builds on, so that the same commits of others are in its way as if the driver had
-looked. If they have changed the rows, the driver looks again, at those fragments only that are not as they were.
+The job starts when the new rows are written and before the commit, which gets its results. It
+looks at the version that the write builds on, so it conflicts with exactly the commits that a search on the
+driver would conflict with. If other writers have changed the rows, the driver searches the changed fragments again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ CHEAP_BYTES = 256 << 20
 """So much is read by one process."""
 
 CHEAP_SPLITS = 64
-"""So many partitions are opened and searched by one process."""
+"""The most partitions that one process opens and searches."""
 
 _UNKNOWN_BYTES = 16 << 20
 """Assumed of a file whose size the manifest does not tell."""

@@ -193,7 +193,7 @@ def _log_replaced_table(request: WriteRequest) -> None:
 
 
 def _required_filter(request: WriteRequest) -> Expr:
-    """The filter of the rows that go."""
+    """The filter of the replaced rows."""
     names = request.handle.filterable()
     terms = [to_filter(predicate, names) for predicate in request.predicates]
     known = tuple(term for term in terms if term is not None)

@@ -49,7 +49,7 @@ public final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
   public ColumnarBatch get() {
     try {
       VectorSchemaRoot batch = current.getVectorSchemaRoot();
-      // Rows without columns come with one that is none of them.
+      // Zero-column rows carry a dummy column.
       ColumnVector[] vectors = new ColumnVector[columns.length()];
       for (int index = 0; index < vectors.length; index++) {
         FieldVector vector = batch.getVector(index);
