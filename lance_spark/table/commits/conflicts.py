@@ -322,7 +322,7 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
 
 
 def check_conflict(context: ConflictContext) -> None:
-    """Passes if ours may be committed after theirs.
+    """Passes if our transaction may be committed after the concurrent one.
 
     Raises:
         RetryableConflictError: not as it is; it may if it is computed again.

@@ -43,9 +43,9 @@ def same_fields_and_nulls(context: ConflictContext) -> None:
 def recomputed(context: ConflictContext) -> None:
     """The operation may follow if computed again on the newer version: its message lists all fragments as they were.
 
-    The reference library never does that. A deleted row leaves the places of the others as they are, and so does a new
-    fragment, so what was written for a fragment holds as long as its data files are the same. Rows that move are copies
-    of what was read: the files that they were in have to be as they were.
+    The reference library never does that. Deleted rows and new fragments leave the offsets of other rows unchanged, so
+    what was written for a fragment stays valid as long as its data files are the same. Rewritten rows are copies of
+    what was read: their source files must be unchanged.
     """
     same_fields(context)
     same_data_files(context)

@@ -1,6 +1,6 @@
 """Conflict rules of operations that change no rows: compaction, and index metadata.
 
-Both speak of fragments as they were when they were read, so both compare these with what theirs has made of them.
+Both refer to fragments as they were read, so both compare these with the concurrent transaction's fragments.
 """
 
 from __future__ import annotations
