@@ -41,7 +41,7 @@ class NewFragment:
 
 
 class MovedRows:
-    """New fragments, ready to be given the ids and versions of their rows.
+    """New fragments, before row ids and row versions are assigned.
 
     Args:
         base: the version that the rows were read from.
@@ -50,8 +50,8 @@ class MovedRows:
         gone: offsets in the fragments of `base` of the deleted rows; None for all rows of a fragment.
 
     Raises:
-        InvalidInputError: a row comes again twice, or comes again but does not go; or the fragments and the origins of
-            their rows do not go together.
+        InvalidInputError: a row is rewritten twice, or rewritten but not deleted; or the fragments and the source
+            addresses of their rows do not match.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Committing which rows go and which come, as one version: what DELETE, UPDATE and MERGE have in common.
+"""Commits deleted and added rows as one version: the common part of DELETE, UPDATE and MERGE.
 
 A changed row is deleted and added again, in a new fragment. Deleted rows are given by their address in the version
 that was read; if other writers come first, the deletion files are written again with what those have deleted, as long
@@ -37,17 +37,17 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.schema_merge import change_evolving
 
 MAX_ARROW_ROWS = 5000
-"""Up to so many deleted rows a deletion file is in the Arrow form, as the reference library writes it."""
+"""Deletion files with at most this many rows use the Arrow form, as in the reference library."""
 
 GoneRows = Mapping[FragmentId, Int64Array | None]
 """Offsets of the deleted rows of each fragment that loses any; None: all rows of the fragment, whichever it has."""
 
 NewerVersionCheck = Callable[[Manifest], None]
-"""Looks at a version that came after the one that was read; raises a `CommitConflictError` if it stands against us."""
+"""Checks a version newer than the one that was read; raises a `CommitConflictError` if it conflicts."""
 
 
 def rows_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array]:
-    """The rows at `addresses` (uint64[n], in any order, twice if need be) as `commit_row_changes` takes them.
+    """The rows at `addresses` (uint64[n], in any order, duplicates allowed) as `commit_row_changes` takes them.
 
     >>> rows_by_fragment(np.array([(2 << 32) + 7, 5, 1], np.uint64))
     {0: array([1, 5]), 2: array([7])}
@@ -76,8 +76,8 @@ def commit_row_changes(
     of it is read. What is committed is a Delete if nothing comes, an Append if nothing goes and there is nothing to
     check, else an Update.
 
-    After an error the deletion files that were written are removed; the data files of `new` stay, for the caller to try
-    again or to `remove_fragments` (but never after a `CommitStateUnknownError`).
+    After an error the written deletion files are removed; the data files of `new` are kept, for the caller to retry or
+    to `remove_fragments` (but never after a `CommitStateUnknownError`).
 
     Args:
         base: the version that the rows were found in.
@@ -91,10 +91,10 @@ def commit_row_changes(
             is always a version, and nobody else may have changed columns.
 
     Raises:
-        InvalidInputError: a row that `base` does not have, a row that comes again twice or does not go.
-        RetryableConflictError: another writer has deleted, moved or changed one of the rows: find them again in the
+        InvalidInputError: a row that `base` does not have, a row that is rewritten twice, or rewritten but not deleted.
+        RetryableConflictError: another writer has deleted, rewritten or changed one of the rows: find them again in the
             newest version, and write them again. Nothing was changed.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitConflictError: it conflicts with what other writers have committed. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: this release cannot write to the table.
@@ -120,10 +120,10 @@ def commit_row_changes(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What becomes of a fragment.
+    """The deletion files of a fragment before and after the commit.
 
     Attributes:
-        before: its deletion file until then.
+        before: its previous deletion file.
         after: its new deletion file; None if no row is left.
     """
 
