@@ -1,4 +1,4 @@
-"""The rows that a write replaces, looked for in tasks if that is more than one process should read.
+"""Searches the rows that a write replaces, in tasks if that is too much for one process to read.
 
 The job starts when the new rows are written and before the commit, which gets its results. It
 looks at the version that the write builds on, so it conflicts with exactly the commits that a search on the
