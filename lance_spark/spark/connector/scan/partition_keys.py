@@ -1,9 +1,9 @@
 """The partitioning of a table as Spark's planner sees it: what it can join and cluster by, and the keys of partitions.
 
 Year, month, day and hour of one column are one ordered key, `years(c)` to `hours(c)`. Spark joins on functions of one
-column alone, so a truncation has its width in its name, and `multi_bucket` is no key. Keys of floats are left out:
-there NaN and zero have several forms; and buckets of uint64, which Spark has as decimals, whose large values hash in
-another way. What is left out makes keys coarser, never wrong.
+column alone, so a truncation has its width in its name, and `multi_bucket` is not a key. Keys of floats are left out:
+NaN and zero have several forms; so are buckets of uint64, which Spark reads as decimals, whose large values hash
+differently. Omitted keys make the partitioning coarser, never wrong.
 """
 
 from __future__ import annotations

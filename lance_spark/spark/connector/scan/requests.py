@@ -82,12 +82,12 @@ class ScanPlan:
     Attributes:
         num_rows, size_bytes: of all rows that are read, before they are filtered.
         keys, key_values: of the rows of each task, if they have some in common.
-        packs: tasks that may be one where the keys are of no use.
+        packs: coalesced tasks, for plans that do not use the keys.
         is_inline: whether the rows are read already.
-        runtime_columns: filters of these are taken while the query runs already.
+        runtime_columns: runtime filters on these columns are accepted.
         max_runtime_values: unless they have more values.
-        needs_selectivity: whether the driver should ask for the share of the rows that the filter keeps.
-        selectivity: that share, if it is known already.
+        needs_selectivity: whether the driver should request the filter's selectivity.
+        selectivity: of the filter, if it is known already.
     """
 
     description: str
