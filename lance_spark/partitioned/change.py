@@ -25,7 +25,7 @@ from lance_spark.table.operations import Merge
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import DATA
 from lance_spark.table.row_level.rewritten_rows import NewFragment
-from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes
+from lance_spark.table.row_level.row_changes import DeletedRows, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions, commit_append, commit_overwrite
@@ -120,7 +120,7 @@ class ReplaceRows(PartitionChange):
 class ChangeRows(PartitionChange):
     """Deleted rows, by fragment and offset, and new fragments; as `commit_row_changes` takes them."""
 
-    deleted: GoneRows
+    deleted: DeletedRows
     new: Sequence[NewFragment] = ()
 
     def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:

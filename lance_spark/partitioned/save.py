@@ -35,7 +35,7 @@ from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflic
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.rewritten_rows import NewFragment
-from lance_spark.table.row_level.row_changes import GoneRows, rows_by_fragment
+from lance_spark.table.row_level.row_changes import DeletedRows, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.row_source import RowSource
@@ -241,7 +241,7 @@ def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[Partiti
     partitions = {item.partition.key: item.partition for item in delta.added}
     for item in delta.added:
         new[item.partition.key] = new.get(item.partition.key, ()) + item.new
-    deleted: dict[PartitionKey, GoneRows] = {}
+    deleted: dict[PartitionKey, DeletedRows] = {}
     for object_id, addresses in delta.deleted.items():
         if object_id not in by_id:
             raise InvalidInputError(f"{table!r} has no partition {object_id!r} that rows could go from")

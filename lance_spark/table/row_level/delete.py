@@ -23,7 +23,7 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.row_changes import GoneRows, NewerVersionCheck, commit_row_changes
+from lance_spark.table.row_level.row_changes import DeletedRows, NewerVersionCheck, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.rows.row_address import split_addresses
 from lance_spark.table.writing.save import CommitOptions
@@ -73,7 +73,7 @@ class Search:
     """
 
     version: Manifest
-    deleted: GoneRows
+    deleted: DeletedRows
 
     def comparable(self, other: Manifest) -> dict[FragmentId, DataFragment]:
         """The fragments of which the filter keeps the same rows in the version `other`, if they are equal there."""
@@ -82,7 +82,7 @@ class Search:
         return {fragment.id: fragment for fragment in self.version.fragments}
 
 
-def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Search | None = None) -> GoneRows:
+def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Search | None = None) -> DeletedRows:
     """Ascending offsets of the rows that the filter keeps, for each fragment that has any.
 
     A filter that is true whatever the row tells whole fragments, and no file is read.

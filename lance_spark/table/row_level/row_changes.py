@@ -39,7 +39,7 @@ from lance_spark.table.writing.schema_merge import change_evolving
 MAX_ARROW_ROWS = 5000
 """Deletion files with at most this many rows use the Arrow form, as in the reference library."""
 
-GoneRows = Mapping[FragmentId, Int64Array | None]
+DeletedRows = Mapping[FragmentId, Int64Array | None]
 """Offsets of the deleted rows of each fragment that loses any; None: all rows of the fragment, whichever it has."""
 
 NewerVersionCheck = Callable[[Manifest], None]
@@ -58,7 +58,7 @@ def rows_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array]:
 def commit_row_changes(
     table: TableLocation,
     base: Manifest,
-    deleted: GoneRows,
+    deleted: DeletedRows,
     new: Sequence[NewFragment] = (),
     options: CommitOptions | None = None,
     *,
@@ -138,7 +138,7 @@ class _RowChanges:
         self,
         table: TableLocation,
         base: Manifest,
-        deleted: GoneRows,
+        deleted: DeletedRows,
         moved: MovedRows,
         predicate: str,
         changed_fields: tuple[FieldId, ...],

@@ -21,7 +21,7 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Append, Delete, Update
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
-from lance_spark.table.row_level.row_changes import GoneRows, commit_row_changes, rows_by_fragment
+from lance_spark.table.row_level.row_changes import DeletedRows, commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.fragment import FragmentId, FragmentList
 from lance_spark.table.writing.write import write_fragments
 from tests.support.counting_store import CountingStore
@@ -158,7 +158,7 @@ def test_rows_that_come_again_wrongly(uri: str) -> None:
     moved = task(dataset, [1, 2])
     gone = rows_by_fragment(in_pairs((0, 1), (0, 2)))
 
-    def commit(*new: NewFragment, rows: GoneRows = gone) -> Manifest:
+    def commit(*new: NewFragment, rows: DeletedRows = gone) -> Manifest:
         return commit_row_changes(location, base, rows, new, QUIET)
 
     for source_addresses in (
