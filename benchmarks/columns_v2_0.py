@@ -115,17 +115,17 @@ def compare(name: str, column: Column, path: Path) -> None:
     """Prints one line."""
     from lance.file import LanceFileReader
 
-    from lance_spark.file.reader import FileReader
+    from lance_spark.file.open_file import open_data_file
     from lance_spark.layouts.base import RowRanges
     from lance_spark.storage.registry import open_store
 
     write(path, column)
     store = open_store(str(path.parent))
     rows = np.unique(np.random.default_rng(1).integers(0, len(column.values), TAKEN_ROWS))
-    opened, reference = FileReader.open(store, path.name), LanceFileReader(str(path))
+    opened, reference = open_data_file(store, path.name), LanceFileReader(str(path))
     assert opened.read_table()["x"].to_pylist() == reference.read_all().to_table()["x"].to_pylist()
 
-    scan = cpu_ms(lambda: FileReader.open(store, path.name).read_table())
+    scan = cpu_ms(lambda: open_data_file(store, path.name).read_table())
     reference_scan = min(
         cpu_ms(lambda size=size: LanceFileReader(str(path)).read_all(batch_size=size).to_table())
         for size in BATCH_SIZES

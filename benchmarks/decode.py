@@ -90,7 +90,7 @@ def measure(values: pa.Array, folder: Path) -> tuple[int, float, float]:
     """(Arrow bytes, our seconds, the reference's seconds)."""
     from lance.file import LanceFileReader, LanceFileWriter
 
-    from lance_spark.file.reader import FileReader
+    from lance_spark.file.open_file import open_data_file
     from lance_spark.storage import open_store
 
     table = pa.table({"x": values})
@@ -99,11 +99,11 @@ def measure(values: pa.Array, folder: Path) -> tuple[int, float, float]:
         for batch in table.to_batches(max_chunksize=1_000_000):
             writer.write_batch(batch)
     store = open_store(str(folder))
-    got = FileReader.open(store, "x.lance").read_table()
+    got = open_data_file(store, "x.lance").read_table()
     assert got.equals(table)
     num_bytes = got.nbytes
     del got
-    ours = _median(lambda: FileReader.open(store, "x.lance").read_table())
+    ours = _median(lambda: open_data_file(store, "x.lance").read_table())
     theirs = min(
         _median(lambda size=size: LanceFileReader(str(path)).read_all(batch_size=size).to_table())  # type: ignore[misc]
         for size in BATCH_SIZES
@@ -116,7 +116,7 @@ def measure_take(rows: int, folder: Path) -> None:
     """1,000 random rows of an int64 column."""
     from lance.file import LanceFileReader, LanceFileWriter
 
-    from lance_spark.file.reader import FileReader
+    from lance_spark.file.open_file import open_data_file
     from lance_spark.layouts.base import RowRanges
     from lance_spark.storage import open_store
 
@@ -130,7 +130,7 @@ def measure_take(rows: int, folder: Path) -> None:
                 writer.write_batch(batch)
         wanted = np.unique(np.random.default_rng(1).integers(0, table.num_rows, 1000))
         ranges = RowRanges(wanted, wanted + 1)
-        file = FileReader.open(store, "x.lance")
+        file = open_data_file(store, "x.lance")
         assert file.read_table(rows=ranges).equals(table.take(pa.array(wanted)))
         ours = _median(lambda file=file, ranges=ranges: file.read_table(rows=ranges))  # type: ignore[misc]
         reference = LanceFileReader(str(path))

@@ -183,12 +183,12 @@ def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[t
 
 def packed_neighbours(sizes: Sequence[float], target: int) -> tuple[tuple[int, ...], ...]:
     """Groups of the indexes of adjacent items, each of a total size of about `target`."""
-    packs: list[list[int]] = []
+    coalesced_tasks: list[list[int]] = []
     room = 0.0
     for number, size in enumerate(sizes):
-        if not packs or size > room:
-            packs.append([])
+        if not coalesced_tasks or size > room:
+            coalesced_tasks.append([])
             room = float(target)
-        packs[-1].append(number)
+        coalesced_tasks[-1].append(number)
         room -= size
-    return tuple(map(tuple, packs))
+    return tuple(map(tuple, coalesced_tasks))

@@ -35,7 +35,7 @@ class Identified(Protocol):
 
     Attributes:
         identity: equal for stores that see the same objects with the same rights.
-        stamps_are_free: whether `etag` sends no request.
+        etags_are_free: whether `etag` sends no request.
     """
 
     @property
@@ -137,7 +137,7 @@ shared = Cache(_bytes_of_environment())
 def has_free_etags(store: ObjectStore) -> bool:
     """Whether `store` returns stamps without a request."""
     # A check against the protocol `Identified` takes longer than to read a small file.
-    return bool(getattr(store, "stamps_are_free", False))
+    return bool(getattr(store, "etags_are_free", False))
 
 
 def free_etag(store: ObjectStore, path: str) -> Hashable | None:

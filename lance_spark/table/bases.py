@@ -105,7 +105,7 @@ class Bases:
             "_base_paths": self._base_paths,
             "_storage_options": self._storage_options,
             "_version": self._version,
-            "_shown_as": self._display_name,
+            "_display_name": self._display_name,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

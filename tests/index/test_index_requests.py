@@ -63,8 +63,9 @@ def test_equality_reads_the_page_lookup_and_one_page(table: Path) -> None:
     num_rows, counts = read(table, "key = 123456")
     scanned_rows, scan = read(table, "key = 123456", use_scalar_index=False)
     assert num_rows == scanned_rows == 1
-    # The ends of 2 index files and 1 data file; values and ids of the page, and the row, each after its chunk index.
-    assert counts.read_requests <= 10
+    # The ends of 2 index files and 1 data file; values and ids of the page, and the row, each after its chunk
+    # index, and the column of the filter, by which the row is checked.
+    assert counts.read_requests <= 11
     assert counts.bytes_read < index_bytes(table) / 5
     assert counts.bytes_read < scan.bytes_read / 5
 

@@ -31,4 +31,4 @@ def test_a_handle_brings_its_name() -> None:
         TableHandle("/root/t", name="lance.t")
         TableHandle("/root/path")
         assert with_names("/root/t, /root/path") == "lance.t, /root/path"
-    assert TableHandle("/root/t", branch="b").shown == "/root/t (branch b)"
+    assert TableHandle("/root/t", branch="b").display_name == "/root/t (branch b)"

@@ -64,7 +64,7 @@ class Step:
     name: str
     kind: OperationKind
     effect: Effect
-    ours: Callable[[Dataset], object]
+    own: Callable[[Dataset], object]
     reference: Callable[[lance.LanceDataset], object] | None
     holds: Callable[[Dataset], bool] = lambda dataset: True
 
@@ -146,14 +146,14 @@ def append(number: int) -> Step:
     """New rows, the first of which has this id."""
     new = [row(number), row(number + 1)]
 
-    def ours(base: Dataset) -> object:
+    def own(base: Dataset) -> object:
         return save(base, table(new), APPEND)
 
     def reference(base: lance.LanceDataset) -> object:
         fragments = lance.fragment.write_fragments(table(new), base, mode="append")
         return commit(base, lance.LanceOperation.Append(fragments))
 
-    return Step("append", K.APPEND, lambda _, newest: newest.with_rows(new), ours, reference)
+    return Step("append", K.APPEND, lambda _, newest: newest.with_rows(new), own, reference)
 
 
 def _overwrite() -> Step:
@@ -211,7 +211,7 @@ def _upsert() -> Step:
 def _in_place() -> Step:
     """Another v of row 1, in a file of that column."""
 
-    def ours(base: Dataset) -> object:
+    def own(base: Dataset) -> object:
         plan = plan_new_values(base.location, base.manifest, ["v"])
         bases = base.location.bases(base.manifest)
         address = np.array([1], np.uint64)
@@ -234,13 +234,13 @@ def _in_place() -> Step:
     def effect(_: State, newest: State) -> State:
         return newest.changed({1}, lambda item: {"v": 500})
 
-    return Step("set v 1", K.UPDATE, effect, ours, reference)
+    return Step("set v 1", K.UPDATE, effect, own, reference)
 
 
 def _index(column: str) -> Step:
     name = f"{column}_index"
 
-    def ours(base: Dataset) -> object:
+    def own(base: Dataset) -> object:
         indexed = lance_spark.open(f"{base.uri}-indexed")
         return base.commit_indices([index for index in indexed.indices() if index.name == name])
 
@@ -248,13 +248,13 @@ def _index(column: str) -> Step:
         f"index {column}",
         K.CREATE_INDEX,
         same,
-        ours,
+        own,
         lambda base: base.create_scalar_index(column, "BTREE", name=name),
     )
 
 
 def _rewrite(number: int) -> Step:
-    def ours(base: Dataset) -> object:
+    def own(base: Dataset) -> object:
         options = CompactionOptions()
         task = CompactionTask(base.version, (FragmentId(number),), options)
         result = run_task(base.location, base.manifest, task)
@@ -269,7 +269,7 @@ def _rewrite(number: int) -> Step:
         group = lance.LanceOperation.RewriteGroup(old, new)
         return commit(base, lance.LanceOperation.Rewrite([group], []))
 
-    return Step(f"rewrite {number}", K.REWRITE, same, ours, reference)
+    return Step(f"rewrite {number}", K.REWRITE, same, own, reference)
 
 
 def _replace(column: str) -> Step:
@@ -283,7 +283,7 @@ def _replace(column: str) -> Step:
             writer.write_batch(pa.record_batch([pa.array(range(1000, 1005), dtype)], schema=schema))
         return name, path.stat().st_size
 
-    def ours(base: Dataset) -> object:
+    def own(base: Dataset) -> object:
         name, size = written(base.uri)
         file = DataFile(name, (field_id,), (0,), FileVersion.V2_2, size)  # type: ignore[arg-type]
         return raw(base, DataReplacement(((FragmentId(0), file),)))
@@ -298,7 +298,7 @@ def _replace(column: str) -> Step:
         f"replace {column}",
         K.DATA_REPLACEMENT,
         lambda _, newest: newest.changed(range(5), lambda item: {column: 1000 + item["id"]}),
-        ours,
+        own,
         reference,
     )
 
@@ -318,14 +318,14 @@ def _bases(name: str) -> Step:
 
 
 def _restore() -> Step:
-    def ours(base: Dataset) -> object:
+    def own(base: Dataset) -> object:
         return raw(base, Restore(1, base.location.at(1).manifest))
 
     return Step(
         "restore 1",
         K.RESTORE,
         lambda *_: states()[1],
-        ours,
+        own,
         lambda base: commit(base, lance.LanceOperation.Restore(1)),
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from lance.file import LanceFileReader
 
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
@@ -59,7 +59,7 @@ def assert_file_holds(path: Path, table: pa.Table, *, ours: bool = True) -> Lanc
         rows = pa.concat_tables([table.slice(row, 1) for row in taken])
         assert_tables_equal(reference.take_rows(taken).to_table(), rows)
     if ours:
-        reader = FileReader.open(open_store(str(path.parent)), path.name)
+        reader = open_data_file(open_store(str(path.parent)), path.name)
         assert_tables_equal(reader.read_table(), table)
         for start, length in some_ranges(table.num_rows):
             part = reader.read_table(rows=RowRanges.of(start, start + length))
@@ -69,7 +69,7 @@ def assert_file_holds(path: Path, table: pa.Table, *, ours: bool = True) -> Lanc
 
 def read_table(path: Path) -> pa.Table:
     """The whole file by our reader."""
-    return FileReader.open(open_store(str(path.parent)), path.name).read_table()
+    return open_data_file(open_store(str(path.parent)), path.name).read_table()
 
 
 def layouts(reference: LanceFileReader) -> list[list[str]]:

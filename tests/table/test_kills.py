@@ -20,7 +20,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import LanceError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.faults import OPERATIONS, Fault, FaultStore, Harm
@@ -50,7 +50,7 @@ def check_no_torn_file(store: ObjectStore) -> None:
     for entry in store.list("", recursive=True):
         folder, _, name = entry.path.rpartition("/")
         if name.endswith(".lance"):
-            FileReader.open(store, entry.path).read_table()
+            open_data_file(store, entry.path).read_table()
         elif folder == "_transactions":
             Transaction.from_bytes(store.read(entry.path))
     for location in History(store).locations():

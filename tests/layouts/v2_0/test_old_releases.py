@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.reader import FileReader
+from lance_spark.file.open_file import open_data_file
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.registry import open_store
 from tests.golden import make_v2_0
@@ -29,7 +29,7 @@ def test_every_type(release: str) -> None:
     assert_tables_equal(file.read(RowRanges.of(17, 140)), expected.slice(17, 123))
     rows = [0, 7, 8, 100, 149]
     assert_tables_equal(file.read(single_rows(rows)), expected.take(rows))
-    reader = FileReader.open(open_store(str(make_v2_0.FOLDER)), f"{release}.lance")
+    reader = open_data_file(open_store(str(make_v2_0.FOLDER)), f"{release}.lance")
     assert_tables_equal(reader.read_table(), expected)
 
 
@@ -44,6 +44,6 @@ def test_the_files_hold_what_they_are_here_for() -> None:
 
 
 def test_members_of_a_sliced_struct_are_too_long() -> None:
-    reader = FileReader.open(open_store(str(make_v2_0.FOLDER)), "0.19.2-sliced.lance")
+    reader = open_data_file(open_store(str(make_v2_0.FOLDER)), "0.19.2-sliced.lance")
     with pytest.raises(CorruptFileError, match="40 rows, but a member 150"):
         reader.read_table()

@@ -74,12 +74,12 @@ class PlannedTasks:
     Attributes:
         work: of each task.
         key_values: the values of the partitions' keys in each task; none where no keys are reported to Spark.
-        packs: which tasks may be one where the keys are of no use.
+        coalesced_tasks: which tasks may be one where the keys are of no use.
     """
 
     work: tuple[ReadWork, ...]
     key_values: tuple[tuple[str | None, ...], ...] = ()
-    packs: tuple[tuple[int, ...], ...] = ()
+    coalesced_tasks: tuple[tuple[int, ...], ...] = ()
 
 
 class ScanPlanner:
@@ -232,11 +232,11 @@ class ScanPlanner:
             # Spark compares the tasks with those of the plan without this filter: their rows have to stay apart alike.
             parts = restricted(parts, {(item.split, item.fragment.to_bytes()) for item in self._selected})
         values = partitioning.values(item.split for item in self._splits)
-        packs = coalesced(parts, self._target_bytes())
+        coalesced_tasks = coalesced(parts, self._target_bytes())
         return PlannedTasks(
             self._work([work_of([part], self._splits) for part in parts]),
             tuple(values[part.split] for part in parts),
-            packs if len(packs) < len(parts) else (),
+            coalesced_tasks if len(coalesced_tasks) < len(parts) else (),
         )
 
     def _work(self, groups: Sequence[tuple[SplitWork, ...]]) -> tuple[ReadWork, ...]:
@@ -297,7 +297,7 @@ class ScanPlanner:
             size_bytes=max((item for item in (size, floor) if item is not None), default=None),
             keys=tuple(Key(key.transform, key.type) for key in keys),
             key_values=tasks.key_values,
-            packs=tasks.packs,
+            coalesced_tasks=tasks.coalesced_tasks,
             metrics=counts.metrics(is_partitioned=self._partitioning is not None) | {"bytes_planned": size or 0},
             runtime_columns=self._runtime_columns(),
             needs_selectivity=self._filters_many_rows(),

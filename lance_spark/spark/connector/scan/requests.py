@@ -82,7 +82,7 @@ class ScanPlan:
     Attributes:
         num_rows, size_bytes: of all rows that are read, before they are filtered.
         keys, key_values: of the rows of each task, if they have some in common.
-        packs: coalesced tasks, for plans that do not use the keys.
+        coalesced_tasks: groups of tasks that may be one, for plans that do not use the keys.
         is_inline: whether the rows are read already.
         runtime_columns: runtime filters on these columns are accepted.
         max_runtime_values: unless they have more values.
@@ -95,7 +95,7 @@ class ScanPlan:
     size_bytes: int | None
     keys: tuple[Key, ...] = ()
     key_values: tuple[tuple[str | None, ...], ...] = ()
-    packs: tuple[tuple[int, ...], ...] = ()
+    coalesced_tasks: tuple[tuple[int, ...], ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
     runtime_columns: tuple[str, ...] = ()
     max_runtime_values: int = MAX_VALUES

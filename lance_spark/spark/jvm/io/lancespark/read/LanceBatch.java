@@ -37,10 +37,10 @@ public final class LanceBatch implements Batch {
   public InputPartition[] planInputPartitions() {
     List<byte[]> work = plan.attachments().subList(1, plan.attachments().size());
     boolean inline = plan.body().path("is_inline").asBoolean();
-    JsonNode coalesced_tasks = plan.body().path("coalesced_tasks");
-    if (coalesced && !coalesced_tasks.isEmpty()) {
+    JsonNode coalescedTasks = plan.body().path("coalesced_tasks");
+    if (coalesced && !coalescedTasks.isEmpty()) {
       List<InputPartition> partitions = new ArrayList<>();
-      for (JsonNode pack : coalesced_tasks) {
+      for (JsonNode pack : coalescedTasks) {
         List<byte[]> packedWork = new ArrayList<>();
         pack.forEach(index -> packedWork.add(work.get(index.asInt())));
         partitions.add(new LanceInputPartition(packedWork, inline));
