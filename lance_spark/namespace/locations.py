@@ -10,7 +10,7 @@ and for names that are not valid for a directory.
 
 >>> checked_location("1f00ab23_a$b")
 '1f00ab23_a$b'
->>> given_location("/tables", "file:/elsewhere/a%20b"), given_location("/tables", "file:/tables/t")
+>>> requested_location("/tables", "file:/elsewhere/a%20b"), requested_location("/tables", "file:/tables/t")
 ('file:///elsewhere/a%20b', 't')
 >>> listed_directory("sales"), listed_directory("a/b")
 ('sales.lance', None)

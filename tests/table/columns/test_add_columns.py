@@ -334,7 +334,7 @@ def test_a_lost_reply_makes_one_version(memory: str, harm: Harm) -> None:
     assert lance_spark.open(memory).to_table()["c"].to_pylist() == [0, 2, 4, 6, 8, 10]
 
 
-@pytest.mark.parametrize("operation", ["open_output", "close", "read_ranges", PUT])
+@pytest.mark.parametrize("operation", ["open_output", "close", "read_range", PUT])
 def test_nothing_is_left_after_an_error(memory: str, operation: str) -> None:
     before = files(memory)
     base = lance_spark.open(memory).manifest

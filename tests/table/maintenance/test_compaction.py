@@ -454,7 +454,7 @@ def test_results_can_be_committed_again_after_a_silence(tmp_path: Path, landed: 
     assert data_files(uri) == used_files(uri)
 
 
-@pytest.mark.parametrize("operation", ["open_output", "write", "close", "read_ranges", "put"])
+@pytest.mark.parametrize("operation", ["open_output", "write", "close", "read_range", "put"])
 def test_a_failing_store_leaves_nothing_behind(tmp_path: Path, operation: str) -> None:
     uri = str(tmp_path / "t")
     written(uri)
