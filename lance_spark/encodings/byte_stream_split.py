@@ -15,8 +15,8 @@ from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.byte_stream_split import join_bytes, split_bytes
+from lance_spark.kernels.jit import address_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -32,8 +32,8 @@ from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
 from lance_spark.encodings.flat import Flat, cut
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bits import concatenate_bits
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import gather_rows, scatter_slices
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts
 from lance_spark.encodings.registry import register
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bits import concatenate_bits, split_bits
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from lance_spark.encodings.chunk_limits import equal_chunks, starts_of
 from lance_spark.encodings.registry import register
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, block_widths, pack_inline, unpack_inline
+from lance_spark.kernels.jit import address_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -21,8 +21,8 @@ from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import allocate_unbacked, check
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, pack_out_of_line, unpack_out_of_line
+from lance_spark.kernels.jit import address_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -27,7 +27,7 @@ from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, bound_runs, decode_runs, encode_runs
 from lance_spark.kernels.slices import scatter_slices
 

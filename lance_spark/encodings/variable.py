@@ -31,7 +31,7 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.offsets import concatenate_variable, plan_variable_chunks, write_variable_chunks
 
 if TYPE_CHECKING:

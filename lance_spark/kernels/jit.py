@@ -25,6 +25,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy.typing as npt
+
 _lock = threading.RLock()
 
 
@@ -159,6 +161,11 @@ def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
         return Kernel(function, signature)
 
     return decorate
+
+
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Address of the first element of a C-contiguous array; the caller must keep the array alive during the call."""
+    return int(array.__array_interface__["data"][0])
 
 
 def inlined(function: Callable[..., Any]) -> Kernel:

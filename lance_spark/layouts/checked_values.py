@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.utf8 import has_only_ascii
 from lance_spark.kernels.value_ranges import decimals_within, integers_below
 

@@ -26,12 +26,12 @@ from lance_spark.encodings.choose import choose_block, choose_mini_block, choose
 from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.constant_write import encode_constant, encode_empty_structs, encode_nulls
+from lance_spark.layouts.constant.write import encode_constant, encode_empty_structs, encode_nulls
 from lance_spark.layouts.dictionary_pages import DictionaryValues, repeating_values, requested_dictionary
-from lance_spark.layouts.full_zip_write import encode_full_zip
+from lance_spark.layouts.full_zip.write import encode_full_zip
 from lance_spark.layouts.leaf_values import leaf_block
 from lance_spark.layouts.level_chunks import MAX_CHUNK_VALUES, max_values
-from lance_spark.layouts.mini_block_write import encode_mini_blocks
+from lance_spark.layouts.mini_block.write import encode_mini_blocks
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.shred import Levels, Shredded
 from lance_spark.layouts.single_value import single_value

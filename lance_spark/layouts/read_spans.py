@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
 from lance_spark.layouts.base import BufferSlice, PageRequest
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import levels as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, check_count

@@ -18,9 +18,9 @@ Options = Mapping[str, str]
 _STORES = {
     "file": ("local", "LocalStore"),
     "memory": ("memory", "MemoryStore"),
-    "s3": ("s3", "S3Store"),
-    "s3a": ("s3", "S3Store"),
-    "s3n": ("s3", "S3Store"),
+    "s3": ("s3.store", "S3Store"),
+    "s3a": ("s3.store", "S3Store"),
+    "s3n": ("s3.store", "S3Store"),
     "gs": ("gcs", "GcsStore"),
     "gcs": ("gcs", "GcsStore"),
     "az": ("azure", "AzureStore"),
@@ -88,13 +88,13 @@ def open_manifest_table(uri: str, storage_options: Options | None = None) -> Man
     if root.scheme not in (WITH_DYNAMODB, "s3", "s3a", "s3n"):
         raise InvalidInputError(f"{uri!r} is not in S3; the storage option {_TABLE_OPTION!r} is for tables in S3")
     open_table: Callable[[str, str, Options], ManifestTable]
-    open_table = import_module("lance_spark.storage.dynamodb").DynamoManifestTable
+    open_table = import_module("lance_spark.storage.s3.dynamodb").DynamoManifestTable
     return open_table(name, root.location, options)
 
 
 @cache
 def _known_names() -> frozenset[str]:
-    modules = (import_module(f"lance_spark.storage.{name}") for name in ("s3_options", "gcs", "azure"))
+    modules = (import_module(f"lance_spark.storage.{name}") for name in ("s3.options", "gcs", "azure"))
     return frozenset().union(*(module.KNOWN for module in modules))
 
 

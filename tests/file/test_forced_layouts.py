@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.layouts.constant import ConstantLayout
-from lance_spark.layouts.full_zip import FullZipLayout
-from lance_spark.layouts.mini_block import MiniBlockLayout
+from lance_spark.layouts.constant.layout import ConstantLayout
+from lance_spark.layouts.full_zip.layout import FullZipLayout
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from tests.file import knob_files
 from tests.file.reference_files import check, layouts, one_column, open_file, pages, write
 from tests.support import arrays

@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import RowRanges
-from lance_spark.layouts.mini_block import MiniBlockLayout
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from tests.file.reference_files import check, open_file, pages, some_ranges, write
 from tests.support import arrays
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lance_spark.kernels import arrow_values as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 
 RNG = np.random.default_rng(0)
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bitpack import block_widths, pack_inline, unpack_inline, unpack_out_of_line
+from lance_spark.kernels.jit import address_of
 
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 

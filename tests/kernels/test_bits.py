@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_spark.kernels.addresses import address_of
 from lance_spark.kernels.bits import concatenate_bits, split_bits
+from lance_spark.kernels.jit import address_of
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels import full_zip_write as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 
 
 def u16(*levels: int) -> np.ndarray:

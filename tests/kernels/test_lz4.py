@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.lz4 import decompress_blocks
 from tests.support.guarded_memory import allocate_guarded, guarded
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lance_spark.kernels import mini_block_write as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 
 
 def u16(*levels: int) -> np.ndarray:

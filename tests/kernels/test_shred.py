@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lance_spark.kernels import shred as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 8, 13])

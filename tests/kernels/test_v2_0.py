@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.v2_0 import FALLING, TOO_LONG, gather_bits, rebase_ends
 from tests.support.guarded_memory import allocate_guarded, guarded
 

@@ -11,9 +11,9 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import RowRanges
-from lance_spark.layouts.constant import ConstantLayout
-from lance_spark.layouts.full_zip import FullZipLayout
-from lance_spark.layouts.mini_block import MiniBlockLayout
+from lance_spark.layouts.constant.layout import ConstantLayout
+from lance_spark.layouts.full_zip.layout import FullZipLayout
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.read_spans import ReadSpans, gathered, spanned
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL, parse_page
 from lance_spark.layouts.repdef import RepDefLayer as Layer

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from lance_spark.errors import CorruptFileError, StorageError
-from lance_spark.storage import dynamodb
 from lance_spark.storage.base import PutResult
-from lance_spark.storage.dynamodb import DynamoManifestTable
 from lance_spark.storage.manifest_table import ManifestEntry, ManifestTable
+from lance_spark.storage.s3 import dynamodb
+from lance_spark.storage.s3.dynamodb import DynamoManifestTable
 from tests.support.moto import S3Bucket
 from tests.support.s3_proxy import ANSWER_LOST, NOT_SENT, S3Proxy, landed_but, refused, s3_proxy
 

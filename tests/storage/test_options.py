@@ -4,7 +4,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.options import boolean, seconds
-from lance_spark.storage.s3_options import s3fs_arguments, with_environment
+from lance_spark.storage.s3.options import s3fs_arguments, with_environment
 
 
 def test_names_of_the_lance_libraries_and_of_s3fs_mean_the_same() -> None:

@@ -12,7 +12,7 @@ from lance_spark.storage.azure import AzureStore
 from lance_spark.storage.local import LocalStore
 from lance_spark.storage.manifest_table import ManifestTable
 from lance_spark.storage.memory import MemoryStore
-from lance_spark.storage.s3 import S3Store
+from lance_spark.storage.s3.store import S3Store
 
 
 def test_the_scheme_decides() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
-from lance_spark.storage import open_store, s3_client
+from lance_spark.storage import open_store
 from lance_spark.storage.base import ByteRange, PutResult
-from lance_spark.storage.s3 import S3Store
-from lance_spark.storage.s3_bulk import S3BulkReader
-from lance_spark.storage.s3_client import S3Client
+from lance_spark.storage.s3 import client as s3_client
+from lance_spark.storage.s3.bulk import S3BulkReader
+from lance_spark.storage.s3.client import S3Client
+from lance_spark.storage.s3.store import S3Store
 from tests.storage.test_overlap import in_a_fork
 from tests.support.moto import S3Bucket
 from tests.support.process_race import assert_one_of_many_processes_wins

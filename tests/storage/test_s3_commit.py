@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
-from lance_spark.storage import exclusive_create, open_store, s3_client
+from lance_spark.storage import exclusive_create, open_store
 from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.storage.s3 import client as s3_client
 from tests.support.moto import S3Bucket
 from tests.support.s3_proxy import ANSWER_LOST, NOT_SENT, S3Proxy, Trouble, landed_but, refused, s3_proxy
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
 from lance_spark.layouts.base import EncodedBuffer, FileRange, RowRanges
 

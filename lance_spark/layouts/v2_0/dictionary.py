@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.v2_0 import TOO_LONG, dictionary_bytes, dictionary_offsets
 from lance_spark.layouts.base import side_by_side
 from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, require_type

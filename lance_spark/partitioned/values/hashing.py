@@ -38,7 +38,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import NANOS_PER_UNIT
 from lance_spark.expr.values import Family, family_of, plain
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.murmur3 import canonical_decimals, hash_rows
 
 _NAN_BITS = 0x7FF8000000000000

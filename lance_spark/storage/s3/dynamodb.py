@@ -3,7 +3,7 @@
 Same layout as the reference library: partition key ``base_uri`` (text: the key prefix of the root, without the bucket),
 sort key ``version`` (number), and the attributes ``path`` (the manifest's full key), ``committer`` and ``size``.
 
-Clients send a request that creates an entry only once, for the reason in `s3_client`: a silent retry would be
+Clients send a request that creates an entry only once, for the reason in `client`: a silent retry would be
 refused because of our own entry. This module retries itself and remembers that it did.
 """
 
@@ -21,8 +21,8 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, 
 from lance_spark.storage.base import PutResult
 from lance_spark.storage.manifest_table import ManifestEntry
 from lance_spark.storage.per_process import PerProcess
-from lance_spark.storage.s3_client import plain_client
-from lance_spark.storage.s3_options import s3fs_arguments
+from lance_spark.storage.s3.client import plain_client
+from lance_spark.storage.s3.options import s3fs_arguments
 
 _COMMITTER = "lancedb"
 _ATTEMPTS = 6

@@ -33,7 +33,7 @@ from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Chunks
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.constant_values import (
+from lance_spark.layouts.constant.values import (
     buffer_scalar,
     inline_scalar,
     is_empty_struct,

@@ -21,7 +21,7 @@ from lance_spark.errors import StorageError
 from lance_spark.storage.base import PutResult
 from lance_spark.storage.patience import DEFAULT_SECONDS, Failure, Patience
 from lance_spark.storage.per_process import PerProcess
-from lance_spark.storage.s3_options import RETRY_SECONDS, with_environment
+from lance_spark.storage.s3.options import RETRY_SECONDS, with_environment
 
 _CREATE_ATTEMPTS = 5
 _FIRST_PAUSE_SECONDS = 0.1
@@ -47,7 +47,7 @@ class S3Client:
     """The clients of this process for one set of arguments.
 
     Args:
-        arguments: of `s3fs.S3FileSystem`, see `s3_options`.
+        arguments: of `s3fs.S3FileSystem`, see `options`.
     """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:

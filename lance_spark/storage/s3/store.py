@@ -10,10 +10,10 @@ from lance_spark.storage.base import ByteRange, OutputStream, PutResult
 from lance_spark.storage.object_store import require_client
 from lance_spark.storage.paths import Root, object_path
 from lance_spark.storage.remote import Listed, RemoteStore
-from lance_spark.storage.s3_bulk import S3BulkReader
-from lance_spark.storage.s3_client import client_errors, shared_client
-from lance_spark.storage.s3_options import s3fs_arguments
-from lance_spark.storage.s3_output import S3Output
+from lance_spark.storage.s3.bulk import S3BulkReader
+from lance_spark.storage.s3.client import client_errors, shared_client
+from lance_spark.storage.s3.options import s3fs_arguments
+from lance_spark.storage.s3.output import S3Output
 
 _FEW_BYTES = 4 << 20
 _FEW_PIECES = 2

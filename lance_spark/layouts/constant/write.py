@@ -12,7 +12,7 @@ from lance_spark.encodings.base import EncodedBlock
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, VariableWidthBlock
 from lance_spark.encodings.choose import choose_blocks
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.constant import ConstantLayout
+from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.repdef import RepDefLayer
 from lance_spark.layouts.shred import Levels, Uint16Array

@@ -26,7 +26,7 @@ from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.mini_block_read import read_mini_blocks
+from lance_spark.layouts.mini_block.read import read_mini_blocks
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
 

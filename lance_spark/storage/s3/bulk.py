@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.per_process import PerProcess
-from lance_spark.storage.s3_client import S3Client
+from lance_spark.storage.s3.client import S3Client
 
 _MAX_FILES = 128
 

@@ -18,7 +18,7 @@ from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import Page, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
-from lance_spark.layouts.mini_block_chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
+from lance_spark.layouts.mini_block.chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.repdef import LevelScheme
@@ -26,7 +26,7 @@ from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
 
 if TYPE_CHECKING:
-    from lance_spark.layouts.mini_block import MiniBlockLayout
+    from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 
 SMALL_BYTES = 64 * 1024
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, LanceError, StorageError
 from lance_spark.storage.overlap import submit
-from lance_spark.storage.s3_client import S3Client
+from lance_spark.storage.s3.client import S3Client
 
 _log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from lance_spark.encodings.base import PerValueEncoding
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.full_zip_read import read_full_zip
+from lance_spark.layouts.full_zip.read import read_full_zip
 from lance_spark.layouts.registry import register
 from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
 

@@ -1,7 +1,7 @@
 """Maps values and rows of mini-block pages to chunks.
 
 Everything here covers a run of consecutive pages, whose chunks are numbered consecutively. Nothing here decodes
-values; `lance_spark.layouts.mini_block_read` does, for the chunks selected here.
+values; `lance_spark.layouts.mini_block.read` does, for the chunks selected here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import mini_block as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import RowRanges
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import full_zip as kernels
-from lance_spark.kernels.addresses import address_of
+from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import Page, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import block_leaf
 from lance_spark.layouts.read_spans import ReadSpans, gathered
@@ -18,7 +18,7 @@ from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import SlotLevels, unravel
 
 if TYPE_CHECKING:
-    from lance_spark.layouts.full_zip import FullZipLayout
+    from lance_spark.layouts.full_zip.layout import FullZipLayout
 
 _MAX_NARROW_OFFSET = 2**31 - 1
 
