@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import lance
 import numpy as np
@@ -17,8 +15,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from tests.connector.conftest import plan
+from tests.connector.scan_requests import ask, planned
 from tests.connector.test_metrics import metrics
 
 SETTING = "spark.sql.lance.inlineBytes"
@@ -112,45 +110,27 @@ def test_metrics_are_those_of_the_read(inline: SparkSession, small: str) -> None
     assert told["bytes_read"] > 100
 
 
-def call(op: str, session: dict[str, str], **args: object) -> tuple[dict[str, Any], int]:
-    """The reply to a request, and how many attachments there are after the first."""
-    request = {"protocol": PROTOCOL, "op": op, "session": session, "args": args}
-    body, attachments = answer(json.dumps(request).encode(), ())
-    return json.loads(body), len(attachments) - 1
-
-
-def ask(
-    uri: str, columns: list[str] | None = None, session: dict[str, str] | None = None, **more: object
-) -> tuple[dict[str, Any], int]:
-    """The plan of a scan, and how many tasks it has."""
-    catalog = {"name": "lance_path", "settings": {}}
-    place = {"namespace": [], "name": uri, "options": {"path": uri}, "by_path": True, "privileges": []}
-    table = call("table.load", {}, catalog=catalog, **place)[0]["table"]
-    fields = [field for field in table["schema"]["fields"] if columns is None or field["name"] in columns]
-    wanted = {"type": "struct", "fields": fields}
-    return call("scan.plan", session or {}, handle=table["handle"], columns=wanted, **more)
-
-
 def test_only_small_reads_are_done_at_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     numbers = np.random.default_rng(3).integers(0, 1 << 40, 200_000)
     texts = [f"{number:x}" * 20 for number in numbers]
     lance.write_dataset(pa.table({"id": range(200_000), "n": numbers, "text": texts}), uri, max_rows_per_file=50_000)
-    table, _ = ask(uri)
+    inline = {"inline_bytes": str(1 << 20)}
+    table, _ = ask("scan.plan", uri, inline)
     assert (table["is_inline"], table["num_rows"]) == (False, 200_000)
-    first, tasks = ask(uri, limit=100)
+    first, tasks = ask("scan.plan", uri, inline, limit=100)
     assert (first["is_inline"], first["num_rows"], tasks) == (True, 100, 1)
     # The filter reads the long texts, for a column that is small.
     like = {"name": "CONTAINS", "children": [{"column": ["text"]}, {"literal": "abc", "type": "string"}]}
-    assert ask(uri, ["id"], predicates=[like])[0]["is_inline"] is False
+    assert planned(uri, [like], inline, columns=["id"])["is_inline"] is False
     one = {"name": "=", "children": [{"column": ["id"]}, {"literal": "70000", "type": "long"}]}
-    assert ask(uri, predicates=[one], session={"zone_maps": "false"})[0]["is_inline"] is False
+    assert planned(uri, [one], {**inline, "zone_maps": "false"})["is_inline"] is False
     # The zone map of the column says where its values are.
-    found, _ = ask(uri, predicates=[one])
+    found = planned(uri, [one], inline)
     assert (found["is_inline"], found["num_rows"]) == (True, 1)
     assert "fragments=1/4" in str(found["description"])
-    assert ask(uri, predicates=[one], session={"inline_bytes": "0"})[0]["is_inline"] is False
-    assert ask(uri, predicates=[one], for_changes=True)[0]["is_inline"] is False
+    assert planned(uri, [one])["is_inline"] is False
+    assert planned(uri, [one], inline, for_changes=True)["is_inline"] is False
 
 
 def test_a_lookup_by_key_reads_one_zone(inline: SparkSession, tmp_path: Path) -> None:

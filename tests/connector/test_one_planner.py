@@ -7,19 +7,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
+from lance_spark.expr.literals import literal
+from lance_spark.expr.nodes import Column, Comparison, ComparisonOp
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
+from lance_spark.spark.connector.scan.requests import decoded_filter
 from tests.connector.conftest import plan
+from tests.connector.scan_requests import aggregated, ask, compare, planned
 
 ROWS = 120_000
 KINDS = ("plain", "partitioned")
@@ -60,29 +62,10 @@ def load(spark: SparkSession, uri: str, **options: str) -> DataFrame:
     return spark.read.format("lance").options(**options).load(uri)
 
 
-def ask(op: str, uri: str, session: dict[str, str] | None = None, **more: object) -> tuple[dict[str, Any], int]:
-    """The reply to a request about all columns of a table, and how many attachments follow the first."""
-
-    def call(operation: str, settings: dict[str, str], **args: object) -> tuple[dict[str, Any], int]:
-        message = {"protocol": PROTOCOL, "op": operation, "session": settings, "args": args}
-        body, attachments = answer(json.dumps(message).encode(), ())
-        return json.loads(body), len(attachments) - 1
-
-    catalog = {"name": "lance_path", "settings": {}}
-    place = {"namespace": [], "name": uri, "options": {"path": uri}, "by_path": True, "privileges": []}
-    table = call("table.load", {}, catalog=catalog, **place)[0]["table"]
-    columns = {"type": "struct", "fields": table["schema"]["fields"]}
-    return call(op, {"inline_bytes": "0", **(session or {})}, handle=table["handle"], columns=columns, **more)
-
-
-def compare(name: str, column: str, value: int, kind: str = "long") -> dict[str, Any]:
-    return {"name": name, "children": [{"column": [column]}, {"literal": str(value), "type": kind}]}
-
-
 def test_zone_maps_choose_rows(spark: SparkSession, uri: str) -> None:
     frame = load(spark, uri).where("id BETWEEN 60000 AND 60002")
     assert sorted(row.id for row in frame.collect()) == [60_000, 60_001, 60_002]
-    body, _ = ask("scan.plan", uri, predicates=[compare("=", "id", 60_000)])
+    body = planned(uri, [compare("=", "id", 60_000)])
     assert body["num_rows"] < ROWS / 4
 
 
@@ -101,15 +84,15 @@ def test_zone_maps_off_gives_the_same_rows(spark: SparkSession, uri: str, condit
 
 def test_zone_maps_off_reads_all_fragments(spark: SparkSession, uri: str) -> None:
     lookup = [compare("=", "id", 60_000)]
-    assert ask("scan.plan", uri, predicates=lookup)[0]["num_rows"] < ROWS / 4
-    assert ask("scan.plan", uri, {"zone_maps": "false"}, predicates=lookup)[0]["num_rows"] == ROWS
-    assert ask("scan.plan", uri, predicates=lookup, options={"zone_maps": "false"})[0]["num_rows"] == ROWS
-    both = ask("scan.plan", uri, {"zone_maps": "false"}, predicates=lookup, options={"zone_maps": "true"})
-    assert both[0]["num_rows"] < ROWS / 4
+    assert planned(uri, lookup)["num_rows"] < ROWS / 4
+    assert planned(uri, lookup, {"zone_maps": "false"})["num_rows"] == ROWS
+    assert planned(uri, lookup, options={"zone_maps": "false"})["num_rows"] == ROWS
+    both = planned(uri, lookup, {"zone_maps": "false"}, options={"zone_maps": "true"})
+    assert both["num_rows"] < ROWS / 4
 
 
 def test_zone_maps_setting_that_is_neither(uri: str) -> None:
-    body, _ = ask("scan.plan", uri, {"zone_maps": "perhaps"}, predicates=[compare("=", "id", 1)])
+    body = planned(uri, [compare("=", "id", 1)], {"zone_maps": "perhaps"})
     assert "spark.sql.lance.zoneMaps is 'perhaps'" in body["error"]["message"]
 
 
@@ -138,14 +121,14 @@ def test_option_limit_counts_rows_of_all_partitions(spark: SparkSession, uri: st
 
 def test_selectivity(uri: str) -> None:
     predicates = [compare("<", "n", 100)]
-    body, _ = ask("scan.plan", uri, predicates=predicates)
-    assert body["needs_selectivity"]
-    found = ask("scan.selectivity", uri, predicates=predicates)[0]["selectivity"]
+    assert planned(uri, predicates)["needs_selectivity"]
+    pushed = ask("scan.push", uri, predicates=predicates)[0]["filter"]
+    found = ask("scan.selectivity", uri, filter=pushed)[0]["selectivity"]
     assert 0.1 <= found <= 0.3
 
 
 def test_metrics_count_what_is_pruned(uri: str) -> None:
-    body, _ = ask("scan.plan", uri, predicates=[compare("=", "k", 2, "integer")])
+    body = planned(uri, [compare("=", "k", 2, "integer")])
     metrics = body["metrics"]
     assert metrics["fragments_read"] >= 1
     assert metrics["fragments_pruned"] >= 0
@@ -153,30 +136,59 @@ def test_metrics_count_what_is_pruned(uri: str) -> None:
     assert ("partitions_pruned" in metrics) is (" partitions=" in body["description"])
 
 
-def test_filter_that_was_never_accepted(uri: str) -> None:
+def test_push_answers_each_filter(uri: str) -> None:
     unknown = {"name": "UNKNOWN", "children": [{"column": ["id"]}]}
-    body, _ = ask("scan.plan", uri, predicates=[unknown])
-    assert "cannot apply the filter" in body["error"]["message"]
+    body, _ = ask("scan.push", uri, predicates=[unknown, compare("=", "id", 3)])
+    assert body["answers"] == [0, 2]
+    assert decoded_filter(body["filter"]) == Comparison(ComparisonOp.EQ, Column(("id",)), literal(3))
+    assert ask("scan.push", uri, predicates=[unknown])[0] == {"answers": [0], "filter": None}
 
 
-def test_aggregate_that_was_never_accepted(uri: str) -> None:
+def test_push_with_a_limit_of_the_read_takes_no_filter(uri: str) -> None:
+    body, _ = ask("scan.push", uri, predicates=[compare("=", "id", 3)], options={"limit": "5"})
+    assert body == {"answers": [0], "filter": None}
+
+
+def test_plan_keeps_the_pushed_filter(uri: str) -> None:
+    assert "filters=[id = 60000]" in planned(uri, [compare("=", "id", 60_000)])["description"]
+    assert "filters=[]" in ask("scan.plan", uri)[0]["description"]
+
+
+def test_plan_says_whether_a_filter_asks_for_values(uri: str) -> None:
+    not_null = {"name": "IS_NOT_NULL", "children": [{"column": ["id"]}]}
+    assert not planned(uri, [not_null])["filters_values"]
+    assert planned(uri, [not_null, compare("=", "id", 3)])["filters_values"]
+
+
+def test_aggregate_that_tasks_cannot_compute(uri: str) -> None:
     median = {"kind": "median", "of": {"column": ["n"]}}
-    body, _ = ask("scan.plan", uri, aggregates=[median])
-    assert "cannot aggregate" in body["error"]["message"]
+    body, attached = aggregated(uri, [median])
+    assert body == {"values": None, "columns": None, "plan": None}
+    assert attached < 1
 
 
-def test_order_that_was_never_accepted(uri: str) -> None:
+def test_aggregate_comes_with_its_plan(uri: str) -> None:
+    body, attached = aggregated(uri, [{"kind": "max", "of": {"column": ["n"]}}])
+    assert [field["name"] for field in body["columns"]["fields"]] == ["max(n)#0"]
+    assert "aggregates=[max(n)]" in body["plan"]["description"]
+    assert attached >= 1
+
+
+def test_order_that_tasks_cannot_sort_by_is_left_to_spark(uri: str) -> None:
     order = {"expression": {"column": ["nothing"]}, "descending": False, "nulls_first": True}
     body, _ = ask("scan.plan", uri, top_n={"limit": 3, "orders": [order]})
-    assert "cannot order" in body["error"]["message"]
+    assert "top=" not in body["description"]
+    order["expression"] = {"column": ["n"]}
+    body, _ = ask("scan.plan", uri, top_n={"limit": 3, "orders": [order]})
+    assert "top=3" in body["description"]
 
 
 _PROGRAM = """
 import json, sys
-from tests.connector.test_one_planner import ask, compare
+from tests.connector.scan_requests import compare, planned
 uri = sys.argv[1]
 for times in (1, 2):
-    print(json.dumps(ask("scan.plan", uri, predicates=[compare("=", "id", 60000)])))
+    print(json.dumps(planned(uri, [compare("=", "id", 60000)])))
 """
 
 
@@ -188,8 +200,8 @@ def test_plans_do_not_depend_on_earlier_queries(uri: str) -> None:
     ]
     plans = [line for text in fresh for line in text.splitlines()]
     for value in (3, 60_000, 119_000):
-        ask("scan.plan", uri, predicates=[compare("<", "id", value)])
-    plans.append(json.dumps(ask("scan.plan", uri, predicates=[compare("=", "id", 60_000)])))
+        planned(uri, [compare("<", "id", value)])
+    plans.append(json.dumps(planned(uri, [compare("=", "id", 60_000)])))
     assert len(plans) == 5
     assert len(set(plans)) == 1
 

@@ -23,7 +23,7 @@ from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Session
 from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.planner import ScanPlanner
-from lance_spark.spark.connector.scan.requests import ScanRequest
+from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanRequest
 from tests.connector.conftest import plan
 
 ENABLED = "spark.sql.sources.v2.bucketing.enabled"
@@ -259,8 +259,8 @@ def test_tasks_take_several_partitions(tmp_path: Path) -> None:
     wanted = (Aggregate("count_star"),)
     for target, expected in ((None, 1), ("1", 40)):
         options = {} if target is None else {"target_partition_bytes": target}
-        request = ScanRequest(handle, options, columns=StructType(), aggregates=wanted, group_by=("id",))
-        planner = ScanPlanner(request, Call(Session(parallelism=2)))
+        request = AggregateRequest(ScanRequest(handle, options, columns=StructType()), wanted, ("id",))
+        planner = ScanPlanner(request.scan, Call(Session(parallelism=2)), request)
         tasks = planner.tasks()
         assert len(tasks.work) == expected
         assert planner.summary(tasks).keys == ()

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.connector.scan_requests import sent
 from tests.connector.test_spj_runtime_filters import load
 
 INLINE = "spark.sql.lance.inlineBytes"
@@ -66,3 +67,26 @@ def test_a_later_query_sees_what_was_written_meanwhile(spark: SparkSession, tabl
     assert spark.sql(text).count() == 4
     spark.createDataFrame([(5, "e")], "k bigint, v string").write.format("lance").mode("append").save(table)
     assert spark.sql(text).count() == 5
+
+
+@pytest.mark.parametrize(
+    ("query", "requests"),
+    [
+        ("SELECT k, v FROM t", {"scan.plan"}),
+        ("SELECT v FROM t WHERE k = 3", {"scan.push", "scan.plan"}),
+        ("SELECT v FROM t WHERE k > 1 LIMIT 2", {"scan.push", "scan.plan"}),
+        ("SELECT v FROM t WHERE k > 1 ORDER BY k LIMIT 2", {"scan.push", "scan.plan"}),
+        ("SELECT v FROM t ORDER BY k DESC LIMIT 2", {"scan.plan"}),
+        ("SELECT v FROM t LIMIT 2 OFFSET 1", {"scan.offset", "scan.plan"}),
+        ("SELECT v FROM t WHERE k > 1 LIMIT 1 OFFSET 1", {"scan.push", "scan.plan"}),
+        ("SELECT count(*) FROM t", {"scan.aggregate"}),
+        ("SELECT max(k) FROM t", {"scan.aggregate"}),
+        ("SELECT max(k), sum(k) FROM t WHERE v < 'd'", {"scan.push", "scan.aggregate"}),
+        ("SELECT v, count(*) FROM t WHERE k > 1 GROUP BY v", {"scan.push", "scan.aggregate"}),
+    ],
+)
+def test_a_scan_is_decided_in_two_requests(spark: SparkSession, table: str, query: str, requests: set[str]) -> None:
+    before = sent(spark)
+    spark.sql(query).collect()
+    scans = {op: count for op, count in (sent(spark) - before).items() if op.startswith("scan.")}
+    assert scans == dict.fromkeys(requests, 1)

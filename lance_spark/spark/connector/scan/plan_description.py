@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 from lance_spark.expr.nodes import Expr
 from lance_spark.spark.connector.scan.aggregates import Aggregation
 from lance_spark.spark.connector.scan.partitioning import Partitioning
-from lance_spark.spark.connector.scan.requests import TopN
 from lance_spark.spark.connector.scan.selection import SelectedFragment
+from lance_spark.spark.connector.scan.top_n import TopN
 from lance_spark.table.source import Split
 
 

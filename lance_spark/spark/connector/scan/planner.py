@@ -9,7 +9,7 @@ from functools import cached_property
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.nodes import Expr, conjunction, quote_name
+from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -21,17 +21,11 @@ from lance_spark.spark.connector.channel.tasks import (
     narrowed,
 )
 from lance_spark.spark.connector.channel.wire_types import wire_schema
-from lance_spark.spark.connector.scan.accepted import (
-    accepted_filter,
-    accepted_order,
-    check_aggregation,
-    possible_aggregation,
-)
-from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, AggregateTask
+from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, AggregateTask, Aggregation
 from lance_spark.spark.connector.scan.local_scan import can_be_inline
 from lance_spark.spark.connector.scan.partitioning import LIMITED, Clustering, Partitioning, partitioning_of
 from lance_spark.spark.connector.scan.plan_description import ScanCounts, plan_description
-from lance_spark.spark.connector.scan.requests import Key, ScanPlan, ScanRequest, asked_zone_maps
+from lance_spark.spark.connector.scan.requests import AggregateRequest, Key, ScanPlan, ScanRequest, asked_zone_maps
 from lance_spark.spark.connector.scan.runtime_filters import MANY_ROWS, affordable, filter_columns, runtime_filter
 from lance_spark.spark.connector.scan.selection import (
     LOCATION_COLUMNS,
@@ -57,6 +51,7 @@ from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
@@ -87,6 +82,7 @@ class ScanPlanner:
 
     Attributes:
         aggregation: what tasks return instead of rows; None if they return rows, or cannot aggregate as asked.
+        sort_keys: the order of the first rows that each task returns; empty if it returns all.
         runtime_filter: what the filters that came while the query runs keep. It leaves out splits, fragments and rows,
             but where tasks have keys it moves nothing between tasks.
 
@@ -94,7 +90,7 @@ class ScanPlanner:
         InvalidInputError: the request has no columns, or a filter that the scan cannot apply.
     """
 
-    def __init__(self, request: ScanRequest, call: Call) -> None:
+    def __init__(self, request: ScanRequest, call: Call, aggregates: AggregateRequest | None = None) -> None:
         if request.columns is None:
             raise InvalidInputError(
                 f"the request for a plan of {request.handle.display_name} does not say which columns"
@@ -104,7 +100,7 @@ class ScanPlanner:
         self._session = call.session
         self._source = request.handle.source()
         self._filterable = filterable(self._source.schema)
-        self._filter = accepted_filter(request, self._filterable)
+        self._filter = request.condition()
         choosing = self._choosing_columns
         self.runtime_filter = runtime_filter(request.runtime_filters, call.attachments, self._filterable, choosing)
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
@@ -112,7 +108,13 @@ class ScanPlanner:
         opened = self._source.splits(self._condition, time_zone=self._session.time_zone)
         counts = known_row_counts(opened)
         self._known_rows = None if counts is None else sum(counts)
-        self.aggregation = possible_aggregation(request, self._filterable, self._known_rows)
+        self._group_by = () if aggregates is None else aggregates.group_by
+        self.aggregation = (
+            None
+            if aggregates is None
+            else Aggregation.of(self._group_by, aggregates.aggregates, self._filterable, self._known_rows)
+        )
+        self.sort_keys = self._sort_keys()
         # Tasks that aggregate read other columns than they return.
         self._columns = request.columns if self.aggregation is None else self.aggregation.read
         self._partitioning = partitioning_of(
@@ -169,7 +171,7 @@ class ScanPlanner:
 
     def has_large_groups(self) -> bool:
         """Whether tasks group faster than Spark: not where rows of a group are few, if there are many rows."""
-        group_by = self._request.group_by
+        group_by = self._group_by
         if not group_by or (self._known_rows is not None and self._known_rows < MANY_ROWS):
             return True
         scan = Scan.of(self._scan.schema, self._scan.bases, columns=[quote_name(name) for name in group_by])
@@ -182,8 +184,13 @@ class ScanPlanner:
 
     @property
     def _takes_all_rows(self) -> bool:
-        request = self._request
-        return self._limit is None and request.top_n is None and not request.offset and self.aggregation is None
+        return self._limit is None and not self.sort_keys and not self._request.offset and self.aggregation is None
+
+    def _sort_keys(self) -> tuple[SortKey, ...]:
+        top_n = self._request.top_n
+        if top_n is None or self._limit is not None or not self._options.push_down_top_n:
+            return ()
+        return top_n.sort_keys(self._source.schema) or ()
 
     def _chosen(self, condition: Expr | None) -> list[SelectedFragment]:
         return RowChoice(condition, self._limit, self._request.offset or 0, self._uses_zone_maps).of(self._splits)
@@ -251,25 +258,15 @@ class ScanPlanner:
         return task_bytes(self._options.target_partition_bytes, total_bytes(self._pieces), self._session.parallelism)
 
     def task(self) -> tuple[TaskFunction, StructType]:
-        """The function of the tasks, and the columns that it returns.
-
-        Raises:
-            InvalidInputError: tasks cannot aggregate or order the rows as asked.
-        """
-        request = self._request
-        if self.aggregation is not None:
-            aggregation = self.aggregation
-            return AggregateTask(self._scan, aggregation.group_by, aggregation.slots, self._returned), self._returned
-        check_aggregation(request, self.aggregation)
+        """The function of the tasks, and the columns that it returns."""
+        aggregation, top_n = self.aggregation, self._request.top_n
+        if aggregation is not None:
+            returned = aggregation.returned
+            return AggregateTask(self._scan, aggregation.group_by, aggregation.slots, returned), returned
         target = wire_schema(self._columns)
-        if request.top_n is None:
+        if top_n is None or not self.sort_keys:
             return ReadTask(self._scan, target, self._limit), self._columns
-        keys = accepted_order(request, self._source.schema)
-        return TopNTask(self._scan, target, keys=keys, first=request.top_n.limit), self._columns
-
-    @property
-    def _returned(self) -> StructType:
-        return self._request.columns or StructType()
+        return TopNTask(self._scan, target, keys=self.sort_keys, first=top_n.limit), self._columns
 
     @property
     def is_remote(self) -> bool:
@@ -302,6 +299,7 @@ class ScanPlanner:
             runtime_columns=self._runtime_columns(),
             needs_selectivity=self._filters_many_rows(),
             selectivity=_selectivities.get(self._selectivity_key),
+            filters_values=_filters_values(self._filter),
         )
 
     def _num_rows(self) -> int | None:
@@ -347,9 +345,15 @@ class ScanPlanner:
             self._columns,
             self._filter,
             self._limit,
-            self._request.top_n,
+            self._request.top_n if self.sort_keys else None,
             self.aggregation,
             counts,
             size,
             partitioning,
         )
+
+
+def _filters_values(condition: Expr | None) -> bool:
+    """Whether a filter asks for more than that columns are not null."""
+    terms = condition.terms if isinstance(condition, And) else (condition,)
+    return any(term is not None and not (isinstance(term, Not) and isinstance(term.value, IsNull)) for term in terms)

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import pickle
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import DataType, StructType
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.local_scan import InlineRows
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.connector.scan.partitioning import Clustering
 from lance_spark.spark.connector.scan.runtime_filters import (
     MAX_VALUES,
     KeyFilter,
 )
-from lance_spark.spark.connector.scan.top_n import SortOrder
+from lance_spark.spark.connector.scan.top_n import TopN
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import BYTES_PER_ROW
-from lance_spark.spark.predicates import SparkExpression
 
 _ZONE_MAPS = "spark.sql.lance.zoneMaps"
 
 
-@dataclass(frozen=True, slots=True)
-class TopN:
-    """ORDER BY with LIMIT."""
+def encoded_filter(condition: Expr) -> str:
+    """A filter for the JVM, which hands it back in the later requests of the scan."""
+    return b64encode(pickle.dumps(condition)).decode()
 
-    orders: tuple[SortOrder, ...]
-    limit: int
+
+def decoded_filter(text: str) -> Expr:
+    """The filter of an `encoded_filter`."""
+    # Pickled by `scan.push` for this very query; it never was in a file or with a user.
+    found: Expr = pickle.loads(b64decode(text))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +45,50 @@ class ScanRequest:
     """A scan as Spark has asked for it so far.
 
     Attributes:
-        predicates: the filters that the scan took.
+        filter: what `scan.push` replied to the filters of the query, an `encoded_filter`; None for all rows.
         columns: what it returns.
         limit: how many rows are enough.
         offset: how many rows to leave out before that.
-        top_n: the order in which so many first rows are enough.
+        top_n: the order in which so many first rows are enough. Spark sorts what the tasks return again, so the plan
+            may return more.
         runtime_filters: those that Spark knows only when the query runs. It checks them itself.
         for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
             would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
-        group_by, aggregates: what every task returns instead of its rows; `columns` are their types then.
     """
 
     handle: TableHandle
     options: Mapping[str, str] = field(default_factory=dict)
-    predicates: tuple[SparkExpression, ...] = ()
+    filter: str | None = None
     columns: StructType | None = None
     limit: int | None = None
     offset: int | None = None
     top_n: TopN | None = None
     runtime_filters: tuple[KeyFilter, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
-    group_by: tuple[str, ...] = ()
     for_changes: bool = False
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""
         self.handle.check_place(self.options)
         return ReadOptions.parse({**self.options, "path": self.handle.uri})
+
+    def condition(self) -> Expr | None:
+        """The scan's own filter: that of its options and the one that `scan.push` returned; None if it has none."""
+        pushed = None if self.filter is None else decoded_filter(self.filter)
+        return conjunction(tuple(term for term in (self.read_options().filter, pushed) if term is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateRequest:
+    """Aggregates over all rows of a scan, or over those with equal values in some columns.
+
+    Attributes:
+        clusters: how Spark makes use of the keys of partitions.
+    """
+
+    scan: ScanRequest
+    aggregates: tuple[Aggregate, ...]
+    group_by: tuple[str, ...] = ()
+    clusters: Clustering = field(default_factory=Clustering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +108,7 @@ class ScanPlan:
         keys, key_values: of the rows of each task, if they have some in common.
         coalesced_tasks: groups of tasks that may be one, for plans that do not use the keys.
         is_inline: whether the rows are read already.
+        filters_values: whether the scan's filter asks for more than that columns are not null.
         runtime_columns: runtime filters on these columns are accepted.
         max_runtime_values: unless they have more values.
         needs_selectivity: whether the driver should request the filter's selectivity.
@@ -102,6 +127,7 @@ class ScanPlan:
     needs_selectivity: bool = False
     selectivity: float | None = None
     is_inline: bool = False
+    filters_values: bool = False
 
     def with_rows(self, rows: InlineRows) -> ScanPlan:
         """The same plan, where the rows are read already."""

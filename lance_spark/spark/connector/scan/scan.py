@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
+from lance_spark.expr.nodes import conjunction
+from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import command
-from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.local_scan import most_bytes, scan_locally
-from lance_spark.spark.connector.scan.partitioning import Clustering
 from lance_spark.spark.connector.scan.planner import ScanPlanner
-from lance_spark.spark.connector.scan.requests import ScanRequest
-from lance_spark.spark.connector.scan.top_n import sort_keys
+from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanPlan, ScanRequest, encoded_filter
 from lance_spark.spark.options import log_read_options_without_effect
-from lance_spark.spark.predicates import to_filter
+from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.source import known_row_counts
 
 EXACT, NO = 2, 0
@@ -24,24 +24,25 @@ EXACT, NO = 2, 0
 
 
 @dataclass(frozen=True, slots=True)
-class PushAnswer:
-    """For each filter whether the scan takes it."""
+class PushRequest:
+    """The filters of a query over a scan; a row is wanted if all of `predicates` are true."""
 
-    answers: tuple[int, ...]
+    handle: TableHandle
+    predicates: tuple[SparkExpression, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateRequest:
-    """Aggregates over all rows of a scan, or those that are alike in some columns.
+class PushReply:
+    """Which filters the scan applies.
 
     Attributes:
-        clusters: how Spark makes use of the keys of partitions.
+        answers: for each filter EXACT or NO.
+        filter: all that it applies, for the later requests of the scan; None if it is none.
     """
 
-    scan: ScanRequest
-    aggregates: tuple[Aggregate, ...]
-    group_by: tuple[str, ...] = ()
-    clusters: Clustering = field(default_factory=Clustering)
+    answers: tuple[int, ...]
+    filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,12 @@ class AggregateReply:
     Attributes:
         values: the row as text, if metadata has it.
         columns: if not, those of the rows that each task returns of its part, if it can.
+        plan: of the scan that returns them, whose tasks are attached.
     """
 
     values: tuple[str, ...] | None = None
     columns: StructType | None = None
+    plan: ScanPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +75,17 @@ class Selectivity:
 
 
 @operation("scan.push")
-def push(request: ScanRequest, _call: Call) -> PushAnswer:
-    """Which of `request.predicates` the scan takes."""
-    if request.read_options().limit is not None:
+def push(request: PushRequest, _call: Call) -> PushReply:
+    """Which of the filters the scan applies."""
+    if ScanRequest(request.handle, request.options).read_options().limit is not None:
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
-        return PushAnswer(tuple(NO for _ in request.predicates))
+        return PushReply(tuple(NO for _ in request.predicates))
     names = request.handle.filterable()
-    return PushAnswer(tuple(NO if to_filter(item, names) is None else EXACT for item in request.predicates))
+    found = [to_filter(item, names) for item in request.predicates]
+    condition = conjunction(tuple(term for term in found if term is not None))
+    return PushReply(
+        tuple(NO if term is None else EXACT for term in found), None if condition is None else encoded_filter(condition)
+    )
 
 
 @operation("scan.offset")
@@ -87,38 +94,28 @@ def take_offset(request: ScanRequest, _call: Call) -> Taken:
     return Taken(request.limit is None and _known_counts(request) is not None)
 
 
-@operation("scan.top_n")
-def take_top_n(request: ScanRequest, _call: Call) -> Taken:
-    """Whether the tasks return the first rows in the order of `request.top_n` alone."""
-    options, top_n = request.read_options(), request.top_n
-    if top_n is None or request.limit is not None or options.limit is not None or not options.push_down_top_n:
-        return Taken(False)
-    return Taken(sort_keys(top_n.orders, top_n.limit, request.handle.source().schema) is not None)
-
-
 @operation("scan.aggregate")
-def aggregate(request: AggregateRequest, call: Call) -> AggregateReply:
-    """The row of the aggregates, where metadata has it exactly, or what the tasks return of it."""
+def aggregate(request: AggregateRequest, call: Call) -> Reply:
+    """The row of the aggregates, where metadata has it exactly, or what the tasks return of it, with their plan."""
     log_read_options_without_effect(request.scan.options)
     counts = _known_counts(request.scan)
     required = {column.name for column in request.scan.handle.filterable() if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]
     if counts is not None and not request.group_by and all(counted):
-        return AggregateReply(tuple(str(sum(counts)) for _ in counted))
+        return Reply(AggregateReply(tuple(str(sum(counts)) for _ in counted)))
     if request.scan.read_options().limit is not None:
-        return AggregateReply()
-    scan = replace(request.scan, aggregates=request.aggregates, group_by=request.group_by, columns=StructType())
-    planner = ScanPlanner(scan, call)
+        return Reply(AggregateReply())
+    planner = ScanPlanner(replace(request.scan, columns=StructType()), call, request)
     found = planner.aggregation
     if found is None or planner.is_clustered_by(request.group_by, request.clusters) or not planner.has_large_groups():
-        return AggregateReply()
-    return AggregateReply(columns=found.returned)
+        return Reply(AggregateReply())
+    summary, attachments = _planned(planner, call)
+    return Reply(AggregateReply(columns=found.returned, plan=summary), attachments)
 
 
 def _known_counts(request: ScanRequest) -> list[int] | None:
     """The rows of each fragment that a scan without filters returns; None if there is a filter, or a count missing."""
-    options = request.read_options()
-    if request.predicates or options.filter is not None or options.limit is not None:
+    if request.read_options().limit is not None or request.condition() is not None:
         return None
     return known_row_counts(request.handle.source().splits())
 
@@ -127,7 +124,11 @@ def _known_counts(request: ScanRequest) -> list[int] | None:
 def plan(request: ScanRequest, call: Call) -> Reply:
     """The plan, with the function of the tasks and the work of each, or the rows of a small read."""
     log_read_options_without_effect(request.options)
-    planner = ScanPlanner(request, call)
+    return Reply(*_planned(ScanPlanner(request, call), call))
+
+
+def _planned(planner: ScanPlanner, call: Call) -> tuple[ScanPlan, tuple[bytes, ...]]:
+    """The plan and its attachments."""
     function, returns = planner.task()
     tasks = planner.tasks()
     work = [item.to_bytes() for item in tasks.work]
@@ -135,13 +136,13 @@ def plan(request: ScanRequest, call: Call) -> Reply:
     most = most_bytes(call.session)
     rows = scan_locally(function, work, most, is_remote=planner.is_remote) if planner.is_small(most) else None
     if rows is None:
-        return Reply(planner.summary(tasks), (described, *work))
+        return planner.summary(tasks), (described, *work)
     # Where tasks have keys, each has one, rows or not.
     streams = rows.streams if tasks.key_values else filter(None, rows.streams)
-    return Reply(planner.summary(tasks).with_rows(rows), (described, *streams))
+    return planner.summary(tasks).with_rows(rows), (described, *streams)
 
 
 @operation("scan.selectivity")
 def selectivity(request: ScanRequest, call: Call) -> Selectivity:
-    """How much of a filtered scan is left, for the choice of a join."""
-    return Selectivity(ScanPlanner(request, call).selectivity())
+    """How much of a filtered scan is left, for the choice of a join, whatever is read or computed of it."""
+    return Selectivity(ScanPlanner(replace(request, columns=StructType()), call).selectivity())

@@ -30,24 +30,31 @@ class SortOrder:
     nulls_first: bool
 
 
-def sort_keys(orders: tuple[SortOrder, ...], limit: int, schema: pa.Schema) -> tuple[SortKey, ...] | None:
-    """The keys, if the first `limit` rows in this order can be told exactly as Spark does; else None.
+@dataclass(frozen=True, slots=True)
+class TopN:
+    """ORDER BY with LIMIT."""
 
-    Args:
-        schema: the columns of the table.
-    """
-    if limit > MAX_ROWS or ROW_ADDRESS in schema.names or not orders:
+    orders: tuple[SortOrder, ...]
+    limit: int
+
+    def sort_keys(self, schema: pa.Schema) -> tuple[SortKey, ...] | None:
+        """The keys, if tasks find the first rows in this order exactly as Spark does; else None.
+
+        Args:
+            schema: the columns of the table.
+        """
+        if self.limit > MAX_ROWS or ROW_ADDRESS in schema.names:
+            return None
+        keys = tuple(key for order in self.orders if (key := _sort_key(order, schema)) is not None)
+        return keys if len(keys) == len(self.orders) else None
+
+
+def _sort_key(order: SortOrder, schema: pa.Schema) -> SortKey | None:
+    path = order.expression.column
+    if path is None or path[0] not in schema.names:
         return None
-    keys = []
-    for order in orders:
-        path = order.expression.column
-        if path is None or path[0] not in schema.names:
-            return None
-        path = resolve_names(schema, path)
-        if not _is_sortable(type_at(schema, path)):
-            return None
-        keys.append(SortKey(path, order.descending, order.nulls_first))
-    return tuple(keys)
+    path = resolve_names(schema, path)
+    return SortKey(path, order.descending, order.nulls_first) if _is_sortable(type_at(schema, path)) else None
 
 
 def _is_sortable(dtype: pa.DataType) -> bool:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.expr.sql import parse
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.options import StateOptions
-from lance_spark.spark.predicates import to_filter
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.row_level.read_conflicts import ReadRows
 
@@ -23,9 +20,7 @@ def reads_of(target: TableHandle, scans: Sequence[ScanRequest], time_zone: str) 
         return ()
     own = [scan for scan in scans if _is_of(scan, target)]
     return tuple(
-        ReadRows(scan.handle.version, _filter(scan, time_zone), time_zone)
-        for scan in own
-        if scan.handle.version is not None
+        ReadRows(scan.handle.version, scan.condition(), time_zone) for scan in own if scan.handle.version is not None
     )
 
 
@@ -39,12 +34,3 @@ def _is_of(scan: ScanRequest, target: TableHandle) -> bool:
         return False
     state = StateOptions.pick(scan.options)
     return state.version is None and state.tag is None and state.timestamp is None
-
-
-def _filter(scan: ScanRequest, time_zone: str) -> Expr | None:
-    """The filter of the scan, less the terms that have no exact counterpart."""
-    given = scan.read_options().filter
-    names = scan.handle.filterable()
-    terms = [parse(given, time_zone=time_zone) if isinstance(given, str) else given] if given is not None else []
-    found = (to_filter(predicate, names) for predicate in scan.predicates)
-    return conjunction((*terms, *(term for term in found if term is not None)))

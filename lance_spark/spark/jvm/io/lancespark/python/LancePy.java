@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.LongAdder;
 import net.razorvine.pickle.Pickler;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
@@ -47,7 +48,16 @@ public final class LancePy {
   /** How Spark starts Python. Cached: it is constant for a JVM, and Spark starts a Python process to find it out. */
   private static volatile SimplePythonFunction python;
 
+  private static final Map<String, LongAdder> REQUESTS = new ConcurrentHashMap<>();
+
   private LancePy() {}
+
+  /** How many requests of each operation this JVM has sent. */
+  public static Map<String, Long> requests() {
+    Map<String, Long> counts = new HashMap<>();
+    REQUESTS.forEach((op, count) -> counts.put(op, count.sum()));
+    return counts;
+  }
 
   /** A pickled function in Spark's form. */
   static SimplePythonFunction function(byte[] command) {
@@ -98,6 +108,7 @@ public final class LancePy {
    * @throws LanceException (unchecked) if the reply is a {@code LanceError}
    */
   public static Reply call(String op, ObjectNode body, List<byte[]> attachments) {
+    REQUESTS.computeIfAbsent(op, name -> new LongAdder()).increment();
     ObjectNode request = Json.object();
     request.put("protocol", PROTOCOL);
     request.put("op", op);

@@ -1,7 +1,6 @@
 package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LancePy;
 import java.util.ArrayList;
@@ -16,20 +15,23 @@ import org.apache.spark.sql.types.StructType;
 /** The tasks of a scan as Python has planned them. */
 public final class LanceBatch implements Batch {
   private final LancePy.Reply plan;
-  private final ObjectNode request;
+  private final JsonNode identity;
   private final StructType columns;
+  private final boolean limited;
   private final boolean coalesced;
 
   /**
    * @param plan the function of the tasks, then a description of the work of each task, or the rows themselves
-   * @param request what the scan was asked for, without filters that came while the query ran: Spark compares those
+   * @param identity equal for scans of the same rows, without filters that came while the query ran: Spark compares those
    * @param columns those of the rows
-   * @param packed whether nobody wants to have the rows by the keys of partitions
+   * @param limited whether a task may stop before its last row
+   * @param coalesced whether nobody wants to have the rows by the keys of partitions
    */
-  LanceBatch(LancePy.Reply plan, ObjectNode request, StructType columns, boolean coalesced) {
+  LanceBatch(LancePy.Reply plan, JsonNode identity, StructType columns, boolean limited, boolean coalesced) {
     this.plan = plan;
     this.columns = columns;
-    this.request = request;
+    this.identity = identity;
+    this.limited = limited;
     this.coalesced = coalesced;
   }
 
@@ -70,7 +72,7 @@ public final class LanceBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new LanceReaderFactory(plan.attachments().get(0), columns, request.has("limit"), toString());
+    return new LanceReaderFactory(plan.attachments().get(0), columns, limited, toString());
   }
 
   @Override
@@ -80,11 +82,11 @@ public final class LanceBatch implements Batch {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof LanceBatch that && coalesced == that.coalesced && request.equals(that.request);
+    return other instanceof LanceBatch that && coalesced == that.coalesced && identity.equals(that.identity);
   }
 
   @Override
   public int hashCode() {
-    return request.hashCode();
+    return identity.hashCode();
   }
 }

@@ -36,6 +36,7 @@ import org.apache.spark.sql.types.StructType;
  */
 public final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   private final ObjectNode request;
+  private final JsonNode identity;
   private final StructType columns;
   private final boolean coalesced;
   private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
@@ -44,15 +45,28 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   private volatile LancePy.Reply newest;
   private final AtomicBoolean newToJoins = new AtomicBoolean(true);
 
+  /** A scan that Python plans when its plan is first wanted. */
   LanceScan(ObjectNode request, StructType columns) {
     this.request = request;
+    this.identity = request;
     this.columns = columns;
     this.coalesced = false;
     request.set("columns", Json.type(columns));
   }
 
+  /** A scan that returns aggregates, {@code asked} of Python, which has planned it with its reply. */
+  LanceScan(ObjectNode request, StructType columns, JsonNode asked, LancePy.Reply plan) {
+    this.request = request;
+    this.identity = asked;
+    this.columns = columns;
+    this.coalesced = false;
+    this.plan = plan;
+    this.newest = plan;
+  }
+
   private LanceScan(LanceScan keyed) {
     this.request = keyed.request;
+    this.identity = keyed.identity;
     this.columns = keyed.columns;
     this.coalesced = true;
     this.plan = keyed.plan();
@@ -77,13 +91,11 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
 
   /** Whether a filter keeps so many rows away, which Spark does not see, that the keys of the others can choose rows. */
   public boolean isSelective() {
-    for (JsonNode predicate : request.get("predicates")) {
-      if (!predicate.path("name").asText().equals("IS_NOT_NULL")) {
-        JsonNode body = plan().body();
-        double rows = body.get("num_rows").asDouble();
-        long most = body.get("max_runtime_values").asLong();
-        return rows <= most || rows * selectivity() <= most;
-      }
+    if (request.path("filter").isTextual() && plan().body().path("filters_values").asBoolean()) {
+      JsonNode body = plan().body();
+      double rows = body.get("num_rows").asDouble();
+      long most = body.get("max_runtime_values").asLong();
+      return rows <= most || rows * selectivity() <= most;
     }
     return false;
   }
@@ -137,7 +149,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   public Batch toBatch() {
     LancePy.Reply chosen = filtered.get();
     filtered.remove();
-    return new LanceBatch(chosen == null ? plan() : chosen, request, columns, coalesced);
+    return new LanceBatch(chosen == null ? plan() : chosen, identity, columns, request.has("limit"), coalesced);
   }
 
   @Override
@@ -206,12 +218,12 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof LanceScan that && coalesced == that.coalesced && request.equals(that.request);
+    return other instanceof LanceScan that && coalesced == that.coalesced && identity.equals(that.identity);
   }
 
   @Override
   public int hashCode() {
-    return request.hashCode();
+    return identity.hashCode();
   }
 
   private record Estimate(JsonNode rows, JsonNode bytes, double selectivity) implements Statistics {

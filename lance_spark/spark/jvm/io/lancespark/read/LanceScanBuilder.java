@@ -54,8 +54,7 @@ public final class LanceScanBuilder
   private Predicate[] pushed = new Predicate[0];
   private Aggregation considered;
   private LanceAggregateScan answer;
-  private ObjectNode inTasks;
-  private StructType returned;
+  private LanceScan inTasks;
   private boolean aggregates;
   private Collection<JsonNode> built = new ArrayList<>();
   private final Set<JsonNode> averaged = new HashSet<>();
@@ -64,7 +63,6 @@ public final class LanceScanBuilder
     this.columns = schema;
     request.set("handle", handle);
     request.set("options", Json.map(options.asCaseSensitiveMap()));
-    request.putArray("predicates");
   }
 
   /** Says that the rows are read to be changed; {@code built} gets the request of each scan that is made. */
@@ -76,9 +74,12 @@ public final class LanceScanBuilder
 
   @Override
   public Predicate[] pushPredicates(Predicate[] predicates) {
-    ObjectNode asked = request.deepCopy();
+    ObjectNode asked = Json.object();
+    asked.set("handle", request.get("handle"));
+    asked.set("options", request.get("options"));
     asked.set("predicates", Json.expressions(predicates));
-    JsonNode answers = LancePy.callOncePerQuery("scan.push", asked).body().get("answers");
+    JsonNode reply = LancePy.callOncePerQuery("scan.push", asked).body();
+    JsonNode answers = reply.get("answers");
     List<Predicate> taken = new ArrayList<>();
     List<Predicate> left = new ArrayList<>();
     for (int index = 0; index < predicates.length; index++) {
@@ -91,7 +92,7 @@ public final class LanceScanBuilder
       }
     }
     pushed = taken.toArray(new Predicate[0]);
-    request.set("predicates", Json.expressions(pushed));
+    request.set("filter", reply.get("filter"));
     return left.toArray(new Predicate[0]);
   }
 
@@ -113,12 +114,15 @@ public final class LanceScanBuilder
 
   @Override
   public boolean isPartiallyPushed() {
-    // Every task stops at the limit; together they may have more rows.
+    // Tasks stop at the limit each; together they may have more rows.
     return true;
   }
 
   @Override
   public boolean pushOffset(int offset) {
+    if (pushed.length > 0) {
+      return false; // How many rows of a fragment a filter keeps is not known.
+    }
     ObjectNode asked = request.deepCopy();
     asked.put("offset", offset);
     if (!LancePy.call("scan.offset", asked).body().get("taken").asBoolean()) {
@@ -130,8 +134,8 @@ public final class LanceScanBuilder
 
   @Override
   public boolean pushTopN(SortOrder[] orders, int limit) {
-    ObjectNode asked = request.deepCopy();
-    ObjectNode topN = asked.putObject("top_n");
+    // Python decides in the plan whether tasks return their first rows only. Spark sorts and limits in any case.
+    ObjectNode topN = request.putObject("top_n");
     topN.put("limit", limit);
     ArrayNode keys = topN.putArray("orders");
     for (SortOrder order : orders) {
@@ -140,10 +144,6 @@ public final class LanceScanBuilder
       key.put("descending", order.direction() == SortDirection.DESCENDING);
       key.put("nulls_first", order.nullOrdering() == NullOrdering.NULLS_FIRST);
     }
-    if (!LancePy.call("scan.top_n", asked).body().get("taken").asBoolean()) {
-      return false;
-    }
-    request.set("top_n", topN);
     return true;
   }
 
@@ -171,7 +171,7 @@ public final class LanceScanBuilder
     AggregateFunc[] functions = aggregation.aggregateExpressions();
     remember(functions);
     ObjectNode asked = Json.object();
-    asked.set("scan", request);
+    asked.set("scan", request.deepCopy());
     SQLConf conf = SQLConf.get();
     ObjectNode clusters = asked.putObject("clusters");
     clusters.put("keys", conf.v2BucketingEnabled());
@@ -193,14 +193,14 @@ public final class LanceScanBuilder
       described.add(node);
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
-    JsonNode reply = LancePy.callOncePerQuery("scan.aggregate", asked).body();
+    LancePy.Reply planned = LancePy.callOncePerQuery("scan.aggregate", asked);
+    JsonNode reply = planned.body();
     if (!reply.get("values").isNull()) {
       answer = new LanceAggregateScan(request.get("handle"), schema, reply.get("values"));
     } else if (!reply.get("columns").isNull()) {
-      returned = (StructType) Json.type(reply.get("columns"));
-      inTasks = request.deepCopy();
-      inTasks.set("aggregates", described);
-      inTasks.set("group_by", groups);
+      StructType returned = (StructType) Json.type(reply.get("columns"));
+      LancePy.Reply plan = new LancePy.Reply(reply.get("plan"), planned.attachments());
+      inTasks = new LanceScan(request.deepCopy(), returned, asked, plan);
     }
   }
 
@@ -242,7 +242,7 @@ public final class LanceScanBuilder
       return answer;
     }
     if (aggregates && inTasks != null) {
-      return new LanceScan(inTasks, returned);
+      return inTasks;
     }
     return new LanceScan(request.deepCopy(), columns);
   }
