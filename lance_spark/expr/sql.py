@@ -9,13 +9,8 @@ from __future__ import annotations
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.nodes import Expr, depth
+from lance_spark.expr.sql_limits import MAX_TREE_DEPTH
 from lance_spark.text import check_text
-
-MAX_DEPTH = 50
-"""Maximum nesting depth of parentheses, NOT, unary minus and function calls."""
-
-MAX_TREE_DEPTH = 100
-"""Maximum depth of the tree; a chain such as a + b + c nests to the left. AND, OR and IN take any number of terms."""
 
 
 def parse(sql: str, *, time_zone: str = "UTC") -> Expr:

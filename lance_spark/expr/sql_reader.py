@@ -29,8 +29,8 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr import nodes
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import ArithmeticOp, ComparisonOp, Expr, FunctionName
-from lance_spark.expr.sql import MAX_DEPTH, MAX_TREE_DEPTH
 from lance_spark.expr.sql_arrays import ARRAY_CALLS
+from lance_spark.expr.sql_limits import MAX_DEPTH, MAX_TREE_DEPTH
 from lance_spark.expr.sql_literals import (
     INTERVAL_UNITS,
     NUMBER,

@@ -40,7 +40,8 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     referenced_columns,
 )
-from lance_spark.expr.sql import MAX_DEPTH, MAX_TREE_DEPTH, parse
+from lance_spark.expr.sql import parse
+from lance_spark.expr.sql_limits import MAX_DEPTH, MAX_TREE_DEPTH
 from tests.expr.spark_cases import filters, table
 
 ROWS = table().combine_chunks().to_batches()[0]

@@ -1,7 +1,7 @@
 """Maps values and rows of mini-block pages to chunks.
 
 Everything here covers a run of consecutive pages, whose chunks are numbered consecutively. Nothing here decodes
-values; `lance_spark.layouts.mini_block.read` does, for the chunks selected here.
+values; `lance_spark.layouts.mini_block.layout` does, for the chunks selected here.
 """
 
 from __future__ import annotations

@@ -11,6 +11,12 @@ The chunk of three int64 values 5, 6, 7 without levels is 32 bytes, so its word 
     18000000    24 bytes of values (u32, as in pages with large chunks)
     fefe        padding to 8 bytes
     0500000000000000 0600000000000000 0700000000000000
+
+A run of pages is read completely, or only the chunks of some rows.
+
+Pages of a column that differ only in their number of values are decoded as one: their chunks, levels and repetition
+indices are simply concatenated. List columns need that, because the reference writer ends their pages after 64 Ki
+items, and the overhead of a page exceeds the cost of its items.
 """
 
 from __future__ import annotations
@@ -19,16 +25,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
+from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.mini_block.read import read_mini_blocks
+from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
+from lance_spark.layouts.mini_block.chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
+from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
-from lance_spark.layouts.repdef import RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
+from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
+
+SMALL_BYTES = 64 * 1024
+"""Pages up to this size are read completely: selecting chunks would cost a round of requests."""
+
+_WORDS, _DATA = 0, 1
 
 
 @register
@@ -94,3 +112,155 @@ class MiniBlockLayout(JoinablePageLayout):
 
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([each for each in layouts if isinstance(each, MiniBlockLayout)], pages, rows)
+
+
+def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
+    """The path array of `rows` of the run.
+
+    Complete pages are read in one round. A selection of rows takes two: the chunk words and the repetition indices,
+    then the chunks with the rows.
+
+    Args:
+        layouts: equal except for their number of items; a layout with a dictionary must be the only one.
+        pages: the pages, consecutive.
+        rows: numbered from the first row of the first page.
+
+    Raises:
+        CorruptFileError: the bytes are inconsistent with the layout.
+    """
+    layout, path = layouts[0], pages[0].path
+    num_rows = sum(page.num_rows for page in pages)
+    whole = rows.is_all(num_rows)
+    has_lists = any(layer.is_list for layer in layout.layers)
+    at_once = whole or path.slots_per_row > 1 or sum(sum(page.buffer_sizes) for page in pages) <= SMALL_BYTES
+    at_once = at_once or (has_lists and layout.repetition_index_depth == 0)
+    dictionary_buffer = [2] if layout.dictionary is not None else []
+    wanted = [_WORDS, *dictionary_buffer]
+    if at_once:
+        wanted.append(_DATA)
+    elif has_lists:
+        wanted.append(2 + len(dictionary_buffer))
+    answers = yield [page.whole(buffer, number) for buffer in wanted for number, page in enumerate(pages)]
+    buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]
+    table = ChunkTable.parse(
+        buffers[0],
+        [page.whole(_DATA).length for page in pages],
+        [each.num_items for each in layouts],
+        large_chunks=layout.has_large_chunk,
+    )
+    dictionary = None
+    if layout.dictionary is not None:
+        leaf_type = path.nodes[0].data_type
+        dictionary = PageDictionary.decode(layout.dictionary, layout.num_dictionary_items, buffers[1][0], leaf_type)
+    decoder = _Decoder(layout, path, num_rows, table, dictionary)
+    if at_once:
+        data, bases = spanned(buffers[-1])
+        decoded = decoder.decode(None, data, table.starts + bases[table.pages])
+        return decoded.whole() if whole else decoded.pick(rows, None)
+    index = RowIndex.parse(buffers[-1], table, [page.num_rows for page in pages]) if has_lists else None
+    chosen = touched_by_values(table.num_values, rows) if index is None else index.touched(rows)
+    if len(chosen) == 0 or int(chosen[-1]) >= len(table):
+        raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
+    starts = table.starts[chosen]
+    spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
+    data, places = spans.located((yield spans.slices(_DATA)))
+    decoded = decoder.decode(chosen, data, places)
+    return decoded.pick(rows, index) if has_lists else decoded.pick_values(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoder:
+    """Decodes the chunks of a run."""
+
+    layout: MiniBlockLayout
+    path: LeafPath
+    num_rows: int
+    table: ChunkTable
+    dictionary: PageDictionary | None
+
+    def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
+        """Decodes the chunks with the indices `chosen` (None: all), which begin at `starts` in `data`."""
+        layout, table = self.layout, self.table
+        sizes, num_values = table.sizes, table.num_values
+        if chosen is not None:
+            sizes, num_values = sizes[chosen], num_values[chosen]
+        encodings = [layout.rep_compression, layout.def_compression]
+        parts = ChunkParts.locate(
+            data,
+            starts,
+            sizes,
+            num_values,
+            num_level_parts=sum(encoding is not None for encoding in encodings),
+            num_value_parts=layout.value_compression.num_buffers,
+            large_chunks=layout.has_large_chunk,
+        )
+        level_parts = iter(parts.levels)
+        repetition, definition = (
+            None if encoding is None else decode_levels(encoding, next(level_parts)) for encoding in encodings
+        )
+        num_levels = parts.num_levels if parts.levels else num_values
+        values = layout.value_compression.decode_mini_blocks(parts.values)
+        levels = SlotLevels(repetition, definition, int(num_levels.sum()))
+        return _Decoded(self, chosen, levels, num_levels, num_values, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """Decoded chunks: their levels and values, and the number of each per chunk (int64[n]).
+
+    `values` are indices into the dictionary, if there is one.
+    """
+
+    decoder: _Decoder
+    chosen: Int64Array | None
+    levels: SlotLevels
+    num_levels: Int64Array
+    num_values: Int64Array
+    values: Block
+
+    @property
+    def leaf(self) -> Leaf:
+        dictionary = self.decoder.dictionary
+        if dictionary is None:
+            return block_leaf(self.values, self.decoder.path.nodes[0].data_type)
+        return dictionary.leaf(self.values)
+
+    @property
+    def scheme(self) -> LevelScheme:
+        return LevelScheme.of(self.decoder.layout.layers)
+
+    def whole(self) -> pa.Array:
+        """All rows of the chunks, which begin and end at row boundaries."""
+        return unravel(self.decoder.path, self.scheme, self.levels, self.leaf)
+
+    def pick(self, rows: RowRanges, index: RowIndex | None) -> pa.Array:
+        """Selected rows, located by their levels if there are lists; `index` is None for all chunks of the run."""
+        if self.scheme.max_rep == 0:
+            return self._taken(rows.indices())
+        runs = RowRuns.page()
+        if index is not None and self.chosen is not None:
+            slot_starts = np.cumsum(self.num_levels) - self.num_levels
+            opens = np.flatnonzero(np.diff(self.chosen, prepend=-2) != 1)
+            runs = RowRuns(slot_starts[opens], index.first_begun[self.chosen[opens]])
+        decoder = self.decoder
+        return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, runs, rows)
+
+    def pick_values(self, rows: RowRanges) -> pa.Array:
+        """Selected rows of pages without lists."""
+        ends = np.cumsum(self.decoder.table.num_values)
+        first_values = (ends - self.decoder.table.num_values)[self.chosen]
+        moved = np.cumsum(self.num_values) - self.num_values - first_values
+        if len(rows.starts) == 1:
+            # The chunks of one range are consecutive, too.
+            return self._taken(np.arange(rows.starts[0], rows.stops[0]) + moved[0])
+        wanted = rows.indices()
+        chunk = np.searchsorted(first_values, wanted, "right") - 1
+        return self._taken(wanted + moved[chunk])
+
+    def _taken(self, places: Int64Array) -> pa.Array:
+        """Selected values; only these are looked up in a dictionary."""
+        dictionary, path = self.decoder.dictionary, self.decoder.path
+        if dictionary is None or len(path.nodes) > 1 or pa.types.is_dictionary(dictionary.data_type):
+            return take_values(self.whole(), places)
+        encoded = unravel(path, self.scheme, self.levels, dictionary.encoded_leaf(self.values))
+        return take_values(encoded, places).dictionary_decode()
