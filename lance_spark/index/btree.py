@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
-from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
 from lance_spark.layouts.base import RowRanges
@@ -124,11 +124,7 @@ class BTreeIndex(ScalarIndex):
             return RowSet.empty()
         ranges = [lookup.rows_of(first, last) for first, last in pages]
         starts, stops = np.array(ranges, np.int64).T
-        # Releases up to 0.30 called the column row_ids.
-        ids_name = "ids" if data.has("ids") else "row_ids"
-        types = {"values": predicate.dtype, ids_name: pa.uint64()}
-        values, ids = data.columns(types, RowRanges(starts, stops))
-        require_no_nulls(data, [ids])
+        values, ids = _read_data(data, predicate.dtype, RowRanges(starts, stops))
         position = 0
         for (first, last), (start, stop) in zip(pages, ranges, strict=True):
             _check_values(data, lookup, first, last, values.slice(position, stop - start))
@@ -138,6 +134,24 @@ class BTreeIndex(ScalarIndex):
         if len(rows) != len(kept):
             raise data.damaged("a row is in the index twice")
         return rows
+
+
+def read_entries(files: IndexFiles, dtype: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.uint64]]:
+    """All values of a segment in index order, and their row ids (uint64[n]).
+
+    Raises:
+        LanceError: the file is missing or broken.
+    """
+    values, ids = _read_data(files.open(_DATA), dtype, None)
+    return values, ids.to_numpy()
+
+
+def _read_data(data: IndexFile, dtype: pa.DataType, rows: RowRanges | None) -> list[pa.Array]:
+    # Releases up to 0.30 called the column row_ids.
+    ids_name = "ids" if data.has("ids") else "row_ids"
+    found = data.columns({"values": dtype, ids_name: pa.uint64()}, rows)
+    require_no_nulls(data, found[1:])
+    return found
 
 
 def _matching_pages(lookup: _Lookup, predicate: Predicate, most: int) -> list[tuple[int, int]] | None:

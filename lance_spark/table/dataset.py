@@ -17,6 +17,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.columns.column_verbs import ColumnVerbs
+from lance_spark.table.indexes.index_verbs import IndexVerbs
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifests.manifest import Manifest
@@ -37,7 +38,7 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs):
+class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.

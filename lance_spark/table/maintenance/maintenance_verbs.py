@@ -1,4 +1,4 @@
-"""What a `Dataset` does to keep a table in good order: compaction, clean-up, indices. No row changes."""
+"""What a `Dataset` does to keep a table in good order: compaction and clean-up. No row changes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from lance_spark.table.maintenance.compaction_plan import (
     CompactionTask,
     plan_compaction,
 )
-from lance_spark.table.maintenance.indices import commit_indices, drop_index
-from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions
 
@@ -150,32 +147,3 @@ class MaintenanceVerbs:
         """
         options = CommitOptions(message=commit_message)
         return type(self)(self.location, commit_compaction(self.location, self.manifest, results, options))
-
-    def indices(self) -> tuple[IndexMetadata, ...]:
-        """The indices of this version, as their metadata; several entries of one name are segments of one index.
-
-        Raises:
-            CorruptFileError: the list of indices is damaged.
-        """
-        return parse_indices(self.manifest.index_section)
-
-    def commit_indices(self, new: Sequence[IndexMetadata]) -> Self:
-        """The version in which indices that were built from this one, files and all, stand for those of their names.
-
-        Raises:
-            InvalidInputError: none is given, or one is over fields that the table does not have.
-            RetryableConflictError: other writers have moved or changed values that an index knows. Nothing was changed.
-            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-        """
-        return type(self)(self.location, commit_indices(self.location, self.manifest, new))
-
-    def drop_index(self, name: str) -> Self:
-        """The newest version of the branch without the index `name`, whose files go with the next clean-up.
-
-        Raises:
-            NotFoundError: there is no such index.
-            CommitConflictError: other writers were always first. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-        """
-        return type(self)(self.location, drop_index(self.location, name))

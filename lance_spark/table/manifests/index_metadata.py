@@ -24,6 +24,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError
 
 _SYSTEM_PREFIX = "__lance"
+_FRAGMENT_REUSE = "__lance_frag_reuse"
 _UUID_BYTES = 16
 
 
@@ -97,6 +98,11 @@ class IndexMetadata:
     def is_system(self) -> bool:
         """True for state of the reference library that is stored as an index."""
         return self.name.startswith(_SYSTEM_PREFIX)
+
+    @property
+    def is_fragment_reuse(self) -> bool:
+        """True for the record of where a compaction that left other indexes as they were has moved rows."""
+        return self.name == _FRAGMENT_REUSE
 
     @property
     def tells_coverage(self) -> bool:

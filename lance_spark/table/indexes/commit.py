@@ -1,11 +1,11 @@
-"""The list of indices of a table: indices that others have built are put into it, and taken out.
+"""The list of indexes of a table: segments whose files are written are put into it, and taken out.
 
 An index of a name can have several segments, each an entry with files of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.table.commits.commit import Commit, NewTable
@@ -44,7 +44,24 @@ def commit_indices(
         raise InvalidInputError("there is no index to commit, or one that holds state of the reference library")
     names = {index.name for index in added}
     replaced = tuple(index for index in parse_indices(base.index_section) if index.name in names)
-    return _commit(table, base, CreateIndex(added, replaced), options)
+    return replace_segments(table, base, added, replaced, options)
+
+
+def replace_segments(
+    table: TableLocation,
+    base: Manifest,
+    new: Collection[IndexMetadata],
+    removed: Collection[IndexMetadata],
+    options: CommitOptions | None = None,
+) -> Manifest:
+    """The version in which the segments `new`, whose files are written, stand for those of `removed`.
+
+    Args:
+        base: the version that has `removed`, and that `new` were built from.
+
+    Raises: as `commit_indices`.
+    """
+    return _commit(table, base, CreateIndex(tuple(new), tuple(removed)), options)
 
 
 def drop_index(table: TableLocation, name: str, options: CommitOptions | None = None) -> Manifest:

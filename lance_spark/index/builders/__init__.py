@@ -1,0 +1,1 @@
+"""Building the files of index segments, one module for each kind."""

@@ -1,0 +1,159 @@
+"""What every kind of index needs to build and to merge segments."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.index.base import ScalarIndex
+from lance_spark.index.builders.output import SegmentOutput
+from lance_spark.index.files import IndexFiles
+
+UInt64Array = npt.NDArray[np.uint64]
+Parameters = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedRows:
+    """Rows that are to be indexed, in the order of the table.
+
+    Attributes:
+        values: of the column, nulls included.
+        ids: uint64[n]: addresses or stable row ids, as the kind of index wants them.
+        addresses: uint64[n]: addresses.
+    """
+
+    values: pa.Array
+    ids: UInt64Array
+    addresses: UInt64Array
+
+    @classmethod
+    def none(cls, dtype: pa.DataType) -> IndexedRows:
+        """No rows of a column of this type."""
+        return cls(pa.array([], dtype), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+class IdMapping(Protocol):
+    """What becomes of the row ids of an old segment in a new one."""
+
+    def __call__(self, ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
+        """(bool[n]: which ids are kept, uint64[k]: the new ids of those)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OldSegment:
+    """A segment whose rows go into a new one.
+
+    Attributes:
+        files: its files.
+        mapping: which of its row ids are kept, and what they become.
+        fragment_ids: the fragments that it answers for; their addresses are those in its files.
+    """
+
+    files: IndexFiles
+    mapping: IdMapping
+    fragment_ids: Collection[int]
+
+
+class IndexBuilder(ABC):
+    """Builds segments of one kind over columns of one type. Subclasses give class attributes and two methods.
+
+    Args:
+        dtype: the column's type.
+        parameters: by name, checked by `checked`.
+    """
+
+    index_type: ClassVar[type[ScalarIndex]]
+    defaults: ClassVar[Mapping[str, object]] = {}
+    """The parameters that the kind knows, with their default values."""
+    can_remap: ClassVar[bool] = True
+    """Whether a segment follows rows to other addresses."""
+
+    def __init__(self, dtype: pa.DataType, parameters: Parameters) -> None:
+        self.dtype = dtype
+        self.parameters: Parameters = {**self.defaults, **parameters}
+
+    @classmethod
+    @abstractmethod
+    def supports(cls, dtype: pa.DataType) -> bool:
+        """Whether columns of a type can have an index of this kind."""
+
+    @classmethod
+    def version(cls, *, stable_row_ids: bool) -> int:
+        """The version of new files, as the reference library writes it."""
+        return 0
+
+    @classmethod
+    def checked(cls, parameters: Parameters) -> dict[str, object]:
+        """Parameters as the builder wants them.
+
+        Raises:
+            InvalidInputError: an unknown name or an impossible value.
+        """
+        for name in parameters:
+            if name not in cls.defaults:
+                known = ", ".join(sorted(cls.defaults)) or "none"
+                raise InvalidInputError(f"{cls.index_type.type_name} has no parameter {name!r}; it knows: {known}")
+        return {name: cls._value(name, value) for name, value in parameters.items()}
+
+    @classmethod
+    def _value(cls, name: str, value: object) -> object:
+        return positive_number(cls.index_type.type_name, name, value)
+
+    def details(self) -> bytes:
+        """The serialized details message of a segment's metadata."""
+        return b""
+
+    @abstractmethod
+    def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
+        """Writes a segment over `rows`.
+
+        Raises:
+            StorageError: the store failed.
+        """
+
+    @abstractmethod
+    def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
+        """Writes a segment over the rows of old segments and over new ones.
+
+        Raises:
+            LanceError: a file of an old segment is missing or broken, or the store failed.
+        """
+
+    @classmethod
+    def parameters_of(cls, details: bytes, files: IndexFiles) -> dict[str, object]:
+        """The parameters that a segment was built with.
+
+        Raises:
+            LanceError: its files are missing or broken.
+        """
+        return {}
+
+    @classmethod
+    def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:
+        """What a segment's files say about it, by name.
+
+        Raises:
+            LanceError: they are missing or broken.
+        """
+        return {}
+
+
+def positive_number(kind: str, name: str, value: object) -> int:
+    """A parameter that must be a whole number > 0, which may be written as text.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 1 << 31:
+        raise InvalidInputError(f"{name} of {kind} is {value!r}; it must be a whole number from 1 to {(1 << 31) - 1}")
+    return number

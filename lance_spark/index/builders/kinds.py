@@ -1,0 +1,29 @@
+"""The kinds of index that can be built, by name."""
+
+from __future__ import annotations
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.index.builders.base import IndexBuilder
+from lance_spark.index.builders.btree import BTreeBuilder
+
+BUILDERS: tuple[type[IndexBuilder], ...] = (BTreeBuilder,)
+
+_BY_NAME = {builder.index_type.type_name: builder for builder in BUILDERS}
+_BY_URL = {builder.index_type.type_url.lower(): builder for builder in BUILDERS}
+
+
+def builder_named(kind: str) -> type[IndexBuilder]:
+    """The builder of a kind, whatever the case of its name.
+
+    Raises:
+        InvalidInputError: no such kind.
+    """
+    found = _BY_NAME.get(kind.upper())
+    if found is None:
+        raise InvalidInputError(f"there is no kind of index {kind!r}; choose one of {', '.join(_BY_NAME)}")
+    return found
+
+
+def builder_of(type_url: str) -> type[IndexBuilder] | None:
+    """The builder of the kind that a type URL names; None for one that this release does not build."""
+    return _BY_URL.get(type_url.lower())

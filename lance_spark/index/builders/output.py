@@ -1,0 +1,55 @@
+"""Writes the files of a new index segment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lance_spark.file.writer import FileWriter
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.storage.base import ObjectStore
+
+
+class SegmentOutput:
+    """The folder of a segment that is being built.
+
+    Args:
+        folder: of the store, without a slash at its end.
+        version: file version of the files, one that can be written.
+
+    Attributes:
+        sizes: bytes of the files written so far, by name.
+    """
+
+    def __init__(self, store: ObjectStore, folder: str, version: FileVersion) -> None:
+        self._store = store
+        self._folder = folder
+        self._version = version
+        self.sizes: dict[str, int] = {}
+
+    def write(
+        self,
+        name: str,
+        table: pa.Table,
+        metadata: Mapping[str, str],
+        buffers: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Writes one file.
+
+        Args:
+            metadata: entries of the schema's metadata.
+            buffers: global buffers, each by the metadata key that gets its number.
+
+        Raises:
+            StorageError: the store failed. The file does not exist.
+        """
+        schema = from_arrow_schema(table.schema.remove_metadata())
+        with FileWriter(self._store, f"{self._folder}/{name}", schema, version=self._version) as writer:
+            for key, data in (buffers or {}).items():
+                writer.add_schema_metadata(key, str(writer.add_global_buffer(data)).encode())
+            for key, value in metadata.items():
+                writer.add_schema_metadata(key, value.encode())
+            writer.write(table)
+            self.sizes[name] = writer.close().size_bytes

@@ -1,0 +1,1 @@
+"""Scalar indexes of a table: built, extended, remapped, described and dropped."""

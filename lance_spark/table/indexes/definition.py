@@ -1,0 +1,133 @@
+"""What an index is over: a column of a version, the kind of index, and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.index.builders.base import IndexBuilder
+from lance_spark.index.builders.kinds import builder_named
+from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.projection import FieldFinder
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class IndexDefinition:
+    """An index that is to be built.
+
+    Attributes:
+        name: of the index.
+        column: names of the fields from the top-level one down to the indexed one.
+        field: the indexed field.
+        builder: of its kind, for the field's type, with parameters.
+    """
+
+    name: str
+    column: tuple[str, ...]
+    field: Field
+    builder: IndexBuilder
+
+    @property
+    def type_url(self) -> str:
+        """The type of its details in the table's metadata."""
+        return self.builder.index_type.type_url
+
+
+def define(
+    manifest: Manifest, column: str, kind: str, name: str | None, parameters: Mapping[str, object]
+) -> IndexDefinition:
+    """The index that a user asks for.
+
+    Args:
+        column: a name or a dotted path into structs.
+        kind: such as BTREE, in any case.
+        name: None for the column's path and ``_idx``; where another kind of index has this name, with a number.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: no such kind, a type that the kind does not index, a wrong parameter, or a name that is
+            reserved or that an index of another column has.
+    """
+    builder_type = builder_named(kind)
+    checked = builder_type.checked(parameters)
+    path, field = find_column(manifest.schema, column)
+    dtype = to_arrow_type(field)
+    if not builder_type.supports(dtype):
+        raise InvalidInputError(
+            f"column {column!r} is of type {dtype}, which an index of kind {builder_type.index_type.type_name} does "
+            "not support"
+        )
+    existing = [index for index in parse_indices(manifest.index_section) if not index.is_system]
+    if name is None:
+        name = _free_name(".".join(path) + "_idx", builder_type, field, existing)
+    _check_name(name, field, existing)
+    return IndexDefinition(name, path, field, builder_type(dtype, checked))
+
+
+def find_column(schema: LanceSchema, column: str) -> tuple[tuple[str, ...], Field]:
+    """The names along the path of a column, and its field.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: it is inside of a list or a map, or the path cannot be parsed.
+    """
+    finder = FieldFinder(schema)
+    names = tuple(finder.names(column))
+    along = finder.find(names)
+    arrow_field = to_arrow_schema(schema).field(names[0])
+    for name in names[1:]:
+        if not pa.types.is_struct(arrow_field.type):
+            raise InvalidInputError(
+                f"column {column!r} is inside of a {arrow_field.type}; only members of structs have indexes"
+            )
+        arrow_field = arrow_field.type.field(name)
+    return names, along[-1]
+
+
+def field_path(schema: LanceSchema, field_id: int) -> tuple[Field, ...]:
+    """The fields from the top-level one down to the one with this id; empty if there is none.
+
+    >>> from lance_spark.schema.arrow import from_arrow_schema
+    >>> schema = from_arrow_schema(pa.schema({"s": pa.struct({"x": pa.int8()})}))
+    >>> [field.name for field in field_path(schema, 1)]
+    ['s', 'x']
+    """
+
+    def below(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        for field in fields:
+            rest = below(field.children)
+            if field.id == field_id or rest:
+                return (field, *rest)
+        return ()
+
+    return below(schema.fields)
+
+
+def _free_name(name: str, builder_type: type[IndexBuilder], field: Field, existing: list[IndexMetadata]) -> str:
+    """`name`, or with a number if an index of another kind or column has it."""
+    taken = {
+        index.name
+        for index in existing
+        if index.message.index_details.type_url.lower() != builder_type.index_type.type_url.lower()
+        or list(index.message.fields) != [field.id]
+    }
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+def _check_name(name: str, field: Field, existing: list[IndexMetadata]) -> None:
+    if not name or name.startswith("__lance"):
+        raise InvalidInputError(f"an index cannot be called {name!r}; choose a name that does not begin with __lance")
+    for index in existing:
+        if index.name == name and list(index.message.fields) != [field.id]:
+            raise InvalidInputError(f"index {name!r} is over another column; choose another name, or drop it first")

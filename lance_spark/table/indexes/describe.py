@@ -1,0 +1,138 @@
+"""What users see of the indexes of a version: a list, and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lance_spark.errors import LanceError, NotFoundError
+from lance_spark.index.builders.kinds import builder_of
+from lance_spark.index.registry import index_type_of
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import Bases
+from lance_spark.table.indexes.definition import field_path
+from lance_spark.table.indexes.optimize import index_files
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
+
+_SHORT_NAMES = {
+    "BTREE": "BTree",
+    "BITMAP": "Bitmap",
+    "LABEL_LIST": "LabelList",
+    "NGRAM": "NGram",
+    "ZONEMAP": "ZoneMap",
+    "BLOOMFILTER": "BloomFilter",
+}
+
+
+def list_indices(manifest: Manifest) -> list[dict[str, Any]]:
+    """The segments of the indexes of a version, ordered by name.
+
+    Each is a dict: `name`, `type` (such as BTree), `uuid`, `fields` (column paths), `version` (that its values are
+    from), `fragment_ids` (a set), `base_id`.
+    """
+    found = [index for index in parse_indices(manifest.index_section) if not index.is_system]
+    return [
+        {
+            "name": index.name,
+            "type": type_name(index),
+            "uuid": index.uuid,
+            "fields": column_paths(index, manifest.schema),
+            "version": index.message.dataset_version,
+            "fragment_ids": set(index.fragment_ids()),
+            "base_id": index.base_id,
+        }
+        for index in sorted(found, key=lambda index: index.name)
+    ]
+
+
+def type_name(index: IndexMetadata) -> str:
+    """The kind of an index as the reference library spells it; for an unknown kind the name of its details."""
+    url = index.message.index_details.type_url
+    known = index_type_of(url)
+    if known is not None:
+        return _SHORT_NAMES[known.type_name]
+    return url.rsplit(".", 1)[-1].removesuffix("IndexDetails") or "Unknown"
+
+
+def column_paths(index: IndexMetadata, schema: LanceSchema) -> list[str]:
+    """The dotted paths of the indexed columns."""
+    return [".".join(field.name for field in field_path(schema, number)) for number in index.message.fields]
+
+
+def index_statistics(manifest: Manifest, bases: Bases, name: str) -> dict[str, Any]:
+    """Statistics of an index of a version.
+
+    A dict: `index_type`, `name`, `num_segments`, `num_indexed_fragments`, `num_indexed_rows` (rows that are not
+    deleted in covered fragments), `num_unindexed_fragments`, `num_unindexed_rows`, `num_indexed_rows_per_segment`,
+    `size_bytes` (None if the metadata does not have the sizes of all files), `updated_at_timestamp_ms` (None if not
+    known) and `segments`, one dict each: `uuid`, `fragment_ids`, `size_bytes`, and what the kind tells, such as
+    `num_pages`.
+
+    Raises:
+        NotFoundError: no such index.
+    """
+    segments = [index for index in parse_indices(manifest.index_section) if index.name == name]
+    if not segments:
+        known = sorted({index.name for index in parse_indices(manifest.index_section) if not index.is_system})
+        raise NotFoundError(f"there is no index {name!r}; known: {', '.join(known) or 'none'}")
+    rows = _live_rows(manifest, bases)
+    covered = [[number for number in segment.fragment_ids() if number in rows] for segment in segments]
+    indexed = {number for numbers in covered for number in numbers}
+    per_segment = [sum(rows[number] for number in numbers) for numbers in covered]
+    sizes = [size_bytes(segment) for segment in segments]
+    created = [segment.message.created_at for segment in segments if segment.message.created_at]
+    return {
+        "index_type": type_name(segments[0]),
+        "name": name,
+        "num_segments": len(segments),
+        "num_indexed_fragments": len(indexed),
+        "num_indexed_rows": sum(rows[number] for number in indexed),
+        "num_unindexed_fragments": len(rows) - len(indexed),
+        "num_unindexed_rows": sum(count for number, count in rows.items() if number not in indexed),
+        "num_indexed_rows_per_segment": per_segment,
+        "size_bytes": None if None in sizes else int(np.sum(np.array(sizes, np.int64))),
+        "updated_at_timestamp_ms": max(created, default=None),
+        "segments": [
+            {
+                "uuid": segment.uuid,
+                "fragment_ids": numbers,
+                "size_bytes": size,
+                **_details(segment, manifest.schema, bases),
+            }
+            for segment, numbers, size in zip(segments, covered, sizes, strict=True)
+        ],
+    }
+
+
+def size_bytes(index: IndexMetadata) -> int | None:
+    """Bytes of a segment's files; None if the metadata does not have them."""
+    sizes: Sequence[int] = [file.size_bytes for file in index.message.files]
+    return sum(sizes) if sizes and all(sizes) else None
+
+
+def _details(segment: IndexMetadata, schema: LanceSchema, bases: Bases) -> dict[str, Any]:
+    """What a kind of index says about a segment; nothing for one that cannot be read."""
+    builder_type = builder_of(segment.message.index_details.type_url)
+    path = field_path(schema, segment.message.fields[0]) if segment.message.fields else ()
+    if builder_type is None or not path:
+        return {}
+    try:
+        return dict(builder_type.statistics(index_files(segment, bases), to_arrow_type(path[-1])))
+    except LanceError:
+        return {}
+
+
+def _live_rows(manifest: Manifest, bases: Bases) -> dict[int, int]:
+    """Rows that are not deleted, by fragment id."""
+    counts = manifest.fragments.row_counts()
+    messages = manifest.fragments.messages
+    return {
+        message.id: FragmentReader(manifest.fragments[place], bases).num_live_rows() if count is None else count
+        for place, (message, count) in enumerate(zip(messages, counts, strict=True))
+    }

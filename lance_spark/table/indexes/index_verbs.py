@@ -1,0 +1,157 @@
+"""The methods of a `Dataset` for scalar indexes: building, extending, listing and describing them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lance_spark.table.indexes.build import build_segment
+from lance_spark.table.indexes.commit import commit_indices, drop_index
+from lance_spark.table.indexes.create import create_index
+from lance_spark.table.indexes.definition import define
+from lance_spark.table.indexes.describe import index_statistics, list_indices
+from lance_spark.table.indexes.optimize import OptimizeOptions, optimize_indices
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class IndexVerbs:
+    """Operations on indexes. No row changes, and every query has the same result with and without an index."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
+        self.location = location
+        self.manifest = manifest
+
+    def create_scalar_index(
+        self, column: str, kind: str = "BTREE", name: str | None = None, replace: bool = True, **parameters: Any
+    ) -> Self:
+        """The newest version of the branch with a new index over all of its rows.
+
+        Rows that are added later are scanned, until `optimize_indices` adds them to the index. If other writers move or
+        change indexed values during the build, it starts again.
+
+        Args:
+            column: a name, or a dotted path into structs.
+            kind: BTREE, in any case of letters.
+            name: by default the column's path and ``_idx``.
+            replace: an index of this name is replaced; False refuses.
+            parameters: `train=False` makes an index that covers no rows yet; `num_segments` splits it by fragments;
+                BTREE knows `zone_size` (rows of a page, 4096).
+
+        Raises:
+            NotFoundError: no such column.
+            AlreadyExistsError: the name is taken, and `replace` is False.
+            InvalidInputError: the kind, a parameter, the column's type or the name make no sense. Nothing was changed.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        made = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
+        return type(self)(self.location, made)
+
+    def build_index_segment(
+        self,
+        column: str,
+        kind: str = "BTREE",
+        name: str | None = None,
+        fragment_ids: Collection[int] | None = None,
+        **parameters: Any,
+    ) -> IndexMetadata:
+        """A segment of an index over some fragments of this version, for builds on several machines.
+
+        Its files are written, but no version has it before `commit_indices` gets all segments of the index.
+
+        Args:
+            fragment_ids: the fragments to index; None for all.
+            column, kind, name, parameters: as in `create_scalar_index`, without `train` and `num_segments`.
+
+        Raises: as `create_scalar_index`.
+        """
+        definition = define(self.manifest, column, kind, name, parameters)
+        return build_segment(self.location, self.manifest, definition, fragment_ids)
+
+    def optimize_indices(
+        self, names: Sequence[str] | str | None = None, *, num_indices_to_merge: int = 1, retrain: bool = False
+    ) -> Self:
+        """The newest version of the branch with indexes that cover all rows; it itself if they do already.
+
+        Args:
+            names: of the indexes; None for all that this release can build.
+            num_indices_to_merge: how many of the newest segments of an index are merged with the rows that no segment
+                covers; 0 gives these rows a segment of their own, which costs least.
+            retrain: builds the indexes anew, from the data.
+
+        Raises:
+            NotFoundError: there is no index of a name.
+            InvalidInputError: an index that is named is of a kind that this release cannot build.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        chosen = (names,) if isinstance(names, str) else None if names is None else tuple(names)
+        options = OptimizeOptions(chosen, num_indices_to_merge, retrain)
+        return type(self)(self.location, optimize_indices(self.location, options))
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """The segments of the indexes of this version, ordered by name.
+
+        Each is a dict: `name`, `type` (such as BTree), `uuid`, `fields` (column paths), `version` (that its values are
+        from), `fragment_ids` (a set), `base_id`.
+
+        Raises:
+            CorruptFileError: the list of indexes is damaged.
+        """
+        return list_indices(self.manifest)
+
+    def index_statistics(self, name: str) -> dict[str, Any]:
+        """Statistics of an index of this version.
+
+        A dict: `index_type`, `name`, `num_segments`, `num_indexed_fragments`, `num_indexed_rows` (rows that are not
+        deleted in covered fragments), `num_unindexed_fragments`, `num_unindexed_rows`, `num_indexed_rows_per_segment`,
+        `size_bytes` (None if the metadata does not have the sizes of all files), `updated_at_timestamp_ms` (None if not
+        known) and `segments`, one dict each: `uuid`, `fragment_ids`, `size_bytes`, and what the kind tells, such as
+        `num_pages`.
+
+        Raises:
+            NotFoundError: no such index.
+        """
+        return index_statistics(self.manifest, self.location.bases(self.manifest), name)
+
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """The indexes of this version, as their metadata; several entries of one name are segments of one index.
+
+        Raises:
+            CorruptFileError: the list of indexes is damaged.
+        """
+        return parse_indices(self.manifest.index_section)
+
+    def commit_indices(self, new: Sequence[IndexMetadata]) -> Self:
+        """The version in which indexes that were built from this one, files and all, replace those of their names.
+
+        Raises:
+            InvalidInputError: none is given, or one is over fields that the table does not have.
+            RetryableConflictError: other writers have moved or changed values that an index knows. Nothing was changed.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+        return type(self)(self.location, commit_indices(self.location, self.manifest, new))
+
+    def drop_index(self, name: str) -> Self:
+        """The newest version of the branch without the index `name`, whose files the next clean-up removes.
+
+        Raises:
+            NotFoundError: there is no such index.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+        return type(self)(self.location, drop_index(self.location, name))

@@ -1,0 +1,231 @@
+"""Extends indexes to rows that they do not cover yet, and merges their segments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
+from lance_spark.index.builders.base import OldSegment
+from lance_spark.index.builders.kinds import builder_of
+from lance_spark.index.builders.output import SegmentOutput
+from lance_spark.index.files import IndexFiles
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import Bases
+from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.indexes.build import build_segment, chosen_fragments, write_segment
+from lance_spark.table.indexes.commit import replace_segments
+from lance_spark.table.indexes.create import removing_on_failure
+from lance_spark.table.indexes.definition import IndexDefinition, field_path
+from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, read_rows
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.rows.fragment import BaseId
+from lance_spark.table.writing.save import CommitOptions
+
+_LOGGER = logging.getLogger(__name__)
+_MAX_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeOptions:
+    """How far indexes are optimized.
+
+    Attributes:
+        names: of the indexes; None for all that this release builds.
+        num_indices_to_merge: how many of the newest segments of an index are merged with the rows that it does not
+            cover; 0 gives these rows a segment of their own.
+        retrain: builds the indexes anew, from the data.
+    """
+
+    names: tuple[str, ...] | None = None
+    num_indices_to_merge: int = 1
+    retrain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_indices_to_merge < 0:
+            raise InvalidInputError(f"{self.num_indices_to_merge} segments cannot be merged")
+
+
+def optimize_indices(
+    table: TableLocation, optimize: OptimizeOptions | None = None, options: CommitOptions | None = None
+) -> Manifest:
+    """The newest version of `table` with optimized indexes; the very version that is there if there is nothing to do.
+
+    Raises:
+        NotFoundError: there is no index of a name.
+        InvalidInputError: this release cannot build the kind of an index that is named.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+        UnsupportedFeatureError: the table needs something that this release does not write.
+    """
+    optimize = optimize or OptimizeOptions()
+
+    def attempt(base: Manifest) -> Manifest:
+        made: list[IndexMetadata] = []
+        removed: list[IndexMetadata] = []
+        with removing_on_failure(table, made):
+            for index in _chosen(table, base, optimize.names):
+                segment, replaced = _optimized(table, base, index, optimize)
+                if segment is not None:
+                    made.append(segment)
+                    removed += replaced
+            return replace_segments(table, base, made, removed, options) if made else base
+
+    policy = options.policy if options else None
+    return retry_on_conflict(attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS)
+
+
+def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases: Bases) -> IndexDefinition | None:
+    """What an index that exists is over; None if this release cannot build it.
+
+    Args:
+        segments: those of the index; the last one that can be read has its parameters.
+    """
+    message = segments[-1].message
+    builder_type = builder_of(message.index_details.type_url)
+    path = field_path(schema, message.fields[0]) if len(message.fields) == 1 else ()
+    if builder_type is None or not path:
+        return None
+    dtype = to_arrow_type(path[-1])
+    if not builder_type.supports(dtype):
+        return None
+    parameters: dict[str, object] = {}
+    for segment in reversed(segments):
+        try:
+            details = segment.message.index_details.value
+            parameters = builder_type.parameters_of(details, index_files(segment, bases))
+            break
+        except StorageError:
+            raise
+        except LanceError as error:
+            _warn_unreadable(segment, error)
+    names = tuple(field.name for field in path)
+    return IndexDefinition(segments[-1].name, names, path[-1], builder_type(dtype, parameters))
+
+
+def index_files(segment: IndexMetadata, bases: Bases) -> IndexFiles:
+    """The files of a segment.
+
+    Raises:
+        CorruptFileError: they lie under a base that the version does not have.
+    """
+    store, folder = bases.index_folder(segment.uuid, None if segment.base_id is None else BaseId(segment.base_id))
+    sizes = {file.path: file.size_bytes for file in segment.message.files if file.size_bytes}
+    return IndexFiles(store, folder, sizes)
+
+
+def _chosen(
+    table: TableLocation, base: Manifest, names: Collection[str] | None
+) -> list[tuple[IndexDefinition, list[IndexMetadata]]]:
+    """The indexes to optimize with their segments in the order of the table's metadata."""
+    by_name: dict[str, list[IndexMetadata]] = {}
+    for index in parse_indices(base.index_section):
+        if not index.is_system:
+            by_name.setdefault(index.name, []).append(index)
+    missing = sorted(set(names or ()) - by_name.keys())
+    if missing:
+        raise NotFoundError(f"{table.uri} has no index {missing[0]!r}; it has: {', '.join(sorted(by_name)) or 'none'}")
+    bases = table.bases(base)
+    found = []
+    for name, segments in by_name.items():
+        if names is not None and name not in names:
+            continue
+        definition = definition_of(base.schema, segments, bases)
+        if definition is not None:
+            found.append((definition, segments))
+        elif names is not None:
+            url = segments[-1].message.index_details.type_url
+            raise InvalidInputError(f"this release cannot build index {name!r}, which is of the kind {url!r}")
+    return found
+
+
+def _optimized(
+    table: TableLocation,
+    base: Manifest,
+    index: tuple[IndexDefinition, list[IndexMetadata]],
+    optimize: OptimizeOptions,
+) -> tuple[IndexMetadata | None, list[IndexMetadata]]:
+    """(a new segment, the segments that it replaces); None if there is nothing to do."""
+    definition, segments = index
+    live = {fragment.id for fragment in base.fragments}
+    uncovered = live.difference(*(segment.fragment_ids() for segment in segments))
+    if optimize.retrain:
+        return build_segment(table, base, definition), segments
+    count = optimize.num_indices_to_merge
+    # Empty segments only record what is to be indexed.
+    replaced = segments[len(segments) - min(count, len(segments)) :]
+    replaced += [segment for segment in segments if segment not in replaced and not live & set(segment.fragment_ids())]
+    if not uncovered and len([segment for segment in replaced if live & set(segment.fragment_ids())]) < 2:
+        return None, []
+    return _merged(table, base, definition, replaced, uncovered), replaced
+
+
+def _merged(
+    table: TableLocation,
+    base: Manifest,
+    definition: IndexDefinition,
+    segments: Sequence[IndexMetadata],
+    uncovered: Collection[int],
+) -> IndexMetadata:
+    """A segment over the rows of old segments and of fragments that none covers.
+
+    Segments that cannot be read are replaced by what the data says.
+    """
+    bases = table.bases(base)
+    old: list[OldSegment] = []
+    sources: list[IndexMetadata] = []
+    fresh = set(uncovered)
+    for segment in segments:
+        known = {number for other in old for number in other.fragment_ids} | fresh
+        covered = chosen_fragments(base, _live(base).intersection(segment.fragment_ids()) - known)
+        if _is_usable(base, definition, segment):
+            ids = frozenset(fragment.id for fragment in covered)
+            mapping = kept_row_ids(covered) if holds_row_ids(definition, base) else kept_addresses(ids)
+            old.append(OldSegment(index_files(segment, bases), mapping, ids))
+            sources.append(segment)
+        else:
+            fresh |= {fragment.id for fragment in covered}
+    covered_ids = {number for segment in old for number in segment.fragment_ids} | fresh
+    version = min([base.version, *(segment.message.dataset_version for segment in sources)])
+
+    def write(output: SegmentOutput) -> None:
+        rows = read_rows(base, bases, definition, chosen_fragments(base, fresh))
+        definition.builder.merge(old, rows, output)
+
+    try:
+        return write_segment(table, base, definition, covered_ids, write, dataset_version=version)
+    except StorageError:
+        raise
+    except LanceError as error:
+        if not sources:
+            raise
+        _warn_unreadable(sources[-1], error)
+        return build_segment(table, base, definition, covered_ids)
+
+
+def _live(base: Manifest) -> set[int]:
+    return {message.id for message in base.fragments.messages}
+
+
+def _is_usable(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
+    """Whether the row ids in a segment's files mean what new segments of its kind mean by them."""
+    index_type = definition.builder.index_type
+    version = segment.message.index_version
+    if version > index_type.max_version or not segment.tells_coverage:
+        return False
+    old_row_ids = base.has_stable_row_ids and index_type.holds_row_ids(version)
+    if old_row_ids != holds_row_ids(definition, base):
+        return False
+    # After a compaction with deferred remapping, addresses in files are those of fragments that are gone.
+    is_deferred = any(index.is_fragment_reuse for index in parse_indices(base.index_section))
+    return old_row_ids or not is_deferred
+
+
+def _warn_unreadable(segment: IndexMetadata, error: LanceError) -> None:
+    _LOGGER.warning("segment %s of index %s cannot be read, it is built anew: %s", segment.uuid, segment.name, error)

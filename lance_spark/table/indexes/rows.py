@@ -1,0 +1,104 @@
+"""Reads the values that an index is built from, with addresses or stable row ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.index.builders.base import IdMapping, IndexedRows
+from lance_spark.table.bases import Bases
+from lance_spark.table.indexes.definition import IndexDefinition
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.rows.row_ids import RowIdSequence
+
+
+def holds_row_ids(definition: IndexDefinition, manifest: Manifest) -> bool:
+    """Whether new segments of an index hold stable row ids rather than addresses."""
+    stable = manifest.has_stable_row_ids
+    return stable and definition.builder.index_type.holds_row_ids(definition.builder.version(stable_row_ids=stable))
+
+
+def read_rows(
+    manifest: Manifest, bases: Bases, definition: IndexDefinition, fragments: Collection[DataFragment]
+) -> IndexedRows:
+    """The live rows of fragments of a version.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+        NotFoundError: a file is gone.
+        StorageError: the store failed.
+    """
+    path = definition.column
+    top = path[0]
+    scan = Scan.of(
+        manifest.schema,
+        bases,
+        columns=[".".join("`" + name.replace("`", "``") + "`" for name in path)],
+        with_row_id=True,
+        with_row_address=True,
+        stable_row_ids=manifest.has_stable_row_ids,
+    )
+    batches = [batch for fragment in fragments for batch in scan.read_fragment(fragment)]
+    if not batches:
+        return IndexedRows.none(definition.builder.dtype)
+    values = [_member(batch.column(top), path[1:]) for batch in batches]
+    addresses = _numbers(batches, ROW_ADDRESS)
+    ids = _numbers(batches, ROW_ID) if holds_row_ids(definition, manifest) else addresses
+    return IndexedRows(pa.concat_arrays(values), ids, addresses)
+
+
+def live_ids(fragments: Collection[DataFragment]) -> UInt64Array:
+    """uint64[n]: the stable row ids of fragments, ascending, those of deleted rows included."""
+    found = [np.empty(0, np.uint64)]
+    for fragment in fragments:
+        if fragment.row_ids is not None:
+            sequence = RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows)
+            found.append(sequence.at(np.arange(sequence.num_rows, dtype=np.int64)))
+    return np.sort(np.concatenate(found))
+
+
+def deleted_offsets(fragment: DataFragment, bases: Bases) -> Int64Array:
+    """int64[n]: the offsets of a fragment's deleted rows, ascending."""
+    return FragmentReader(fragment, bases).deletions.offsets
+
+
+def kept_addresses(fragment_ids: Collection[int]) -> IdMapping:
+    """Keeps addresses in some fragments as they are."""
+    wanted = np.array(sorted(fragment_ids), np.uint64)
+
+    def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:
+        kept = np.isin(ids >> np.uint64(32), wanted)
+        return kept, ids if kept.all() else ids[kept]
+
+    return mapping
+
+
+def kept_row_ids(fragments: Collection[DataFragment]) -> IdMapping:
+    """Keeps the stable ids of rows that are in some fragments."""
+    wanted = live_ids(fragments)
+
+    def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:
+        places = np.minimum(np.searchsorted(wanted, ids), max(len(wanted) - 1, 0))
+        kept = wanted[places] == ids if len(wanted) else np.zeros(len(ids), np.bool_)
+        return kept, ids if kept.all() else ids[kept]
+
+    return mapping
+
+
+def _member(values: pa.Array, names: tuple[str, ...]) -> pa.Array:
+    for name in names:
+        values = pc.struct_field(values, name)
+    return values
+
+
+def _numbers(batches: list[pa.RecordBatch], name: str) -> UInt64Array:
+    return np.concatenate([batch.column(name).to_numpy() for batch in batches])
