@@ -25,7 +25,7 @@ from lance_spark.index.xxhash64 import xxhash64
 from lance_spark.index.zones import ZoneRows, search_nulls
 from lance_spark.layouts.base import RowRanges
 
-_FILE = "bloomfilter.lance"
+BLOOM_FILE = "bloomfilter.lance"
 _SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
@@ -51,8 +51,8 @@ class BloomFilterIndex(ScalarIndex):
         return Fit.NONE if _searched_values(predicate) is None else Fit.SUPERSET
 
     def search(self, predicate: Predicate) -> SearchResult | None:
-        file = self._files.open(_FILE)
-        rows = self._files.kept(_FILE, "zones", lambda: _load(file))
+        file = self._files.open(BLOOM_FILE)
+        rows = self._files.kept(BLOOM_FILE, "zones", lambda: _load(file))
         rows.check(file, self._coverage)
         exact = search_nulls(file, predicate, self._coverage)
         values = _searched_values(predicate)

@@ -18,7 +18,7 @@ from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.bitmap import BITMAP_FILE, load_keys, read_bitmaps
 from lance_spark.index.row_set import RowSet, union_all
 
-_NULL_LISTS = "lance:label_list_nulls"
+NULL_LISTS = "lance:label_list_nulls"
 
 
 class LabelListIndex(ScalarIndex):
@@ -40,7 +40,7 @@ class LabelListIndex(ScalarIndex):
         item = _searched_item(predicate.expr)
         is_negated = isinstance(predicate.expr, Not)
         file = self._files.open(BITMAP_FILE)
-        nulls = file.buffer_named_by(_NULL_LISTS)
+        nulls = file.buffer_named_by(NULL_LISTS)
         if item is None or (is_negated and nulls is None):
             return None
         keys = load_keys(self._files, file, predicate.dtype.value_type)

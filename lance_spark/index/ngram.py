@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from lance_spark.expr.nodes import And, Column, Expr, Like, StringMatch, like_tokens
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
-from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.row_set import RowSet, intersection_all
 from lance_spark.layouts.base import RowRanges
 
-_FILE = "ngram_postings.lance"
+POSTINGS_FILE = "ngram_postings.lance"
 _LENGTH = 3
 _BASE = 37
 _MAX_ROWS = 1 << 40
@@ -46,8 +46,8 @@ class NGramIndex(ScalarIndex):
         return Fit.SUPERSET if required_trigrams(predicate.expr) else Fit.NONE
 
     def search(self, predicate: Predicate) -> SearchResult | None:
-        file = self._files.open(_FILE)
-        tokens = self._files.kept(_FILE, "tokens", lambda: _load(file))
+        file = self._files.open(POSTINGS_FILE)
+        tokens = self._files.kept(POSTINGS_FILE, "tokens", lambda: _load(file))
         wanted = np.array(sorted(required_trigrams(predicate.expr)), np.uint32)
         places = np.searchsorted(tokens, wanted)
         is_known = places < len(tokens)
@@ -58,6 +58,19 @@ class NGramIndex(ScalarIndex):
         require_no_nulls(file, [cells])
         rows = intersection_all([RowSet.of_treemap(cell.as_py(), _MAX_ROWS) for cell in cells])
         return SearchResult(rows, is_exact=False)
+
+
+def read_postings(files: IndexFiles) -> tuple[npt.NDArray[np.uint32], list[RowSet]]:
+    """All tokens of a segment (uint32[n]) and the rows of each.
+
+    Raises:
+        LanceError: the file is missing or broken.
+    """
+    file = files.open(POSTINGS_FILE)
+    tokens, _ = _load(file)
+    (cells,) = file.columns({"posting_list": pa.binary()})
+    require_no_nulls(file, [cells])
+    return tokens, [RowSet.of_treemap(cell.as_py(), _MAX_ROWS) for cell in cells]
 
 
 def _load(file: IndexFile) -> tuple[npt.NDArray[np.uint32], int]:

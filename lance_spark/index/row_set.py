@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,7 @@ import pyroaring
 from lance_spark.errors import CorruptFileError
 
 _U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
 _ENTRY = struct.Struct("<II")
 _HIGH_BITS = 32
 _LOW_MASK = np.uint64((1 << _HIGH_BITS) - 1)
@@ -96,6 +99,14 @@ class RowSet:
             raise CorruptFileError(f"a row set of {len(treemap)} rows in an index of at most {max_rows}")
         return cls.of_numbers(np.array(treemap.to_array(), np.uint64))
 
+    def numbers(self) -> npt.NDArray[np.uint64]:
+        """uint64[n]: the members, ascending."""
+        parts = (
+            np.array(self._parts[high].to_array(), np.uint64) | np.uint64(high << _HIGH_BITS)
+            for high in sorted(self._parts)
+        )
+        return np.concatenate([np.empty(0, np.uint64), *parts])
+
     def part(self, high: int) -> pyroaring.BitMap:
         """The low 32 bits of the numbers with these high bits, as a bitmap that must not be changed."""
         return self._parts.get(high) or pyroaring.BitMap()
@@ -126,6 +137,51 @@ class RowSet:
 
     def __hash__(self) -> int:
         return hash(frozenset(self._parts))
+
+
+def address_maps(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) -> list[bytes]:
+    """The serialized address maps of several sets.
+
+    Args:
+        numbers: uint64[n]: the members of all sets, set after set, ascending and distinct in each.
+        bounds: where in `numbers` each set begins, and where the last one ends.
+
+    >>> found = address_maps(np.array([5, (1 << 32) + 2, 7], np.uint64), [0, 2, 3])
+    >>> [RowSet.of_address_map(data, {}).numbers().tolist() for data in found]
+    [[5, 4294967298], [7]]
+    """
+    return [
+        b"".join([_U32.pack(len(parts)), *(_ENTRY.pack(high, len(data)) + data for high, data in parts)])
+        for parts in _serialized_parts(numbers, bounds)
+    ]
+
+
+def treemaps(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) -> list[bytes]:
+    """The serialized treemaps of several sets; arguments as of `address_maps`."""
+    return [
+        b"".join([_U64.pack(len(parts)), *(_U32.pack(high) + data for high, data in parts)])
+        for parts in _serialized_parts(numbers, bounds)
+    ]
+
+
+def _serialized_parts(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) -> Iterator[list[tuple[int, bytes]]]:
+    """(high bits, bitmap of the low ones) of each set."""
+    highs = (numbers >> np.uint64(_HIGH_BITS)).astype(np.int64)
+    lows = (numbers & _LOW_MASK).astype(np.uint32)
+    breaks = np.flatnonzero(highs[1:] != highs[:-1]) + 1
+    for start, stop in pairwise(bounds):
+        inside = breaks[np.searchsorted(breaks, start, side="right") : np.searchsorted(breaks, stop)].tolist()
+        cuts = [start, *inside, stop] if stop > start else []
+        yield [(int(highs[first]), _bitmap_bytes(lows[first:last])) for first, last in pairwise(cuts)]
+
+
+def _bitmap_bytes(values: npt.NDArray[np.uint32]) -> bytes:
+    # An array.array is taken over at once, an array of numpy value by value.
+    numbers = array("I")
+    numbers.frombytes(values.tobytes())
+    # As in the reference library, without run containers.
+    data: bytes = pyroaring.BitMap(numbers, optimize=False).serialize()
+    return data
 
 
 def union_all(sets: Iterable[RowSet]) -> RowSet:

@@ -23,7 +23,7 @@ from lance_spark.index.files import IndexFile, require_no_nulls
 from lance_spark.index.shapes import is_range_condition
 from lance_spark.index.zones import ZoneRows, search_nulls
 
-_FILE = "zonemap.lance"
+ZONE_FILE = "zonemap.lance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class ZoneMapIndex(ScalarIndex):
         return Fit.SUPERSET if is_range_condition(predicate.expr) else Fit.NONE
 
     def search(self, predicate: Predicate) -> SearchResult | None:
-        file = self._files.open(_FILE)
-        zones = self._files.kept(_FILE, "zones", lambda: _load(file, predicate.dtype))
+        file = self._files.open(ZONE_FILE)
+        zones = self._files.kept(ZONE_FILE, "zones", lambda: _load(file, predicate.dtype))
         zones.rows.check(file, self._coverage)
         exact = search_nulls(file, predicate, self._coverage)
         if exact is not None:

@@ -20,7 +20,7 @@ from lance_spark.index.files import IndexFile, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import null_test
 
-_NULL_BITMAP = "null_bitmap"
+NULL_BITMAP = "null_bitmap"
 _TYPES = {"fragment_id": pa.uint64(), "zone_start": pa.uint64(), "zone_length": pa.uint64()}
 _MAX_OFFSET = 1 << 32
 
@@ -92,7 +92,7 @@ def search_nulls(file: IndexFile, predicate: Predicate, coverage: Coverage) -> S
         CorruptFileError: it is no row set.
     """
     is_null = null_test(predicate.expr)
-    data = None if is_null is None else file.buffer_named_by(_NULL_BITMAP)
+    data = None if is_null is None else file.buffer_named_by(NULL_BITMAP)
     if data is None:
         return None
     return SearchResult(RowSet.of_address_map(data, coverage.fragment_rows), is_complement=is_null is False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -55,12 +55,12 @@ class OldSegment:
     Attributes:
         files: its files.
         mapping: which of its row ids are kept, and what they become.
-        fragment_ids: the fragments that it answers for; their addresses are those in its files.
+        fragment_rows: physical rows, by id, of the fragments that it answers for, as they are numbered in its files.
     """
 
     files: IndexFiles
     mapping: IdMapping
-    fragment_ids: Collection[int]
+    fragment_rows: Mapping[int, int]
 
 
 class IndexBuilder(ABC):

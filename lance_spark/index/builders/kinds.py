@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.base import IndexBuilder
+from lance_spark.index.builders.bitmap import BitmapBuilder
+from lance_spark.index.builders.bloom_filter import BloomFilterBuilder
 from lance_spark.index.builders.btree import BTreeBuilder
+from lance_spark.index.builders.label_list import LabelListBuilder
+from lance_spark.index.builders.ngram import NGramBuilder
+from lance_spark.index.builders.zone_map import ZoneMapBuilder
 
-BUILDERS: tuple[type[IndexBuilder], ...] = (BTreeBuilder,)
+BUILDERS: tuple[type[IndexBuilder], ...] = (
+    BTreeBuilder,
+    BitmapBuilder,
+    LabelListBuilder,
+    NGramBuilder,
+    ZoneMapBuilder,
+    BloomFilterBuilder,
+)
 
 _BY_NAME = {builder.index_type.type_name: builder for builder in BUILDERS}
 _BY_URL = {builder.index_type.type_url.lower(): builder for builder in BUILDERS}

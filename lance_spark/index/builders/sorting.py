@@ -40,16 +40,19 @@ def sort_order(values: pa.Array) -> Int64Array:
 
 
 def _keys(values: pa.Array) -> npt.NDArray[np.generic] | None:
-    """Numbers that order like the values, arbitrary ones for nulls; None for values that are no numbers of a machine
-    word.
-    """
+    """Numbers that order like the values; None for values that are no numbers of a machine word."""
     dtype = values.type
     if pt.is_boolean(dtype) or pt.is_decimal(dtype) or _has_bytes(dtype):
         return None
+    return total_order_keys(values)
+
+
+def total_order_keys(values: pa.Array) -> npt.NDArray[np.generic]:
+    """Integers that order like numbers, dates or times of a machine word; arbitrary ones for nulls."""
+    dtype = values.type
     width = dtype.bit_width // 8
-    is_unsigned = pt.is_unsigned_integer(dtype)
     data = values.buffers()[1]
-    code = f"<{'u' if is_unsigned else 'i'}{width}"
+    code = f"<{'u' if pt.is_unsigned_integer(dtype) else 'i'}{width}"
     raw = np.frombuffer(data, code)[values.offset : values.offset + len(values)] if data else np.empty(0, code)
     if not pt.is_floating(dtype):
         return raw

@@ -24,6 +24,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import BaseId
 from lance_spark.table.writing.save import CommitOptions
 
@@ -182,16 +183,16 @@ def _merged(
     sources: list[IndexMetadata] = []
     fresh = set(uncovered)
     for segment in segments:
-        known = {number for other in old for number in other.fragment_ids} | fresh
+        known = {number for other in old for number in other.fragment_rows} | fresh
         covered = chosen_fragments(base, _live(base).intersection(segment.fragment_ids()) - known)
         if _is_usable(base, definition, segment):
-            ids = frozenset(fragment.id for fragment in covered)
-            mapping = kept_row_ids(covered) if holds_row_ids(definition, base) else kept_addresses(ids)
-            old.append(OldSegment(index_files(segment, bases), mapping, ids))
+            rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
+            mapping = kept_row_ids(covered, bases) if holds_row_ids(definition, base) else kept_addresses(rows)
+            old.append(OldSegment(index_files(segment, bases), mapping, rows))
             sources.append(segment)
         else:
             fresh |= {fragment.id for fragment in covered}
-    covered_ids = {number for segment in old for number in segment.fragment_ids} | fresh
+    covered_ids = {number for segment in old for number in segment.fragment_rows} | fresh
     version = min([base.version, *(segment.message.dataset_version for segment in sources)])
 
     def write(output: SegmentOutput) -> None:

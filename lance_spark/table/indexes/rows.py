@@ -8,17 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.index.builders.base import IdMapping, IndexedRows
 from lance_spark.table.bases import Bases
 from lance_spark.table.indexes.definition import IndexDefinition
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
-from lance_spark.table.rows.row_ids import RowIdSequence
 
 
 def holds_row_ids(definition: IndexDefinition, manifest: Manifest) -> bool:
@@ -56,19 +54,17 @@ def read_rows(
     return IndexedRows(pa.concat_arrays(values), ids, addresses)
 
 
-def live_ids(fragments: Collection[DataFragment]) -> UInt64Array:
-    """uint64[n]: the stable row ids of fragments, ascending, those of deleted rows included."""
+def live_row_ids(fragments: Collection[DataFragment], bases: Bases) -> UInt64Array:
+    """uint64[n]: the stable row ids of fragments, ascending.
+
+    Those of deleted rows are left out: an updated row has its id in another fragment too.
+    """
     found = [np.empty(0, np.uint64)]
     for fragment in fragments:
-        if fragment.row_ids is not None:
-            sequence = RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows)
-            found.append(sequence.at(np.arange(sequence.num_rows, dtype=np.int64)))
+        reader = FragmentReader(fragment, bases)
+        live = reader.deletions.live_rows(0, reader.num_rows).indices()
+        found.append(RowLineage(fragment, reader, True).column(ROW_ID, live).to_numpy())
     return np.sort(np.concatenate(found))
-
-
-def deleted_offsets(fragment: DataFragment, bases: Bases) -> Int64Array:
-    """int64[n]: the offsets of a fragment's deleted rows, ascending."""
-    return FragmentReader(fragment, bases).deletions.offsets
 
 
 def kept_addresses(fragment_ids: Collection[int]) -> IdMapping:
@@ -82,9 +78,9 @@ def kept_addresses(fragment_ids: Collection[int]) -> IdMapping:
     return mapping
 
 
-def kept_row_ids(fragments: Collection[DataFragment]) -> IdMapping:
+def kept_row_ids(fragments: Collection[DataFragment], bases: Bases) -> IdMapping:
     """Keeps the stable ids of rows that are in some fragments."""
-    wanted = live_ids(fragments)
+    wanted = live_row_ids(fragments, bases)
 
     def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:
         places = np.minimum(np.searchsorted(wanted, ids), max(len(wanted) - 1, 0))
