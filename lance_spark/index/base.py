@@ -90,15 +90,18 @@ class Coverage:
     Attributes:
         fragment_rows: physical rows (deleted ones included) by fragment id.
         live_rows: at least so many rows of these fragments are not deleted, by fragment id.
+        num_moved_rows: rows that are not deleted, and of which it is not known under which fragment the files have
+            them. All fragments that are possible are in `fragment_rows`, with 0 live rows.
     """
 
     fragment_rows: Mapping[int, int]
     live_rows: Mapping[int, int]
+    num_moved_rows: int = 0
 
     @property
     def num_live_rows(self) -> int:
         """Rows that are not deleted, in all fragments."""
-        return sum(self.live_rows.values())
+        return sum(self.live_rows.values()) + self.num_moved_rows
 
 
 class ScalarIndex(ABC):
@@ -108,6 +111,9 @@ class ScalarIndex(ABC):
     type_url: ClassVar[str]
     max_version: ClassVar[int]
     """The newest version of the index files that is understood."""
+    loses_moved_rows: ClassVar[bool] = False
+    """Whether the reference library (14.0.2) can lose rows of such a segment: by an immediate compaction of fragments
+    that a deferred compaction has made."""
 
     def __init__(self, files: IndexFiles, coverage: Coverage) -> None:
         self._files = files
@@ -132,3 +138,11 @@ class ScalarIndex(ABC):
         Raises:
             LanceError: a file of the index is missing, broken, or does not fit the rows that it covers.
         """
+
+    def all_rows(self) -> RowSet | None:
+        """Every row in the files, addresses or stable row ids; None if this kind of index does not have them all.
+
+        Raises:
+            LanceError: as `search`.
+        """
+        return None

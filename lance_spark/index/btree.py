@@ -86,6 +86,7 @@ class BTreeIndex(ScalarIndex):
     type_name = "BTREE"
     type_url = "/lance.table.BTreeIndexDetails"
     max_version = 1
+    loses_moved_rows = True
 
     @classmethod
     def holds_row_ids(cls, version: int) -> bool:
@@ -102,6 +103,15 @@ class BTreeIndex(ScalarIndex):
             raise data.damaged(f"{lookup.num_rows} entries for {self._coverage.num_live_rows} rows")
         pages = _matching_pages(lookup, predicate, max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE)))
         return None if pages is None else SearchResult(self._matching_rows(data, lookup, pages, predicate))
+
+    def all_rows(self) -> RowSet | None:
+        def load() -> tuple[RowSet, int]:
+            file = self._files.open(_DATA)
+            (ids,) = file.columns({_ids_name(file): pa.uint64()})
+            require_no_nulls(file, [ids])
+            return RowSet.of_numbers(ids.to_numpy()), ids.nbytes
+
+        return self._files.kept(_DATA, "rows", load)
 
     def _load(self, dtype: pa.DataType, num_rows: int) -> tuple[_Lookup, int]:
         file = self._files.open(_LOOKUP)
@@ -147,11 +157,14 @@ def read_entries(files: IndexFiles, dtype: pa.DataType) -> tuple[pa.Array, npt.N
 
 
 def _read_data(data: IndexFile, dtype: pa.DataType, rows: RowRanges | None) -> list[pa.Array]:
-    # Releases up to 0.30 called the column row_ids.
-    ids_name = "ids" if data.has("ids") else "row_ids"
-    found = data.columns({"values": dtype, ids_name: pa.uint64()}, rows)
+    found = data.columns({"values": dtype, _ids_name(data): pa.uint64()}, rows)
     require_no_nulls(data, found[1:])
     return found
+
+
+def _ids_name(data: IndexFile) -> str:
+    """Releases up to 0.30 called the column row_ids."""
+    return "ids" if data.has("ids") else "row_ids"
 
 
 def _matching_pages(lookup: _Lookup, predicate: Predicate, most: int) -> list[tuple[int, int]] | None:

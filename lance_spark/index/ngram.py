@@ -36,6 +36,7 @@ class NGramIndex(ScalarIndex):
     type_name = "NGRAM"
     type_url = "/lance.table.NGramIndexDetails"
     max_version = 0
+    loses_moved_rows = True
 
     @classmethod
     def holds_row_ids(cls, version: int) -> bool:

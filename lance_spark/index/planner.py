@@ -18,6 +18,7 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail
 from lance_spark.expr.nodes import And, Comparison, ComparisonOp, Expr, In, Not, Or, referenced_columns
 from lance_spark.index.base import Fit, Predicate
+from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.registry import INDEX_TYPES
 from lance_spark.index.segments import FragmentRows, Matches, Segment, warn_unused
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
@@ -65,6 +66,7 @@ class TableRows:
         segments: the segments of its indexes.
         stable_row_ids: whether it has stable row ids.
         time_zone: the session's zone.
+        reuse: the moves of rows that index files may not show yet.
     """
 
     schema: LanceSchema
@@ -72,6 +74,7 @@ class TableRows:
     segments: Sequence[Segment]
     stable_row_ids: bool
     time_zone: str
+    reuse: FragmentReuse | None = None
 
 
 @dataclass
@@ -201,7 +204,9 @@ class _Planner:
         if segment.uuid in self._unusable:
             return {}
         try:
-            return segment.search(predicate, fragments, stable_row_ids=self._table.stable_row_ids)
+            return segment.search(
+                predicate, fragments, stable_row_ids=self._table.stable_row_ids, reuse=self._table.reuse
+            )
         except LanceError as error:
             self._unusable.add(segment.uuid)
             warn_unused(segment.name, segment.uuid, error)

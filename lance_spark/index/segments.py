@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyroaring
@@ -17,6 +17,7 @@ import pyroaring
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.base import Coverage, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFiles
+from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.row_set import RowSet
 
 _LOGGER = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Segment:
         version: of its files.
         fragment_ids: the fragments it was built or kept for.
         files: its files.
+        dataset_version: the version whose rows it was built from.
     """
 
     name: str
@@ -75,31 +77,65 @@ class Segment:
     version: int
     fragment_ids: pyroaring.BitMap
     files: IndexFiles
+    dataset_version: int = 0
 
     def search(
-        self, predicate: Predicate, fragments: Mapping[int, FragmentRows], *, stable_row_ids: bool
+        self,
+        predicate: Predicate,
+        fragments: Mapping[int, FragmentRows],
+        *,
+        stable_row_ids: bool,
+        reuse: FragmentReuse | None = None,
     ) -> dict[int, Matches]:
         """The matching rows by fragment id. Fragments that are missing have to be scanned.
 
         Args:
             fragments: the fragments of the table's version, by id.
             stable_row_ids: whether the table has stable row ids.
+            reuse: the moves of rows that the files may not show yet.
 
         Raises:
             LanceError: the segment is missing, broken, or does not fit the fragments.
         """
-        covered = {id_: fragments[id_] for id_ in self.fragment_ids if id_ in fragments}
+        covered = self._covered(fragments, reuse)
         if not covered:
             return {}
-        coverage = Coverage(
-            {id_: rows.num_rows for id_, rows in covered.items()},
-            {id_: rows.num_live_rows for id_, rows in covered.items()},
-        )
-        result = self.index_type(self.files, coverage).search(predicate)
+        index = self.index_type(self.files, _coverage(covered, reuse))
+        result = index.search(predicate)
         if result is None:
             return {}
+        if reuse is not None:
+            result = replace(result, rows=reuse.moved(result.rows))
         holds_row_ids = stable_row_ids and self.index_type.holds_row_ids(self.version)
         return _by_fragment(result, covered, holds_row_ids=holds_row_ids)
+
+    def _covered(self, fragments: Mapping[int, FragmentRows], reuse: FragmentReuse | None) -> dict[int, FragmentRows]:
+        """The fragments that the segment answers for."""
+        ids = self.fragment_ids if reuse is None else reuse.current(self.fragment_ids)
+        covered = {id_: fragments[id_] for id_ in ids if id_ in fragments}
+        if reuse is None or not self.index_type.loses_moved_rows:
+            return covered
+        doubtful = reuse.unexplained(covered, self.dataset_version)
+        if not doubtful:
+            return covered
+        all_rows = self.index_type(self.files, _coverage(covered, reuse)).all_rows()
+        rows = None if all_rows is None else reuse.moved(all_rows)
+        return {
+            id_: fragment
+            for id_, fragment in covered.items()
+            if id_ not in doubtful or (rows is not None and len(rows.part(id_)) >= fragment.num_live_rows > 0)
+        }
+
+
+def _coverage(covered: Mapping[int, FragmentRows], reuse: FragmentReuse | None) -> Coverage:
+    num_rows = {id_: rows.num_rows for id_, rows in covered.items()}
+    live_rows = {id_: rows.num_live_rows for id_, rows in covered.items()}
+    if reuse is None:
+        return Coverage(num_rows, live_rows)
+    moved = {id_ for id_ in covered if reuse.sources([id_])}
+    sources = reuse.sources(covered)
+    unmoved = {id_: 0 if id_ in moved else count for id_, count in live_rows.items()}
+    return Coverage(num_rows | sources, dict.fromkeys(sources, 0) | unmoved, sum(live_rows[id_] for id_ in moved))
 
 
 def warn_unused(name: str, uuid: str, reason: object) -> None:

@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, inline_fragment_reuse
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 
 FragmentGroup = tuple[Collection[int], Collection[int]]
@@ -43,6 +44,9 @@ def without_fragments(
     An index that then covers nothing is kept as a record of what the user wants indexed, as in the reference library:
     rebuilding it for the uncovered fragments is then one step. An index without a fragment bitmap is removed.
 
+    After a deferred compaction a bitmap can still name the old fragments, so it is brought up to date first; where the
+    moves are not at hand, an index over changed fields covers nothing.
+
     Args:
         fields: ids of the fields whose values changed, all levels; None: the row addresses changed.
 
@@ -50,11 +54,12 @@ def without_fragments(
         CorruptFileError: not a serialized section, or it contains an invalid Roaring bitmap.
     """
     deleted = pyroaring.BitMap(fragment_ids)
+    current = _current_fragments(section)
 
     def after(index: IndexMetadata) -> IndexMetadata | None:
         if not deleted or index.is_system or (fields is not None and not index.covers_fields(fields)):
             return index
-        return index.without_fragments(deleted) if index.tells_coverage else None
+        return index.with_fragments(current(index) - deleted) if index.tells_coverage else None
 
     return _changed(section, after)
 
@@ -113,6 +118,15 @@ def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: C
     message = _parse(section)
     kept = [index for index in message.indices if IndexMetadata.from_proto(index).uuid not in deleted]
     return _serialized(message, [*kept, *(index.message for index in added)])
+
+
+def _current_fragments(section: bytes | None) -> Callable[[IndexMetadata], pyroaring.BitMap]:
+    """What gives the fragments that an index covers now, for each index of a section."""
+    found = [index for index in parse_indices(section) if index.name == FRAGMENT_REUSE]
+    if not found:
+        return IndexMetadata.fragment_ids
+    moves = inline_fragment_reuse(found[0])
+    return lambda index: pyroaring.BitMap() if moves is None else moves.current(index.fragment_ids())
 
 
 def _changed(section: bytes | None, after: Callable[[IndexMetadata], IndexMetadata | None]) -> bytes | None:

@@ -12,11 +12,13 @@ import pyroaring
 
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.index.files import IndexFiles
+from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.planner import IndexQuery, Plan, TableRows, candidates, filtered_fields
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.segments import Matches, Segment, warn_unused
 from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
@@ -24,8 +26,6 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import BaseId, DataFragment, FragmentList
 from lance_spark.table.rows.row_ids import RowIdSequence
-
-_FRAGMENT_REUSE = "__lance_frag_reuse"
 
 _SELECTIVE_SHARE = 1 / 2
 """If more of a fragment's rows are candidates, all are read: rows in a row are cheaper than single ones."""
@@ -93,8 +93,17 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
     if scan.filter is None or not manifest.index_section:
         return Plan({})
     fields = filtered_fields(scan.filter, scan.schema)
-    segments = [segment for segment in _segments(manifest, scan.bases) if segment.field_id in fields]
+    try:
+        indexes = parse_indices(manifest.index_section)
+    except CorruptFileError as error:
+        warn_unused("section", "all", error)
+        return Plan({})
+    segments = [segment for segment in _segments(indexes, scan.bases) if segment.field_id in fields]
     if not segments:
+        return Plan({})
+    reuse_index = next((index for index in indexes if index.name == FRAGMENT_REUSE), None)
+    reuse = None if reuse_index is None else _reuse(reuse_index, manifest, scan.bases)
+    if reuse_index is not None and reuse is None:
         return Plan({})
     table = TableRows(
         schema=scan.schema,
@@ -102,6 +111,7 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
         segments=segments,
         stable_row_ids=manifest.has_stable_row_ids,
         time_zone=scan.time_zone,
+        reuse=reuse,
     )
     return candidates(scan.filter, table)
 
@@ -134,16 +144,19 @@ def _ids(numbers: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _segments(manifest: Manifest, bases: Bases) -> list[Segment]:
-    """The segments that can be searched."""
+def _reuse(index: IndexMetadata, manifest: Manifest, bases: Bases) -> FragmentReuse | None:
+    """The moves of rows by deferred compactions; None if this release cannot follow them."""
+    if manifest.has_stable_row_ids or index.message.index_version > 0:
+        return None
     try:
-        indexes = parse_indices(manifest.index_section)
-    except CorruptFileError as error:
-        warn_unused("section", "all", error)
-        return []
-    if any(index.name == _FRAGMENT_REUSE for index in indexes):
-        # Addresses in index files can be those of fragments before a compaction that left the files as they were.
-        return []
+        return fragment_reuse(index, bases)
+    except LanceError as error:
+        warn_unused(index.name, index.uuid, error)
+        return None
+
+
+def _segments(indexes: Sequence[IndexMetadata], bases: Bases) -> list[Segment]:
+    """The segments that can be searched."""
     found = (_segment(index, bases) for index in indexes if not index.is_system)
     return [segment for segment in found if segment is not None]
 
@@ -164,6 +177,7 @@ def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
             version=message.index_version,
             fragment_ids=index.fragment_ids(),
             files=IndexFiles(store, folder, {file.path: file.size_bytes for file in message.files if file.size_bytes}),
+            dataset_version=message.dataset_version,
         )
     except LanceError as error:
         warn_unused(index.name, index.uuid, error)

@@ -1,0 +1,152 @@
+"""The fragment reuse index: where compactions have moved rows whose addresses are still in index files.
+
+A compaction with a deferred index remap leaves index files as they are and records each group of old fragments, the
+rows of them that it kept, and the new fragments. The kept rows, in the order of the old fragments as they are listed,
+fill the new fragments one after the other. Compactions form a chain: the new fragments of one can be the old ones of a
+later one. Fragment ids are never reused, so an address by itself says which of these moves it has yet to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+import pyroaring
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import table_pb2
+from lance_spark.errors import CorruptFileError
+from lance_spark.index.row_set import RowSet, union_all
+
+_MAX_ROWS = 1 << 48
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Fragments that a compaction has rewritten together.
+
+    Attributes:
+        old, new: (fragment id, physical rows) in the order of the rows.
+        kept: the addresses of the rows that it has moved.
+    """
+
+    old: tuple[tuple[int, int], ...]
+    new: tuple[tuple[int, int], ...]
+    kept: RowSet
+
+    @classmethod
+    def of(cls, message: table_pb2.FragmentReuseIndexDetails.Group) -> _Group:
+        old = tuple((item.id, item.physical_rows) for item in message.old_fragments)
+        new = tuple((item.id, item.physical_rows) for item in message.new_fragments)
+        kept = RowSet.of_treemap(message.changed_row_addrs, _MAX_ROWS)
+        rows = dict(old)
+        if len(kept) != sum(num_rows for _, num_rows in new) or not set(kept.highs) <= rows.keys():
+            raise CorruptFileError("a compaction of the fragment reuse index does not have the rows of its fragments")
+        if any(kept.part(id_).max() >= rows[id_] for id_ in kept.highs):
+            raise CorruptFileError("the fragment reuse index has a row beyond the end of its fragment")
+        return cls(old, new, kept)
+
+    def moved(self, rows: RowSet) -> RowSet:
+        """`rows` with those of the old fragments at their new addresses; rows that were deleted are left out."""
+        if not any(rows.part(id_) for id_, _ in self.old):
+            return rows
+        ranks: list[npt.NDArray[np.int64]] = []
+        first = 0
+        for id_, _ in self.old:
+            kept = self.kept.part(id_)
+            found = np.array((rows.part(id_) & kept).to_array(), np.int64)
+            if len(found):
+                ranks.append(first + np.searchsorted(np.array(kept.to_array(), np.int64), found))
+            first += len(kept)
+        others = RowSet({id_: rows.part(id_) for id_ in set(rows.highs) - {id_ for id_, _ in self.old}})
+        return union_all((others, self._at(np.concatenate(ranks)))) if ranks else others
+
+    def _at(self, ranks: npt.NDArray[np.int64]) -> RowSet:
+        """The addresses of the moved rows with these numbers, int64[n] ascending."""
+        ends = list(accumulate(num_rows for _, num_rows in self.new))
+        parts: dict[int, pyroaring.BitMap] = {}
+        for (id_, num_rows), end in zip(self.new, ends, strict=True):
+            first, last = np.searchsorted(ranks, [end - num_rows, end])
+            parts[id_] = pyroaring.BitMap((ranks[first:last] - (end - num_rows)).astype(np.uint32))
+        return RowSet(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    dataset_version: int
+    groups: tuple[_Group, ...]
+
+
+class FragmentReuse:
+    """The moves that a fragment reuse index records, oldest first."""
+
+    def __init__(self, compactions: Sequence[_Compaction]) -> None:
+        self._compactions = tuple(compactions)
+
+    @classmethod
+    def of_content(cls, data: bytes) -> FragmentReuse:
+        """The moves in a serialized `InlineContent`.
+
+        Raises:
+            CorruptFileError: it is none, or its fragments and rows do not add up.
+        """
+        try:
+            content = table_pb2.FragmentReuseIndexDetails.InlineContent.FromString(data)
+        except DecodeError as error:
+            raise CorruptFileError(f"not a fragment reuse index: {error}") from error
+        return cls(
+            [
+                _Compaction(version.dataset_version, tuple(map(_Group.of, version.groups)))
+                for version in content.versions
+            ]
+        )
+
+    def moved(self, rows: RowSet) -> RowSet:
+        """The current addresses of rows; those that a compaction has dropped as deleted are left out."""
+        for group in self._groups:
+            rows = group.moved(rows)
+        return rows
+
+    def current(self, fragment_ids: Iterable[int]) -> pyroaring.BitMap:
+        """The fragments that hold nothing but rows of `fragment_ids` now. New fragments of a group of which only some
+        old ones are among them are left out.
+        """
+        found = set(fragment_ids)
+        for group in self._groups:
+            old = {id_ for id_, _ in group.old}
+            if old <= found:
+                found |= {id_ for id_, _ in group.new}
+            found -= old
+        return pyroaring.BitMap(found)
+
+    def sources(self, fragment_ids: Iterable[int]) -> dict[int, int]:
+        """The fragments whose rows have moved into `fragment_ids`, in one or more steps: physical rows by id."""
+        found: dict[int, int] = {}
+        wanted = set(fragment_ids)
+        for group in reversed(self._groups):
+            if wanted & {id_ for id_, _ in group.new}:
+                found |= dict(group.old)
+                wanted |= {id_ for id_, _ in group.old}
+        return found
+
+    def unexplained(self, fragment_ids: Iterable[int], dataset_version: int) -> set[int]:
+        """Those of `fragment_ids` that a segment built at `dataset_version` cannot have had when it was built, and that
+        no recorded move explains: they were added to it, or rewritten, after a deferred compaction.
+        """
+        later = [item for item in self._compactions if item.dataset_version >= dataset_version]
+        groups = [group for item in later for group in item.groups]
+        first_new = min((id_ for group in groups for id_, _ in group.new), default=None)
+        if first_new is None:
+            return set()
+        known: set[int] = set()
+        for group in groups:
+            if all(id_ < first_new or id_ in known for id_, _ in group.old):
+                known |= {id_ for id_, _ in group.new}
+        return {id_ for id_ in fragment_ids if id_ >= first_new and id_ not in known}
+
+    @property
+    def _groups(self) -> list[_Group]:
+        return [group for item in self._compactions for group in item.groups]
