@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.bounds import Bounds, matching_bounds
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
@@ -35,6 +37,12 @@ _FEW_PAGES = 16
 
 _SELECTIVE_SHARE = 1 / 4
 """A larger share of the pages is not read: it costs about as much as reading the column."""
+
+_BLOCK_ROWS = 1024
+"""About so many values of a number column are decoded to read one of them."""
+
+_SPREAD_SHARE = 1 / 2
+"""If more of the blocks have matching rows, reading the column is cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,12 @@ class _Lookup:
     @property
     def num_bytes(self) -> int:
         return int(self.lows.nbytes + self.highs.nbytes + self.null_counts.nbytes)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of each page, unless values can be NaN: the total order puts some before all numbers."""
+        num_rows = np.diff(np.minimum(np.arange(self.num_pages + 1) * self.page_rows, self.num_rows))
+        return Bounds(self.lows, self.highs, self.null_counts < num_rows)
 
     def rows_of(self, first: int, last: int) -> tuple[int, int]:
         """The rows [start, stop) of the pages [first, last)."""
@@ -102,7 +116,29 @@ class BTreeIndex(ScalarIndex):
         if lookup.num_rows < self._coverage.num_live_rows:
             raise data.damaged(f"{lookup.num_rows} entries for {self._coverage.num_live_rows} rows")
         pages = _matching_pages(lookup, predicate, max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE)))
-        return None if pages is None else SearchResult(self._matching_rows(data, lookup, pages, predicate))
+        if pages is None or self._touch_most_blocks(data, lookup, pages):
+            return None
+        return SearchResult(self._matching_rows(data, lookup, pages, predicate))
+
+    def _touch_most_blocks(self, data: IndexFile, lookup: _Lookup, pages: Sequence[tuple[int, int]]) -> bool:
+        """Whether the rows of pages that match as a whole are spread over the table so that finding them spares no
+        reading: they lie in most of the blocks of the column's pages.
+        """
+        # The first and the last page of a range can have few rows that match.
+        num_rows = sum(max(0, last - first - 2) for first, last in pages) * lookup.page_rows
+        if num_rows == 0:
+            return False
+        page = max(pages, key=lambda pair: pair[1] - pair[0])[0] + 1
+
+        def load() -> tuple[float, int]:
+            start, stop = lookup.rows_of(page, page + 1)
+            (ids,) = data.columns({_ids_name(data): pa.uint64()}, RowRanges.of(start, stop))
+            require_no_nulls(data, [ids])
+            return len(np.unique(ids.to_numpy() // _BLOCK_ROWS)) / (stop - start), 8
+
+        blocks_per_row = self._files.kept(_DATA, "spread", load)
+        num_blocks = -(-sum(self._coverage.fragment_rows.values()) // _BLOCK_ROWS)
+        return num_rows * blocks_per_row > num_blocks * _SPREAD_SHARE
 
     def all_rows(self) -> RowSet | None:
         def load() -> tuple[RowSet, int]:
@@ -171,6 +207,12 @@ def _matching_pages(lookup: _Lookup, predicate: Predicate, most: int) -> list[tu
     """The pages whose bounds do not rule the predicate out, as ascending ranges [first, last); None if they are more
     than `most`.
     """
+    marked = None if pt.is_floating(predicate.dtype) else matching_bounds(predicate, lookup.bounds)
+    if marked is not None:
+        if int(marked.sum()) > most:
+            return None
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], marked, [False])))).tolist()
+        return list(zip(edges[::2], edges[1::2], strict=True))
     found: list[tuple[int, int]] = []
     num_found = 0
     open_ranges = [(0, lookup.num_pages)] if lookup.num_pages else []

@@ -19,13 +19,20 @@ import pyarrow as pa
 from lance_spark.expr.nodes import And, Column, Expr, Like, StringMatch, like_tokens
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
-from lance_spark.index.row_set import RowSet, intersection_all
+from lance_spark.index.row_set import RowSet
 from lance_spark.layouts.base import RowRanges
 
 POSTINGS_FILE = "ngram_postings.lance"
 _LENGTH = 3
 _BASE = 37
 _MAX_ROWS = 1 << 40
+
+_FEW_ROWS = 1024
+"""So few candidates are read and checked rather than narrowed by another trigram."""
+
+_SELECTIVE_SHARE = 1 / 2
+"""If more of the rows are candidates, reading the column is cheaper."""
+
 _CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NUMBERS = {character: number for number, character in enumerate(_CHARACTERS, 1)}
 
@@ -57,8 +64,9 @@ class NGramIndex(ScalarIndex):
             return SearchResult(RowSet.empty(), is_exact=False)
         (cells,) = file.columns({"posting_list": pa.binary()}, RowRanges(places, places + 1))
         require_no_nulls(file, [cells])
-        rows = intersection_all([RowSet.of_treemap(cell.as_py(), _MAX_ROWS) for cell in cells])
-        return SearchResult(rows, is_exact=False)
+        most = int(sum(self._coverage.fragment_rows.values()) * _SELECTIVE_SHARE)
+        rows = RowSet.common_to_treemaps([cell.as_py() for cell in cells], _MAX_ROWS, enough=_FEW_ROWS, most=most)
+        return None if rows is None else SearchResult(rows, is_exact=False)
 
 
 def read_postings(files: IndexFiles) -> tuple[npt.NDArray[np.uint32], list[RowSet]]:

@@ -14,7 +14,6 @@ portable 32-bit Roaring bitmap of `size` bytes; size 0 stands for every row of t
 
 from __future__ import annotations
 
-import functools
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,14 +88,30 @@ class RowSet:
         Raises:
             CorruptFileError: not a treemap, or it has more rows.
         """
-        if not data:
-            raise CorruptFileError("a row set has no bytes")
-        try:
-            treemap = pyroaring.BitMap64.deserialize(data)
-        except ValueError as error:
-            raise CorruptFileError(f"not a 64-bit Roaring bitmap: {error}") from error
-        if len(treemap) > max_rows:
-            raise CorruptFileError(f"a row set of {len(treemap)} rows in an index of at most {max_rows}")
+        return cls._of_treemap(_treemap(data, max_rows))
+
+    @classmethod
+    def common_to_treemaps(cls, sets: Sequence[bytes], max_rows: int, *, enough: int, most: int) -> RowSet | None:
+        """A superset of the rows that all of some treemaps have; None if they are more than `most`.
+
+        Args:
+            max_rows: that one of them can have.
+            enough: with so few rows left, the other treemaps are not looked at.
+
+        Raises:
+            CorruptFileError: not a treemap, or it has more rows.
+        """
+        treemaps: list[pyroaring.BitMap64] = []
+        for data in sorted(sets, key=len):
+            treemaps.append(_treemap(data, max_rows))
+            common = pyroaring.BitMap64.intersection(*treemaps) if len(treemaps) > 1 else treemaps[0]
+            treemaps = [common]
+            if len(common) <= enough:
+                break
+        return cls._of_treemap(treemaps[0]) if len(treemaps[0]) <= most else None
+
+    @classmethod
+    def _of_treemap(cls, treemap: pyroaring.BitMap64) -> RowSet:
         return cls.of_numbers(np.array(treemap.to_array(), np.uint64))
 
     def numbers(self) -> npt.NDArray[np.uint64]:
@@ -195,9 +210,16 @@ def union_all(sets: Iterable[RowSet]) -> RowSet:
     )
 
 
-def intersection_all(sets: Iterable[RowSet]) -> RowSet:
-    """The rows of all of `sets`; there is at least one set."""
-    return functools.reduce(RowSet.intersection, sets)
+def _treemap(data: bytes, max_rows: int) -> pyroaring.BitMap64:
+    if not data:
+        raise CorruptFileError("a row set has no bytes")
+    try:
+        treemap = pyroaring.BitMap64.deserialize(data)
+    except ValueError as error:
+        raise CorruptFileError(f"not a 64-bit Roaring bitmap: {error}") from error
+    if len(treemap) > max_rows:
+        raise CorruptFileError(f"a row set of {len(treemap)} rows in an index of at most {max_rows}")
+    return treemap
 
 
 def _bitmap(data: bytes) -> pyroaring.BitMap:

@@ -94,6 +94,25 @@ def test_wide_range_is_scanned(table: Path) -> None:
     assert not [path for path in store.reset().paths if path.endswith("page_data.lance")][1:]
 
 
+def test_scattered_range_is_scanned(table: Path) -> None:
+    """5 % of the rows, which lie in every block of the column; of the index no more than one page of ids is read."""
+    dataset, store = counted(table)
+    assert dataset.explain("key BETWEEN 40000 AND 60000").endswith("scanned without index: fragments 0-1")
+    pages = store.reset()
+    (file,) = (table / "_indices").rglob("page_data.lance")
+    assert pages.bytes_read < file.stat().st_size / 10
+    assert dataset.count_rows("key BETWEEN 40000 AND 60000") == 20_001
+
+
+def test_range_of_ordered_values_uses_the_index(tmp_path: Path) -> None:
+    data = pa.table({"key": np.arange(NUM_ROWS), "payload": np.arange(NUM_ROWS)})
+    lance.write_dataset(data, str(tmp_path)).create_scalar_index("key", "BTREE")
+    num_rows, counts = read(tmp_path, "key BETWEEN 40000 AND 60000")
+    scanned_rows, scan = read(tmp_path, "key BETWEEN 40000 AND 60000", use_scalar_index=False)
+    assert num_rows == scanned_rows == 20_001
+    assert counts.bytes_read < scan.bytes_read / 2
+
+
 def test_switch_turns_indexes_off(table: Path) -> None:
     _, counts = read(table, "key = 5", use_scalar_index=False)
     assert not [path for path in counts.paths if path.startswith("_indices/")]

@@ -30,6 +30,22 @@ from lance_spark.table.rows.row_ids import RowIdSequence
 _SELECTIVE_SHARE = 1 / 2
 """If more of a fragment's rows are candidates, all are read: rows in a row are cheaper than single ones."""
 
+_SCATTERED_SHARE = 1 / 16
+"""The same, if they lie in most of the blocks that are decoded anyway."""
+
+_BLOCK_ROWS = 1024
+"""About so many values of a number column are decoded to read one of them."""
+
+
+def is_selective(offsets: pyroaring.BitMap, num_rows: int) -> bool:
+    """Whether reading some rows of a fragment of `num_rows` is cheaper than reading all."""
+    if len(offsets) <= num_rows * _SCATTERED_SHARE:
+        return True
+    if len(offsets) > num_rows * _SELECTIVE_SHARE:
+        return False
+    blocks = np.unique(np.array(offsets.to_array(), np.int64) // _BLOCK_ROWS)
+    return len(blocks) * _BLOCK_ROWS <= num_rows * _SELECTIVE_SHARE
+
 
 class Candidates:
     """A scan's rows, narrowed by the indexes of a version. Its answers are those of the scan.
@@ -59,7 +75,7 @@ class Candidates:
             yield from self.scan.read_fragment(fragment)
             return
         offsets = self._live(fragment, found.offsets)
-        if len(offsets) > (fragment.physical_rows or 0) * _SELECTIVE_SHARE:
+        if not is_selective(offsets, fragment.physical_rows or 0):
             yield from self.scan.read_fragment(fragment)
         elif offsets:
             # Exact answers are checked too: index files have no checksums, and the rows are read anyway.

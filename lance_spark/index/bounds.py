@@ -1,0 +1,126 @@
+"""Lower and upper bounds of many sets of values, compared with a condition all at once.
+
+Bounds of pages and zones are asked one by one by `Predicate.may_match`, which understands every condition; that takes
+some microseconds for each. Here the common conditions are answered for all of them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.membership import constant_options
+from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, In, InArray, Or
+from lance_spark.expr.values import family_of, plain
+from lance_spark.index.base import Predicate
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of sets of values, n each.
+
+    Attributes:
+        lows, highs: the bounds, null where there is none. Of floats with NaN, `highs` is NaN and `lows` is not.
+        has_values: bool[n], False where all values are null.
+    """
+
+    lows: pa.Array
+    highs: pa.Array
+    has_values: BoolArray
+
+
+def matching_bounds(predicate: Predicate, bounds: Bounds) -> BoolArray | None:
+    """bool[n]: for which bounds a predicate can be TRUE; None for conditions that are not answered here."""
+    return _matching(predicate.expr, bounds, predicate)
+
+
+def _matching(expr: Expr, bounds: Bounds, predicate: Predicate) -> BoolArray | None:
+    if isinstance(expr, (And, Or)):
+        terms = [_matching(term, bounds, predicate) for term in expr.terms]
+        known = [term for term in terms if term is not None]
+        if len(known) < len(terms):
+            return None
+        joined: BoolArray = (np.logical_and if isinstance(expr, And) else np.logical_or).reduce(known)
+        return joined
+    if isinstance(expr, (In, InArray)):
+        return _with_member(expr, bounds, predicate)
+    return _compared(expr, bounds, predicate) if isinstance(expr, Comparison) and expr.op in _BOUND_OPS else None
+
+
+def _compared(expr: Comparison, bounds: Bounds, predicate: Predicate) -> BoolArray | None:
+    column, constant, op = expr.left, expr.right, expr.op
+    if isinstance(constant, Column):
+        column, constant, op = constant, column, op.mirrored
+    # Values of two families can be ordered otherwise than their bounds: local times are, where clocks change.
+    if not isinstance(column, Column) or not isinstance(constant, Literal) or not _is_one_family(constant, predicate):
+        return None
+    low_op, high_op = _BOUND_OPS[op]
+    kept = bounds.has_values
+    for ends, bound_op in ((bounds.lows, low_op), (bounds.highs, high_op)):
+        if bound_op is not None:
+            test = replace(predicate, expr=Comparison(bound_op, column, constant))
+            kept = kept & (test.keeps(ends) | ~_known(ends))
+    return kept
+
+
+def _is_one_family(constant: Literal, predicate: Predicate) -> bool:
+    return family_of(constant.type) is family_of(plain(pa.array([], predicate.dtype)).type)
+
+
+def _with_member(expr: In | InArray, bounds: Bounds, predicate: Predicate) -> BoolArray | None:
+    """Which bounds have one of the constants of a list between them; of whole numbers and days only."""
+    members = _members(expr, predicate)
+    if members is None:
+        return None
+    numbers = np.unique(_whole_numbers(members.drop_null()))
+    lows, highs = _whole_numbers(bounds.lows.fill_null(0)), _whole_numbers(bounds.highs.fill_null(0))
+    first = np.where(_known(bounds.lows), np.searchsorted(numbers, lows, "left"), 0)
+    last = np.where(_known(bounds.highs), np.searchsorted(numbers, highs, "right"), len(numbers))
+    kept: BoolArray = bounds.has_values & (first < last)
+    return kept
+
+
+def _members(expr: In | InArray, predicate: Predicate) -> pa.Array | None:
+    """The constants of a list in the column's type; None if they are not of it, or not whole numbers or days."""
+    is_number = pt.is_signed_integer(predicate.dtype) or pt.is_date32(predicate.dtype)
+    if not isinstance(expr.value, Column) or not is_number:
+        return None
+    if isinstance(expr, InArray):
+        return expr.values if expr.values.type == predicate.dtype else None
+    if not all(isinstance(option, Literal) for option in expr.options):
+        return None
+    # The very tuple of the filter, by which the evaluation remembers it.
+    options = cast("tuple[Literal, ...]", expr.options)
+    known = constant_options(plain(pa.array([], predicate.dtype)).type, options, predicate.time_zone).known
+    return known if known is not None and known.type == predicate.dtype else None
+
+
+def _known(values: pa.Array) -> BoolArray:
+    valid: BoolArray = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _whole_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    as_numbers = values.cast(pa.int32()) if pt.is_date32(values.type) else values
+    numbers: npt.NDArray[np.int64] = as_numbers.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+_BOUND_OPS: dict[ComparisonOp, tuple[ComparisonOp | None, ComparisonOp | None]] = {
+    ComparisonOp.EQ: (ComparisonOp.LE, ComparisonOp.GE),
+    ComparisonOp.LT: (ComparisonOp.LT, None),
+    ComparisonOp.LE: (ComparisonOp.LE, None),
+    ComparisonOp.GT: (None, ComparisonOp.GT),
+    ComparisonOp.GE: (None, ComparisonOp.GE),
+}
+"""What the lower and the upper bound of some values must satisfy for one of them to satisfy a comparison. NaN, as an
+upper bound, is greater than every number, as the NaN is that it stands for.
+"""
