@@ -1,0 +1,1 @@
+"""Text analysis for full-text search: texts become terms with positions."""

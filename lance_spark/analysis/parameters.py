@@ -1,0 +1,135 @@
+"""How the texts of a column are analyzed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from lance_spark.analysis.stop_words import languages
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+
+TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
+_NOT_AVAILABLE = ("icu", "jieba", "lindera", "code")
+_MAX_NGRAM = 255
+
+
+@dataclass(frozen=True)
+class TextParameters:
+    """The analysis of a text. The defaults are those of the reference library.
+
+    Attributes:
+        base_tokenizer: simple (runs of letters and digits), whitespace, raw (the text is one token) or ngram.
+        language: of the stemmer and the stop words, such as ``English``.
+        max_token_length: tokens of this many UTF-8 bytes or more are dropped; None for no limit.
+        lower_case: whether tokens are put into lower case.
+        stem: whether words are reduced to their stems; None: unless the tokenizer is ngram.
+        remove_stop_words: whether stop words are dropped; None: unless the tokenizer is ngram.
+        custom_stop_words: replace the language's list.
+        ascii_folding: whether letters with accents become letters without.
+        min_ngram_length, max_ngram_length: characters of an n-gram.
+        prefix_only: whether only n-grams at the start of a text are kept.
+    """
+
+    base_tokenizer: str = "simple"
+    language: str = "English"
+    max_token_length: int | None = 40
+    lower_case: bool = True
+    stem: bool | None = None
+    remove_stop_words: bool | None = None
+    custom_stop_words: tuple[str, ...] | None = None
+    ascii_folding: bool = True
+    min_ngram_length: int = 3
+    max_ngram_length: int = 3
+    prefix_only: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        if self.base_tokenizer not in TOKENIZERS:
+            _refuse_tokenizer(self.base_tokenizer)
+        if self.language not in languages():
+            raise InvalidInputError(f"language {self.language!r} is not one of {', '.join(languages())}")
+        if not 0 < self.min_ngram_length <= self.max_ngram_length <= _MAX_NGRAM:
+            raise InvalidInputError(
+                f"min_ngram_length {self.min_ngram_length} and max_ngram_length {self.max_ngram_length} must satisfy "
+                f"0 < min <= max <= {_MAX_NGRAM}"
+            )
+        is_word = self.base_tokenizer != "ngram"
+        for name in ("stem", "remove_stop_words"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, is_word)
+
+    def _check_types(self) -> None:
+        for name in ("lower_case", "ascii_folding", "prefix_only"):
+            _require(name, getattr(self, name), bool)
+        for name in ("stem", "remove_stop_words"):
+            _require(name, getattr(self, name), bool, optional=True)
+        for name in ("min_ngram_length", "max_ngram_length"):
+            _require(name, getattr(self, name), int)
+        for name in ("base_tokenizer", "language"):
+            _require(name, getattr(self, name), str)
+        _require("max_token_length", self.max_token_length, int, optional=True)
+        if self.max_token_length is not None and not 0 <= self.max_token_length < 1 << 32:
+            raise InvalidInputError(f"max_token_length {self.max_token_length} is not between 0 and 4294967295")
+        words = self.custom_stop_words
+        if words is not None and not all(isinstance(word, str) for word in words):
+            raise InvalidInputError("custom_stop_words must be strings")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> TextParameters:
+        """The parameters with these values, defaults for the others.
+
+        Raises:
+            InvalidInputError: an unknown name, or a value that makes no sense.
+            UnsupportedFeatureError: a tokenizer that this release does not have.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(options.keys() - known)
+        if unknown:
+            raise InvalidInputError(f"unknown text option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+        words = options.get("custom_stop_words")
+        if isinstance(words, str):
+            raise InvalidInputError("custom_stop_words must be a list of words")
+        return cls(**{**options, "custom_stop_words": None if words is None else tuple(words)})
+
+    @classmethod
+    def from_json(cls, text: str) -> TextParameters:
+        """The parameters of an index file; unknown keys are ignored, missing ones have defaults.
+
+        Raises:
+            InvalidInputError: not the JSON of parameters.
+            UnsupportedFeatureError: an analysis that this release does not have.
+        """
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise InvalidInputError(f"the text parameters are no JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise InvalidInputError("the text parameters are no JSON object")
+        if found.get("lance_tokenizer") not in (None, "text"):
+            raise UnsupportedFeatureError(
+                f"documents of the kind {found['lance_tokenizer']!r} cannot be searched", feature="JSON documents"
+            )
+        known = {field.name for field in fields(cls)}
+        return cls.of({key: value for key, value in found.items() if key in known})
+
+    def to_json_fields(self) -> dict[str, Any]:
+        """The parameters as JSON values."""
+        words = self.custom_stop_words
+        return {**asdict(self), "custom_stop_words": None if words is None else list(words)}
+
+
+def _refuse_tokenizer(name: str) -> None:
+    if name.split("/")[0] in _NOT_AVAILABLE:
+        raise UnsupportedFeatureError(
+            f"the tokenizer {name!r} is not available; use one of {', '.join(TOKENIZERS)}", feature=f"tokenizer {name}"
+        )
+    raise InvalidInputError(f"unknown tokenizer {name!r}; use one of {', '.join(TOKENIZERS)}")
+
+
+def _require(name: str, value: object, kind: type, *, optional: bool = False) -> None:
+    if optional and value is None:
+        return
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InvalidInputError(f"{name} is {value!r}, not of type {kind.__name__}")

@@ -1,0 +1,75 @@
+"""Distinct tokens, numbered in the order of their first occurrence."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.text.tokens import fill_slots, number_tokens
+
+_FIRST_SLOTS = 64
+
+
+class TokenNumbers:
+    """A growing table of distinct tokens (bytes)."""
+
+    def __init__(self) -> None:
+        self._slots = np.full(_FIRST_SLOTS, -1, np.int32)
+        self._ends = np.zeros(_FIRST_SLOTS // 2, np.int64)
+        self._arena = np.zeros(_FIRST_SLOTS, np.uint8)
+        self._known = 0
+
+    def __len__(self) -> int:
+        return self._known
+
+    def of(
+        self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.int32]:
+        """int32[n]: the numbers of the tokens at `starts` (int64[n]) of `data`; new tokens are added."""
+        self._reserve(len(starts), int(lengths.sum()))
+        numbers = np.empty(len(starts), np.int32)
+        known = number_tokens(
+            address_of(data),
+            len(data),
+            address_of(starts),
+            address_of(lengths),
+            len(starts),
+            address_of(self._slots),
+            len(self._slots),
+            address_of(self._arena),
+            len(self._arena),
+            address_of(self._ends),
+            self._known,
+            address_of(numbers),
+        )
+        assert known >= 0, known
+        self._known = known
+        return numbers
+
+    def tokens_from(self, first: int) -> list[bytes]:
+        """The tokens number `first` and following."""
+        ends = self._ends[: self._known].tolist()
+        start = ends[first - 1] if first else 0
+        data = self._arena[start : ends[-1] if ends else 0].tobytes()
+        tokens = []
+        place = start
+        for end in ends[first:]:
+            tokens.append(data[place - start : end - start])
+            place = end
+        return tokens
+
+    def _reserve(self, num_tokens: int, num_bytes: int) -> None:
+        used = int(self._ends[self._known - 1]) if self._known else 0
+        if used + num_bytes > len(self._arena):
+            self._arena = np.concatenate([self._arena[:used], np.zeros(used + 2 * num_bytes, np.uint8)])
+        needed = 2 * (self._known + num_tokens + 1)
+        if needed > len(self._slots):
+            size = 1 << (needed - 1).bit_length()
+            ends = np.zeros(size // 2, np.int64)
+            ends[: self._known] = self._ends[: self._known]
+            self._ends = ends
+            self._slots = np.full(size, -1, np.int32)
+            fill_slots(
+                address_of(self._arena), address_of(self._ends), self._known, address_of(self._slots), len(self._slots)
+            )

@@ -1,0 +1,1 @@
+"""Kernels of full-text search: tokens, token dictionaries, posting lists."""

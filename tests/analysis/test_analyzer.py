@@ -1,0 +1,153 @@
+# ruff: noqa: RUF001
+"""Terms and positions equal those of the reference library, for each tokenizer, language and filter."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark.analysis.analyzer import Analyzer
+from lance_spark.analysis.parameters import TextParameters
+from lance_spark.analysis.stop_words import languages, stop_words
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+
+TEXTS = [
+    "",
+    "The quick brown foxes are running, because of HTTP_2 and don't 3.14",
+    "Straße ÆRØ déjà-vu naïve ﬁnance ½ ① Ünïcödé ſtop İstanbul",
+    "ΑΣ Οδυσσέας και η Πηνελόπη",
+    "東京 は 日本 の 首都 です 한국어 中文",
+    "नमस्ते दुनिया தமிழ் மொழி உலகம் சிறு",
+    "a\tb\nc\rd\fe\vf g\u00a0h\u3000i\u0085j",
+    "x" * 38 + " " + "y" * 39 + " " + "z" * 40 + " " + "é" * 19 + " " + "é" * 20,
+    "e\u0301cole cafe\u0301 \u0301",
+    "running runner ran easily fairly not no very before",
+]
+
+
+def expected(text: str, options: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(token.text, token.position) for token in lance.tokenize(text, **options)]
+
+
+def relative(text: str, options: dict[str, Any]) -> list[tuple[str, int]]:
+    """Our terms with positions from the first term on, which is how the reference library reports them."""
+    found = Analyzer(TextParameters.of(options)).tokens(text)
+    first = found[0].position if found else 0
+    return [(token.text, token.position - first) for token in found]
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"stem": False},
+    {"remove_stop_words": False},
+    {"lower_case": False},
+    {"ascii_folding": False},
+    {"max_token_length": None},
+    {"max_token_length": 5},
+    {"max_token_length": 0},
+    {"custom_stop_words": ["fox", "東京"]},
+    {"base_tokenizer": "whitespace"},
+    {"base_tokenizer": "whitespace", "stem": False, "remove_stop_words": False, "ascii_folding": False},
+    {"base_tokenizer": "raw"},
+    {"base_tokenizer": "raw", "max_token_length": None, "stem": False},
+    {"base_tokenizer": "ngram"},
+    {"base_tokenizer": "ngram", "min_ngram_length": 1, "max_ngram_length": 4},
+    {"base_tokenizer": "ngram", "min_ngram_length": 2, "max_ngram_length": 5, "prefix_only": True},
+    {"base_tokenizer": "ngram", "stem": True, "remove_stop_words": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_terms_equal_reference(options: dict[str, Any]) -> None:
+    for text in TEXTS:
+        assert relative(text, options) == expected(text, options), text
+
+
+@pytest.mark.parametrize("language", languages())
+def test_terms_equal_reference_in_each_language(language: str) -> None:
+    random.seed(language)
+    words = sorted(stop_words(language))
+    suffixes = [
+        "",
+        *["s", "es", "ing", "ed", "en", "ung", "lich", "ами", "ого", "ment", "mente", "ões", "lar", "ler", "ák", "ά"],
+    ]
+    for _ in range(200):
+        text = " ".join(random.choice(words) + random.choice(suffixes) for _ in range(12))
+        for stem in (True, False):
+            options = {"language": language, "stem": stem}
+            assert relative(text, options) == expected(text, options), text
+
+
+def test_each_character_is_classified_and_folded_as_by_reference() -> None:
+    options: dict[str, Any] = {"stem": False, "remove_stop_words": False, "lower_case": False, "max_token_length": None}
+    points = [point for point in range(0x30000) if not 0xD800 <= point <= 0xDFFF]
+    for start in range(0, len(points), 5000):
+        text = " ".join(f"{point:x}z{chr(point)}z" for point in points[start : start + 5000])
+        unfolded = {**options, "ascii_folding": False}
+        assert relative(text, unfolded) == expected(text, unfolded)
+    folded = " ".join(f"z{chr(point)}z" for point in range(0x80, 0x2C00))
+    assert relative(folded, options) == expected(folded, options)
+
+
+def test_analyze_many_texts_equals_one_by_one() -> None:
+    texts = [*TEXTS, None] * 300
+    analyzer = Analyzer(TextParameters())
+    found = analyzer.analyze(pa.array(texts * 10, pa.string()).slice(3))
+    assert len(found.offsets) == len(texts) * 10 - 2
+    single = {text: Analyzer(TextParameters()).tokens(text or "") for text in {*texts}}
+    for row, text in enumerate((texts * 10)[3:]):
+        start, stop = found.offsets[row : row + 2].tolist()
+        terms = [analyzer.terms[term] for term in found.terms[start:stop].tolist()]
+        assert terms == [token.text for token in single[text]]
+        assert found.positions[start:stop].tolist() == [token.position for token in single[text]]
+
+
+def test_list_of_strings_is_one_text_with_continued_positions() -> None:
+    analyzer = Analyzer(TextParameters(stem=False))
+    found = analyzer.analyze(pa.array([["red the", None, "blue"], None, [], ["green"]], pa.list_(pa.string())))
+    assert [analyzer.terms[term] for term in found.terms.tolist()] == ["red", "blue", "green"]
+    assert found.positions.tolist() == [0, 2, 0]
+    assert found.offsets.tolist() == [0, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"base_tokenizer": "nope"}, "unknown tokenizer 'nope'"),
+        ({"language": "english"}, "is not one of Arabic"),
+        ({"min_ngram_length": 0, "base_tokenizer": "ngram"}, "0 < min <= max"),
+        ({"colour": 1}, "unknown text option 'colour'"),
+        ({"stem": "yes"}, "stem is 'yes'"),
+        ({"custom_stop_words": "the"}, "list of words"),
+    ],
+)
+def test_bad_option_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        TextParameters.of(options)
+
+
+@pytest.mark.parametrize("name", ["jieba/default", "lindera/ipadic", "icu", "icu/split", "code"])
+def test_tokenizer_without_its_dictionary_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="is not available"):
+        TextParameters(base_tokenizer=name)
+
+
+def test_stemming_without_a_stemmer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lance_spark.analysis.stemming import stemmer
+
+    stemmer.cache_clear()
+    monkeypatch.setitem(sys.modules, "Stemmer", None)
+    slow = [token.text for token in Analyzer(TextParameters()).tokens(TEXTS[1])]
+    stemmer.cache_clear()
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    with pytest.raises(UnsupportedFeatureError, match=r"install lance-spark\[fts\]"):
+        Analyzer(TextParameters())
+    assert [token.text for token in Analyzer(TextParameters(stem=False)).tokens("dogs")] == ["dogs"]
+    monkeypatch.undo()
+    stemmer.cache_clear()
+    assert [token.text for token in Analyzer(TextParameters()).tokens(TEXTS[1])] == slow
