@@ -27,6 +27,7 @@ from lance_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
 from lance_spark.table.access import open_dataset as open  # noqa: A004
 from lance_spark.table.access import write_dataset as write
 from lance_spark.table.bases import BasePath
@@ -57,6 +58,8 @@ except PackageNotFoundError:
 
 __all__ = [
     "BasePath",
+    "BooleanQuery",
+    "BoostQuery",
     "CommitConflictError",
     "CommitStateUnknownError",
     "CorruptFileError",
@@ -64,7 +67,10 @@ __all__ = [
     "IncompatibleConflictError",
     "InvalidInputError",
     "LanceError",
+    "MatchQuery",
+    "MultiMatchQuery",
     "NotFoundError",
+    "PhraseQuery",
     "RetryableConflictError",
     "StorageError",
     "UnsupportedFeatureError",

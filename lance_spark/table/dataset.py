@@ -31,6 +31,7 @@ from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.row_level.update import update_rows
 from lance_spark.table.rows.fragment import FragmentList
+from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.source import Split
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
@@ -38,7 +39,7 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-class Dataset(ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVerbs):
+class Dataset(SearchVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.

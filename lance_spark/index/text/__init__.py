@@ -1,0 +1,1 @@
+"""Full-text search: queries, INVERTED index files, and scores."""

@@ -1,0 +1,151 @@
+"""Which documents of a part match a query, and their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.analysis.analyzer import Analyzer, Token
+from lance_spark.analysis.parameters import TextParameters
+from lance_spark.index.text.part import TextPart
+from lance_spark.index.text.queries import MatchQuery
+from lance_spark.index.text.scoring import Statistics
+
+_POSITION_BITS = 32
+_AS_WRITTEN = TextParameters(
+    max_token_length=None, lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DocScores:
+    """Matching documents of a part.
+
+    Attributes:
+        docs: int32[n], ascending.
+        scores: float32[n].
+    """
+
+    docs: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float32]
+
+    @classmethod
+    def none(cls) -> DocScores:
+        """No documents."""
+        return cls(np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a query and the terms that it stands for.
+
+    Attributes:
+        terms: each with its own weight; several for a fuzzy word, and for n-grams, which all have the same position.
+    """
+
+    terms: tuple[str, ...]
+
+
+def words_of(query: MatchQuery, analyzer: Analyzer, parts: Sequence[TextPart]) -> list[Word]:
+    """The words of a query in order, repeated ones included.
+
+    Fuzzy words are compared as they are written, without stemming and the other filters, as in the reference library.
+    """
+    if query.fuzziness == 0:
+        by_position: dict[int, dict[str, None]] = {}
+        for token in analyzer.tokens(query.query):
+            by_position.setdefault(token.position, {})[token.text] = None
+        return [Word(tuple(terms)) for terms in by_position.values()]
+    words = []
+    room = query.max_expansions
+    for token in Analyzer(_AS_WRITTEN).tokens(query.query):
+        distance = _distance(token.text) if query.fuzziness is None else query.fuzziness
+        found = {term for part in parts for term in part.within(token.text, distance, query.prefix_length)}
+        terms = sorted(found, key=str.encode)[:room]
+        room -= len(terms)
+        words.append(Word(tuple(terms)))
+    return words
+
+
+def _distance(token: str) -> int:
+    size = len(token.encode())
+    return 0 if size <= 2 else 1 if size <= 5 else 2
+
+
+def match_words(part: TextPart, words: Sequence[Word], operator: str, statistics: Statistics) -> DocScores:
+    """The documents with any (OR) or all (AND) of the words."""
+    if not words:
+        return DocScores.none()
+    if len(words) == 1:
+        return _word(part, words[0], statistics)
+    scores = np.zeros(part.num_docs, np.float32)
+    matched = np.zeros(part.num_docs, np.int32)
+    for number, word in enumerate(words):
+        found = _word(part, word, statistics)
+        scores[found.docs] += found.scores
+        if operator == "OR":
+            matched[found.docs] = len(words)
+        else:
+            has_all = found.docs[matched[found.docs] == number]
+            matched[has_all] = number + 1
+    docs = np.flatnonzero(matched == len(words))
+    return DocScores(docs.astype(np.int32), scores[docs])
+
+
+def _word(part: TextPart, word: Word, statistics: Statistics) -> DocScores:
+    """The documents with any of the terms of a word, and the sum of the scores of its terms."""
+    numbers = {term: part.find(term) for term in word.terms}
+    found = sorted((number, term) for term, number in numbers.items() if number is not None)
+    if not found:
+        return DocScores.none()
+    if len(found) == 1:
+        return _term(part, *found[0], statistics)
+    scores = np.zeros(part.num_docs, np.float32)
+    matched = np.zeros(part.num_docs, np.bool_)
+    # The order of additions is that of the reference library.
+    for number, term in found:
+        one = _term(part, number, term, statistics)
+        scores[one.docs] += one.scores
+        matched[one.docs] = True
+    docs = np.flatnonzero(matched).astype(np.int32)
+    return DocScores(docs, scores[docs])
+
+
+def _term(part: TextPart, number: int, term: str, statistics: Statistics) -> DocScores:
+    postings = part.postings(number)
+    return DocScores(postings.docs, statistics.idf(term) * statistics.weights(postings, part.lengths))
+
+
+def match_phrase(part: TextPart, tokens: Sequence[Token], slop: int, statistics: Statistics) -> DocScores:
+    """The documents with the tokens of a phrase in order, at their distances plus at most `slop`."""
+    found = match_words(part, [Word((token.text,)) for token in tokens], "AND", statistics)
+    if len(tokens) < 2 or not len(found.docs):
+        return found
+    ends = _places(part, tokens[0].text, found.docs)
+    for before, token in pairwise(tokens):
+        # The place that the token has without other words between is `gap` after that of the token before.
+        gap = token.position - before.position
+        places = _places(part, token.text, found.docs)
+        nearest = np.searchsorted(ends, places - gap, side="right") - 1
+        is_reached = nearest >= 0
+        is_reached[is_reached] = places[is_reached] - gap - ends[nearest[is_reached]] <= slop
+        ends = places[is_reached]
+    kept = np.unique(ends >> _POSITION_BITS)
+    return DocScores(found.docs[kept], found.scores[kept])
+
+
+def _places(part: TextPart, term: str, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """int64, ascending: the index in `docs` and the position of each occurrence of a term, in one number."""
+    number = part.find(term)
+    if number is None:
+        return np.empty(0, np.int64)
+    postings = part.postings(number)
+    owners = np.repeat(postings.docs, postings.freqs)
+    index = np.minimum(np.searchsorted(docs, owners), len(docs) - 1)
+    kept = docs[index] == owners
+    places: npt.NDArray[np.int64] = index[kept].astype(np.int64) << _POSITION_BITS | part.positions(number)[kept]
+    return places

@@ -1,0 +1,152 @@
+"""A searchable part of a column: a partition of an index segment, or rows that were read for one query."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.index.text.dictionary import Dictionary
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The documents of a term.
+
+    Attributes:
+        docs: int32[n], ascending numbers of documents.
+        freqs: int32[n], how often the term is in each of them.
+    """
+
+    docs: npt.NDArray[np.int32]
+    freqs: npt.NDArray[np.int32]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.docs.nbytes + self.freqs.nbytes
+
+
+class TextPart(ABC):
+    """Documents numbered from 0, with at least one term each.
+
+    Attributes:
+        num_docs: documents.
+        total_tokens: terms of all documents, repeated ones counted.
+        has_positions: whether `positions` can be called.
+    """
+
+    num_docs: int
+    total_tokens: int
+    has_positions: bool
+
+    @abstractmethod
+    def find(self, term: str) -> int | None:
+        """The number of a term; None if no document has it."""
+
+    @abstractmethod
+    def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
+        """The terms within an edit distance; see `Dictionary.within`."""
+
+    @abstractmethod
+    def frequency(self, term: int) -> int:
+        """In how many documents a term is."""
+
+    @abstractmethod
+    def postings(self, term: int) -> Postings:
+        """The documents of a term."""
+
+    @abstractmethod
+    def positions(self, term: int) -> npt.NDArray[np.int32]:
+        """int32: the positions of a term, ascending in each document, document after document."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> npt.NDArray[np.float32]:
+        """float32[num_docs]: terms of each document, as scores use them."""
+
+    @property
+    @abstractmethod
+    def row_ids(self) -> npt.NDArray[np.uint64]:
+        """uint64[num_docs]: the row of each document."""
+
+
+class AnalyzedPart(TextPart):
+    """Documents in memory.
+
+    Args:
+        terms: the terms by number.
+        tokens: int32[m], the terms of the documents, document after document.
+        positions: int32[m], their positions.
+        offsets: int64[n + 1], where the tokens of each row start.
+        row_ids: uint64[n]; rows without terms are no documents.
+    """
+
+    has_positions = True
+
+    def __init__(
+        self,
+        terms: Sequence[str],
+        tokens: npt.NDArray[np.int32],
+        positions: npt.NDArray[np.int32],
+        offsets: npt.NDArray[np.int64],
+        row_ids: npt.NDArray[np.uint64],
+    ) -> None:
+        counts = np.diff(offsets)
+        is_document = counts > 0
+        self._terms = terms
+        self._tokens = tokens
+        self._found: dict[int, npt.NDArray[np.int64]] = {}
+        self._positions = positions
+        self._row_ids = row_ids[is_document]
+        self._counts = counts[is_document]
+        self.num_docs = len(self._row_ids)
+        self.total_tokens = len(tokens)
+
+    def find(self, term: str) -> int | None:
+        number = self._numbers.get(term)
+        return number if number is not None and len(self._places(number)) else None
+
+    def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
+        return [
+            found for found in self._dictionary.within(term, distance, prefix_length) if self.find(found) is not None
+        ]
+
+    def frequency(self, term: int) -> int:
+        return len(self.postings(term).docs)
+
+    def postings(self, term: int) -> Postings:
+        docs, freqs = np.unique(self._doc_of_token[self._places(term)], return_counts=True)
+        return Postings(docs.astype(np.int32), freqs.astype(np.int32))
+
+    def positions(self, term: int) -> npt.NDArray[np.int32]:
+        return self._positions[self._places(term)]
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.float32]:
+        return self._counts.astype(np.float32)
+
+    @property
+    def row_ids(self) -> npt.NDArray[np.uint64]:
+        return self._row_ids
+
+    def _places(self, term: int) -> npt.NDArray[np.int64]:
+        if term not in self._found:
+            self._found[term] = np.flatnonzero(self._tokens == term)
+        return self._found[term]
+
+    @cached_property
+    def _doc_of_token(self) -> npt.NDArray[np.int32]:
+        return np.repeat(np.arange(self.num_docs, dtype=np.int32), self._counts)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {term: number for number, term in enumerate(self._terms)}
+
+    @cached_property
+    def _dictionary(self) -> Dictionary:
+        return Dictionary.of_terms(self._terms)

@@ -1,0 +1,65 @@
+"""A segment of an INVERTED index: its analysis, and its partitions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lance_spark.analysis.parameters import TextParameters
+from lance_spark.errors import InvalidInputError
+from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.text.partition import Partition
+
+TYPE_URL = "/lance.table.InvertedIndexDetails"
+MAX_VERSION = 3
+_METADATA = "metadata.lance"
+
+
+@dataclass(frozen=True)
+class TextSegment:
+    """An open segment.
+
+    Attributes:
+        parameters: how its texts were analyzed.
+        partitions: independent parts, each with some of the rows.
+    """
+
+    parameters: TextParameters
+    partitions: tuple[Partition, ...]
+
+    @classmethod
+    def open(cls, files: IndexFiles) -> TextSegment:
+        """The segment of a folder.
+
+        Raises:
+            LanceError: a file is missing, damaged or of an unknown format, or the analysis is not supported.
+        """
+        file = files.open(_METADATA)
+        parameters = _parameters(file)
+        token_format = file.metadata.get("token_set_format", "arrow")
+        numbers = _partition_numbers(file)
+        return cls(parameters, tuple(Partition(files, f"part_{number}_", token_format) for number in numbers))
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether every partition has positions."""
+        return all(part.has_positions for part in self.partitions)
+
+
+def _parameters(file: IndexFile) -> TextParameters:
+    try:
+        return TextParameters.from_json(file.metadata.get("params", "{}"))
+    except InvalidInputError as error:
+        raise file.damaged(f"the analysis is not known: {error}") from error
+
+
+def _partition_numbers(file: IndexFile) -> list[int]:
+    try:
+        numbers = json.loads(file.metadata.get("partitions", ""))
+    except ValueError as error:
+        raise file.damaged(f"the list of partitions is no JSON: {error}") from error
+    is_list = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+    if not is_list or len(set(numbers)) < len(numbers):
+        raise file.damaged(f"the partitions are {numbers!r}")
+    found: list[int] = numbers
+    return found

@@ -1,0 +1,1 @@
+"""Searching a table: full-text queries over indexed and other rows."""

@@ -1,0 +1,76 @@
+"""The methods of a `Dataset` that search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_spark.expr.nodes import Expr
+from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.search.text_search import SearchRequest, best, found_rows, read_found
+
+
+class SearchVerbs:
+    """Full-text search."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    if TYPE_CHECKING:
+
+        def plan(
+            self,
+            columns: Sequence[str] | None = None,
+            filter: str | Expr | None = None,
+            *,
+            with_row_id: bool = False,
+            with_row_address: bool = False,
+        ) -> Scan: ...
+
+    def search(
+        self,
+        query: str | TextQuery,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        filter: str | Expr | None = None,
+        *,
+        search_columns: Sequence[str] | None = None,
+        with_score: bool = True,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        use_index: bool = True,
+    ) -> pa.Table:
+        """The rows that match a full-text query, best first, with their BM25 score in `_score` (float32).
+
+        Rows that a text index covers are looked up, the others are read; the analysis is that of the index, or the
+        default one. Statistics of indexed rows are those of the index, deleted rows included.
+
+        Args:
+            query: words, any of which must occur, or a query such as `MatchQuery` or `PhraseQuery`.
+            columns: the columns of the result; None for all.
+            limit: at most this many rows; None for all.
+            offset: after leaving out this many of the best rows.
+            filter: a condition as after WHERE, applied before the limit. Scores do not depend on it.
+            search_columns: where words and queries without a column are searched; None: all columns with a text
+                index, or all columns of text if there is none.
+            with_score: whether the result has `_score`.
+            with_row_id: adds ``_rowid``.
+            with_row_address: adds ``_rowaddr``.
+            use_index: False reads all rows; scores then have the statistics of all rows of the version.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: an argument makes no sense, a column is not text, or the filter fails on a value.
+            UnsupportedFeatureError: a package for the analysis is not installed.
+        """
+        where = None if search_columns is None else tuple(search_columns)
+        request = SearchRequest(query, where, limit, offset, with_score, use_index)
+        scan = self.plan(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
+        rows = best(found_rows(request, self.manifest, scan), limit, offset)
+        return read_found(request, self.manifest, scan, rows)

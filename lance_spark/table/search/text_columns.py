@@ -1,0 +1,223 @@
+"""What a full-text search in a column reads: the segments of an index, and the rows that none of them covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.analysis.analyzer import Analyzer, is_text
+from lance_spark.analysis.parameters import TextParameters
+from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.segments import warn_unused
+from lance_spark.index.text.part import AnalyzedPart
+from lance_spark.index.text.search import Source, TextColumn
+from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
+from lance_spark.schema.arrow import to_arrow_field
+from lance_spark.schema.field import Field
+from lance_spark.schema.projection import FieldFinder
+from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.rows.fragment import BaseId, DataFragment
+from lance_spark.table.search.locate import RowLocator
+
+_FRAGMENT_REUSE = "__lance_frag_reuse"
+
+
+@dataclass(frozen=True)
+class _Covering:
+    """A segment and the fragments that it answers for."""
+
+    segment: TextSegment
+    fragments: tuple[DataFragment, ...]
+
+
+class TextColumns:
+    """The searchable columns of a version.
+
+    Args:
+        use_index: False scans all rows, with the analysis of the index if there is one.
+    """
+
+    def __init__(self, manifest: Manifest, bases: Bases, *, use_index: bool = True) -> None:
+        self._manifest = manifest
+        self._bases = bases
+        self._use_index = use_index
+        self._finder = FieldFinder(manifest.schema)
+        self._indexes = _text_indexes(manifest)
+        self._made: dict[tuple[str, bool], TextColumn] = {}
+
+    def searched_by_default(self) -> tuple[str, ...]:
+        """The columns that a query without columns searches: those with an index, else all columns of text."""
+        ids = {field_id for index in self._indexes for field_id in index.message.fields}
+        indexed = [path for path, field in _leaves(self._manifest.schema.fields) if field.id in ids]
+        if indexed:
+            return tuple(indexed)
+        return tuple(field.name for field in self._manifest.schema.fields if is_text(to_arrow_field(field).type))
+
+    def __call__(self, name: str, needs_positions: bool) -> TextColumn:
+        """What is searched in a column.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: it is not a column of text.
+        """
+        key = (name, needs_positions)
+        if key not in self._made:
+            self._made[key] = self._make(name, needs_positions)
+        return self._made[key]
+
+    def _make(self, name: str, needs_positions: bool) -> TextColumn:
+        path = self._finder.find(self._finder.names(name))
+        dtype = to_arrow_field(path[-1]).type
+        if not is_text(dtype):
+            raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings or lists of strings")
+        names = tuple(field.name for field in path)
+        found = self._segments(path)
+        parameters = found[-1].segment.parameters if found else TextParameters()
+        if self._use_index:
+            # Segments of other analyses cannot answer the same words.
+            used = [
+                item
+                for item in found
+                if item.segment.parameters == parameters and (item.segment.has_positions or not needs_positions)
+            ]
+        else:
+            used = []
+        stable = self._manifest.has_stable_row_ids
+        indexed = []
+        for item in used:
+            locate = RowLocator(item.fragments, self._bases, stable_row_ids=stable)
+            indexed += [Source(part, locate) for part in item.segment.partitions]
+        covered = {fragment.id for item in used for fragment in item.fragments}
+        others = [fragment for fragment in self._manifest.fragments if fragment.id not in covered]
+        analyzer = Analyzer(parameters)
+        return TextColumn(analyzer, tuple(indexed), self._scanned(names, others, parameters))
+
+    def _segments(self, path: Sequence[Field]) -> list[_Covering]:
+        """The segments of the best index of a field that can be read, without overlaps."""
+        ids = {path[-1].id, *([child.id for child in path[-1].children])}
+        names = dict.fromkeys(index.name for index in self._indexes if set(index.message.fields) <= ids)
+        found: list[_Covering] = []
+        for name in names:
+            segments = [segment for index in self._indexes if index.name == name for segment in self._opened(index)]
+            if sum(len(item.fragments) for item in segments) > sum(len(item.fragments) for item in found):
+                found = segments
+        return _without_overlaps(found)
+
+    def _opened(self, index: IndexMetadata) -> list[_Covering]:
+        if index.message.index_version > MAX_VERSION:
+            return []
+        try:
+            fragments = self._covered(index)
+            if not fragments:
+                return []
+            base_id = None if index.base_id is None else BaseId(index.base_id)
+            store, folder = self._bases.index_folder(index.uuid, base_id)
+            sizes = {file.path: file.size_bytes for file in index.message.files if file.size_bytes}
+            segment = TextSegment.open(IndexFiles(store, folder, sizes))
+        except LanceError as error:
+            warn_unused(index.name, index.uuid, error)
+            return []
+        return [_Covering(segment, fragments)]
+
+    def _covered(self, index: IndexMetadata) -> tuple[DataFragment, ...]:
+        ids = index.fragment_ids()
+        return tuple(
+            fragment
+            for fragment in self._manifest.fragments
+            if fragment.id in ids
+            and fragment.physical_rows is not None
+            and (fragment.row_ids is not None or not self._manifest.has_stable_row_ids)
+        )
+
+    def _scanned(
+        self, names: tuple[str, ...], fragments: Sequence[DataFragment], parameters: TextParameters
+    ) -> Source | None:
+        if not fragments:
+            return None
+        scan = Scan.of(
+            self._manifest.schema,
+            self._bases,
+            columns=[_quoted(names)],
+            with_row_address=True,
+            stable_row_ids=self._manifest.has_stable_row_ids,
+        )
+        analyzer = Analyzer(parameters)
+        pieces, rows = [], [np.empty(0, np.uint64)]
+        for fragment in fragments:
+            for batch in scan.read_fragment(fragment):
+                pieces.append(analyzer.analyze(_values(batch, names)))
+                rows.append(batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy())
+        counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(piece.offsets) for piece in pieces)])
+        part = AnalyzedPart(
+            analyzer.terms,
+            np.concatenate([np.empty(0, np.int32), *(piece.terms for piece in pieces)]),
+            np.concatenate([np.empty(0, np.int32), *(piece.positions for piece in pieces)]),
+            np.cumsum(counts),
+            np.concatenate(rows),
+        )
+        return Source(part, _all_exist)
+
+
+def _all_exist(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    return addresses, np.ones(len(addresses), np.bool_)
+
+
+def _text_indexes(manifest: Manifest) -> list[IndexMetadata]:
+    if not manifest.index_section:
+        return []
+    try:
+        indexes = parse_indices(manifest.index_section)
+    except CorruptFileError as error:
+        warn_unused("section", "all", error)
+        return []
+    if any(index.name == _FRAGMENT_REUSE for index in indexes):
+        # Row ids in index files can be addresses from before a compaction.
+        return []
+    return [index for index in indexes if index.message.index_details.type_url.lower() == TYPE_URL.lower()]
+
+
+def _without_overlaps(found: Sequence[_Covering]) -> list[_Covering]:
+    """The segments, without those that cover a fragment of an earlier one: its rows would be found twice."""
+    kept: list[_Covering] = []
+    seen: set[int] = set()
+    for item in found:
+        ids = {fragment.id for fragment in item.fragments}
+        if ids.isdisjoint(seen):
+            kept.append(item)
+            seen |= ids
+    return kept
+
+
+def _leaves(fields: Sequence[Field], prefix: tuple[str, ...] = ()) -> list[tuple[str, Field]]:
+    found = []
+    for field in fields:
+        names = (*prefix, field.name)
+        if is_text(to_arrow_field(field).type):
+            found.append((_quoted(names), field))
+            found += [(_quoted(names), child) for child in field.children]
+        else:
+            found += _leaves(field.children, names)
+    return found
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
+def _values(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+    """The values of a column, null where a struct around it is null."""
+    column = batch.column(batch.schema.get_field_index(names[0]))
+    for name in names[1:]:
+        column = pc.struct_field(column, [name])
+    return column
