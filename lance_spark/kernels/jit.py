@@ -36,11 +36,14 @@ class Kernel:
     Args:
         function: the Python function; it sees other `Kernel`s of its module as compiled functions.
         signature: numba signature text such as ``"int64(int64, int64)"``, or None to inline into callers.
+        reassociate: sums of floats may be added in any order, so that loops over them use vector instructions.
     """
 
-    def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], signature: str | None, *, reassociate: bool = False) -> None:
         self._function = function
         self._signature = signature
+        # No promise about NaN and infinity: the results of both are part of what kernels compute.
+        self._fastmath: Any = {"reassoc", "contract", "nsz"} if reassociate else False
         self._compiled: Any = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
@@ -64,7 +67,8 @@ class Kernel:
         numba's cache key is only the file, line and bytecode of the function. After a change of code inlined from other
         modules, such as a check in a helper, the old machine code would still be used.
         """
-        return hashlib.sha256(repr([_pointers_source(), *self._sources(set())]).encode()).hexdigest()[:16]
+        parts = [_pointers_source(), bool(self._fastmath), *self._sources(set())]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def _sources(self, seen: set[Kernel]) -> list[Any]:
         """The code of this function and of all that it calls, including constants of their modules."""
@@ -80,33 +84,37 @@ class Kernel:
         return parts
 
     def _compile(self) -> Any:
-        import numba
-
         function = self._with_compiled_globals()
         if self._signature is None:
-            return numba.njit(nogil=True, error_model="numpy")(function)
+            return self._jit(function)
         try:
-            return numba.njit(self._signature, nogil=True, cache=True, error_model="numpy")(function)
+            return self._jit(function, cache=True)
         except RuntimeError as error:
             # With a read-only package directory and home, numba has no folder for its cache.
             if "cannot cache" not in str(error):
                 raise
         return self._compile_with_temporary_cache(function)
 
-    def _compile_with_temporary_cache(self, function: Callable[..., Any]) -> Any:
+    def _jit(self, function: Callable[..., Any], *, cache: bool = False) -> Any:
         import numba
+
+        return numba.njit(self._signature, nogil=True, cache=cache, error_model="numpy", fastmath=self._fastmath)(
+            function
+        )
+
+    def _compile_with_temporary_cache(self, function: Callable[..., Any]) -> Any:
         from numba.core import config as numba_config
 
         config: Any = numba_config
         before = config.CACHE_DIR
         folder = _private_folder()
         if folder is None:
-            return numba.njit(self._signature, nogil=True, error_model="numpy")(function)
+            return self._jit(function)
         config.CACHE_DIR = folder
         try:
-            return numba.njit(self._signature, nogil=True, cache=True, error_model="numpy")(function)
+            return self._jit(function, cache=True)
         except (RuntimeError, OSError):
-            return numba.njit(self._signature, nogil=True, error_model="numpy")(function)
+            return self._jit(function)
         finally:
             config.CACHE_DIR = before
 
@@ -154,11 +162,15 @@ def _content(code: types.CodeType) -> list[Any]:
     return [code.co_code, code.co_names, code.co_varnames, constants]
 
 
-def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
-    """Decorates a kernel; `signature` is numba's, such as ``"int64(int64, int64, int64)"``."""
+def kernel(signature: str, *, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:
+    """Decorates a kernel; `signature` is numba's, such as ``"int64(int64, int64, int64)"``.
+
+    Args:
+        reassociate: see `Kernel`.
+    """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(function, signature)
+        return Kernel(function, signature, reassociate=reassociate)
 
     return decorate
 
@@ -206,6 +218,8 @@ pointer_i8 = _stub("pointer_i8")
 pointer_i16 = _stub("pointer_i16")
 pointer_i32 = _stub("pointer_i32")
 pointer_i64 = _stub("pointer_i64")
+pointer_f32 = _stub("pointer_f32")
+pointer_f64 = _stub("pointer_f64")
 copy_bytes = _stub("copy_bytes")
 unpack_row = _stub("unpack_row")
 unpack_split_row = _stub("unpack_split_row")

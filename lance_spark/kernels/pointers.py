@@ -136,6 +136,8 @@ _ELEMENTS = {
     "i16": types.int16,
     "i32": types.int32,
     "i64": types.int64,
+    "f32": types.float32,
+    "f64": types.float64,
 }
 
 FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEMENTS.items()} | {

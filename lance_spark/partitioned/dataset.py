@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ from lance_spark.table.columns.add_columns import null_fields
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.refs.refs import Tag
+from lance_spark.table.vector_search.search import Part, Search
+from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class PartitionedDataset(PartitionedTable):
+class PartitionedDataset(PartitionedTable, VectorVerbs):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 
     Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not
@@ -76,6 +79,11 @@ class PartitionedDataset(PartitionedTable):
     def config(self) -> Mapping[str, str]:
         """The properties of the table, without those that describe its columns and partitions."""
         return user_properties(self.properties)
+
+    def _searched(self, search: Search, *, with_row_id: bool) -> pa.Table:
+        opened = self.open_all(self.partitions(search.searched_filter))
+        parts = [Part(item.manifest, partial(self.plan, item, with_row_id=with_row_id)) for item in opened]
+        return search.run(parts, self._plan_of_nothing(search.data_columns, search.filter, with_row_id=with_row_id))
 
     def append(
         self,

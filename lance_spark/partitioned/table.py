@@ -302,14 +302,19 @@ class PartitionedTable:
         return pa.Table.from_batches(batches, schema=empty.arrow_schema)
 
     def _plan_of_nothing(
-        self, columns: Sequence[str] | None, filter: Expr | str | None, time_zone: str = "UTC"
+        self,
+        columns: Sequence[str] | None,
+        filter: Expr | str | None,
+        time_zone: str = "UTC",
+        *,
+        with_row_id: bool = False,
     ) -> Scan:
         """What is asked for, checked, for when there is no partition."""
         dataset = self.catalog_version.dataset
         assert dataset is not None  # A namespace without `__manifest` has no specs.
         schema = with_blob_descriptors(self.specs.schema, self.file_version)
         bases = self.catalog.table.bases(dataset.manifest)
-        return Scan.of(schema, bases, columns=columns, filter=filter, time_zone=time_zone)
+        return Scan.of(schema, bases, columns=columns, filter=filter, time_zone=time_zone, with_row_id=with_row_id)
 
     def count_rows(self, filter: Expr | str | None = None) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers."""

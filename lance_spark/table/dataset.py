@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -33,13 +34,15 @@ from lance_spark.table.row_level.update import update_rows
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.source import Split
+from lance_spark.table.vector_search.search import Part, Search
+from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-class Dataset(SearchVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVerbs):
+class Dataset(SearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.
@@ -279,6 +282,10 @@ class Dataset(SearchVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVer
             InvalidInputError: the filter makes no sense.
         """
         return explained(self.plan(columns=[], filter=filter), self.manifest, use_scalar_index=use_scalar_index)
+
+    def _searched(self, search: Search, *, with_row_id: bool) -> pa.Table:
+        scan = partial(self.plan, with_row_id=with_row_id)
+        return search.run([Part(self.manifest, scan)], scan(search.data_columns))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.

@@ -1,0 +1,1 @@
+"""Vectors: metrics, and the rows nearest to a query."""

@@ -1,0 +1,87 @@
+"""The k nearest rows of all that are offered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.index.vector.metrics import Float32Array
+
+UInt64Array = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows and their distances, nearest first; of equally near ones the one with the least row id first.
+
+    Attributes:
+        distances: float32[n].
+        row_ids: uint64[n].
+        addresses: uint64[n].
+    """
+
+    distances: Float32Array
+    row_ids: UInt64Array
+    addresses: UInt64Array
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceRange:
+    """The distances that count: from `lower` on, below `upper`."""
+
+    lower: float | None = None
+    upper: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lower is not None and self.upper is not None and not self.lower <= self.upper:
+            raise InvalidInputError(f"the distance range from {self.lower} to {self.upper} is empty")
+
+    def keeps(self, distances: Float32Array) -> npt.NDArray[np.bool_]:
+        """bool[n]: which distances are in the range; NaN never is."""
+        kept = ~np.isnan(distances)
+        if self.lower is not None:
+            kept &= distances >= np.float32(self.lower)
+        if self.upper is not None:
+            kept &= distances < np.float32(self.upper)
+        return kept
+
+
+class NearestRows:
+    """Collects the `k` nearest of the rows that it is offered.
+
+    Args:
+        k: how many.
+        within: the distances that count.
+    """
+
+    def __init__(self, k: int, within: DistanceRange) -> None:
+        self._k = k
+        self._within = within
+        self._hits = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+    def offer(self, distances: Float32Array, row_ids: UInt64Array, addresses: UInt64Array) -> None:
+        """Takes rows into account; a NaN distance means none."""
+        kept = self._within.keeps(distances)
+        if len(self._hits.distances) == self._k:
+            kept &= distances <= self._hits.distances[-1]
+        chosen = np.flatnonzero(kept)
+        if len(chosen) > self._k:
+            # Cut before sorting, with all rows as near as the last one: row ids decide among them.
+            bound = np.partition(distances[chosen], self._k - 1)[self._k - 1]
+            chosen = chosen[distances[chosen] <= bound]
+        if not len(chosen):
+            return
+        merged = Hits(
+            np.concatenate([self._hits.distances, distances[chosen]]),
+            np.concatenate([self._hits.row_ids, row_ids[chosen]]),
+            np.concatenate([self._hits.addresses, addresses[chosen]]),
+        )
+        order = np.lexsort((merged.row_ids, merged.distances))[: self._k]
+        self._hits = Hits(merged.distances[order], merged.row_ids[order], merged.addresses[order])
+
+    def hits(self) -> Hits:
+        """The nearest rows of all that were offered."""
+        return self._hits

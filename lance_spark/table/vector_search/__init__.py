@@ -1,0 +1,1 @@
+"""Search for the rows whose vectors are nearest to a query."""

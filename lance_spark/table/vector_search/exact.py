@@ -1,0 +1,84 @@
+"""Exact search: the distance of every row to the query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.index.vector.metrics import Float32Array, Vectors, distances
+from lance_spark.index.vector.nearest import Hits, NearestRows
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.vector_search.query import VectorQuery
+
+
+def exact_hits(scan: Scan, manifest: Manifest, query: VectorQuery, *, use_scalar_index: bool = True) -> list[Hits]:
+    """The nearest rows of `scan` to each query.
+
+    Args:
+        scan: reads the column of vectors alone; its filter says which rows are searched.
+        use_scalar_index: whether the table's scalar indexes may narrow what is read.
+    """
+    # In a table without stable row ids the address is the id.
+    ids = (ROW_ID, ROW_ADDRESS) if scan.stable_row_ids else (ROW_ADDRESS,)
+    scan = replace(scan, output=(*(name for name in scan.output if name not in ids), *ids), uncut=True)
+    candidates = Candidates.of(scan, manifest, use_scalar_index=use_scalar_index)
+    collectors = [NearestRows(query.k, query.within) for _ in query.queries]
+    for fragment in manifest.fragments:
+        for batch in candidates.read_fragment(fragment):
+            _offer(batch, query, collectors)
+    return [collector.hits() for collector in collectors]
+
+
+def _offer(batch: pa.RecordBatch, query: VectorQuery, collectors: list[NearestRows]) -> None:
+    addresses = batch.column(ROW_ADDRESS).to_numpy()
+    row_ids = batch.column(ROW_ID).to_numpy() if ROW_ID in batch.schema.names else addresses
+    column = _innermost(batch.column(0))
+    for vectors, collector in zip(query.queries, collectors, strict=True):
+        found = _distances(column, vectors, query)
+        collector.offer(found, row_ids, addresses)
+
+
+def _innermost(column: pa.Array) -> pa.Array:
+    """The vectors, which can be a field of structs."""
+    while pa.types.is_struct(column.type):
+        column = pc.struct_field(column, 0)
+    return column
+
+
+def _distances(column: pa.Array, wanted: Vectors, query: VectorQuery) -> Float32Array:
+    """float32[n]: of each row; NaN where the row has no vector."""
+    if not query.column.is_multivector:
+        return _of_vectors(column, wanted[0], query)
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    inner = column.flatten()
+    total = np.zeros(len(column), np.float32)
+    filled = lengths > 0
+    starts = (np.cumsum(lengths) - lengths)[filled]
+    for row in wanted:
+        if len(starts):
+            total[filled] += np.fmin.reduceat(_of_vectors(inner, row, query), starts)
+    total[~filled] = np.nan
+    return total
+
+
+def _of_vectors(column: pa.Array, wanted: Vectors, query: VectorQuery) -> Float32Array:
+    found = distances(query.metric, values_of(column, query.column.dimension), wanted)
+    if column.null_count:
+        found[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return found
+
+
+def values_of(column: pa.Array, dimension: int) -> npt.NDArray[np.generic]:
+    """[n, d]: the values of an array of vectors; null values are 0, those of null vectors undefined."""
+    values = column.values.slice(column.offset * dimension, len(column) * dimension)
+    if values.null_count:
+        values = pc.fill_null(values, 0)
+    found: npt.NDArray[np.generic] = values.to_numpy(zero_copy_only=False)
+    return found.reshape(len(column), dimension)

@@ -1,0 +1,194 @@
+"""A search in one version of a table: the nearest rows, then their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.nodes import Expr
+from lance_spark.index.vector.nearest import Hits
+from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.schema.projection import parse_path
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.row_level.rewritten_rows import by_fragment
+from lance_spark.table.rows.row_address import distinct
+from lance_spark.table.vector_search.exact import exact_hits
+from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
+
+
+class MakeScan(Protocol):
+    """A scan that reads these columns (None: all) of the rows for which a filter is true."""
+
+    def __call__(self, columns: Sequence[str] | None, filter: Expr | str | None, /) -> Scan: ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table that is searched: one without partitions, or a partition.
+
+    Attributes:
+        manifest: its version.
+        scan: how it is read.
+    """
+
+    manifest: Manifest
+    scan: MakeScan
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to look for and what to return.
+
+    Attributes:
+        query: the query.
+        columns: of the result, ``_distance`` among them or not; None for all.
+        filter: only rows for which it is true are returned.
+        prefilter: whether the filter is asked before the k nearest are chosen; then k rows come if there are so many.
+        use_scalar_index: whether scalar indexes may answer the filter.
+    """
+
+    query: VectorQuery
+    columns: Sequence[str] | None = None
+    filter: Expr | str | None = None
+    prefilter: bool = True
+    use_scalar_index: bool = True
+
+    @property
+    def searched_filter(self) -> Expr | str | None:
+        """The filter of the rows that are searched."""
+        return self.filter if self.prefilter else None
+
+    def run(self, parts: Sequence[Part], empty: Scan) -> pa.Table:
+        """The nearest rows of all parts with their columns and ``_distance``, nearest first; of several queries one
+        after the other, with their number in front.
+
+        Args:
+            empty: reads `data_columns` of no row: it has the schema of the result.
+        """
+        found = [self._hits(part) for part in parts]
+        results = [self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())]
+        for part, hits in zip(parts, _nearest_of_all(found, self.query.k), strict=True):
+            plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
+            results += self._rows(hits, plan, part.manifest)
+        return _sorted(pa.concat_tables(results))
+
+    @property
+    def data_columns(self) -> list[str] | None:
+        """The columns of the result that are read from the table; None for all."""
+        return None if self.columns is None else [name for name in self.columns if name != DISTANCE]
+
+    def _hits(self, part: Part) -> list[Hits]:
+        scan = part.scan([self.query.column.name], self.searched_filter)
+        return exact_hits(scan, part.manifest, self.query, use_scalar_index=self.use_scalar_index)
+
+    def _rows(self, hits: list[Hits], plan: Scan, manifest: Manifest) -> list[pa.Table]:
+        addresses = np.concatenate([hit.addresses for hit in hits])
+        wanted = distinct(addresses)
+        read = replace(plan, output=(*(name for name in plan.output if name != ROW_ADDRESS), ROW_ADDRESS), uncut=True)
+        fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}
+        batches = [
+            batch
+            for fragment_id, offsets in by_fragment(wanted)
+            for batch in read.read_fragment(manifest.fragments[fragments[fragment_id]], offsets=offsets)
+        ]
+        table = pa.Table.from_batches(batches, schema=read.arrow_schema)
+        kept = table.column(ROW_ADDRESS).to_numpy()
+        if not len(kept):
+            return []
+        places = np.minimum(np.searchsorted(kept, addresses), len(kept) - 1)
+        passed = kept[places] == addresses
+        rows = pa.table(
+            [take_chunked(table.column(name), places[passed]) for name in plan.output], schema=plan.arrow_schema
+        )
+        return [self._named(_filtered(hits, passed), rows)]
+
+    def _named(self, hits: Sequence[Hits], rows: pa.Table) -> pa.Table:
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+        fields: dict[str, pa.Field] = {}
+        if self.query.is_batch:
+            if QUERY_INDEX in rows.column_names:
+                raise InvalidInputError(
+                    f"the result of several queries has a column {QUERY_INDEX}, and so has the table: rename its own"
+                )
+            owners = np.repeat(np.arange(len(hits), dtype=np.int32), [len(hit.distances) for hit in hits])
+            columns[QUERY_INDEX], fields[QUERY_INDEX] = pa.array(owners), pa.field(QUERY_INDEX, pa.int32(), False)
+        for field in rows.schema:
+            columns[field.name], fields[field.name] = rows.column(field.name), field
+        distances = pa.array(np.concatenate([hit.distances for hit in hits]), pa.float32())
+        columns[DISTANCE], fields[DISTANCE] = distances, pa.field(DISTANCE, pa.float32())
+        order = self._order(list(columns))
+        schema = pa.schema([fields[name] for name in order], metadata=rows.schema.metadata)
+        return pa.table([columns[name] for name in order], schema=schema)
+
+    def _order(self, names: list[str]) -> list[str]:
+        """``_distance`` where the user put it, else after the columns that he named."""
+        rest = [name for name in names if name != DISTANCE]
+        if self.columns is not None and DISTANCE in self.columns:
+            before = [name for name in self.columns[: list(self.columns).index(DISTANCE)] if name in rest]
+            place = rest.index(before[-1]) + 1 if before else int(self.query.is_batch)
+        else:
+            added = rest[-1:] == [ROW_ID] and ROW_ID not in (self.columns or ())
+            place = len(rest) - int(added)
+        return [*rest[:place], DISTANCE, *rest[place:]]
+
+
+_NO_HITS = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
+    """The column of vectors that a path names.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: it has no vectors, or the table has columns of the names that a result gets.
+    """
+    path = resolve_names(schema, parse_path(name))
+    field = schema.field(path[0])
+    for inner in path[1:]:
+        field = field.type.field(inner)
+    if DISTANCE in schema.names:
+        raise InvalidInputError(f"the result of a search has a column {DISTANCE}, and so has the table: rename its own")
+    return VectorColumn.of(name, field.type)
+
+
+def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:
+    """Of the hits of each part those that are among the `k` nearest of all parts, for each query."""
+    if len(found) == 1:
+        return [*found]
+    kept: list[list[Hits]] = [[] for _ in found]
+    for hits in zip(*found, strict=True):
+        owners = np.repeat(np.arange(len(hits)), [len(hit.distances) for hit in hits])
+        # Stable: of equally near rows those of an earlier part come first, and in it the least row id.
+        order = np.argsort(np.concatenate([hit.distances for hit in hits]), kind="stable")[:k]
+        chosen = np.zeros(len(owners), np.bool_)
+        chosen[order] = True
+        for place, hit in enumerate(hits):
+            part = chosen[owners == place]
+            kept[place].append(Hits(hit.distances[part], hit.row_ids[part], hit.addresses[part]))
+    return kept
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    is_batch = QUERY_INDEX in rows.column_names
+    owners = rows.column(QUERY_INDEX).to_numpy() if is_batch else np.zeros(rows.num_rows, np.int32)
+    order = np.lexsort((rows.column(DISTANCE).to_numpy(), owners))
+    if bool((order == np.arange(len(order))).all()):
+        return rows
+    return pa.table([take_chunked(column, order) for column in rows.columns], schema=rows.schema)
+
+
+def _filtered(hits: list[Hits], passed: npt.NDArray[np.bool_]) -> list[Hits]:
+    ends = np.cumsum([len(hit.distances) for hit in hits])
+    parts = np.split(passed, ends[:-1])
+    return [
+        Hits(hit.distances[part], hit.row_ids[part], hit.addresses[part]) for hit, part in zip(hits, parts, strict=True)
+    ]

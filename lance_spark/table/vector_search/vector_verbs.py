@@ -1,0 +1,79 @@
+"""What a `Dataset` answers about likeness."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import Expr
+from lance_spark.table.vector_search.query import DEFAULT_K, VectorQuery
+from lance_spark.table.vector_search.search import Search, searched_column
+
+
+class VectorVerbs(ABC):
+    """The verbs that find rows by their vectors, for tables of any kind."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns in Arrow's types."""
+
+    @abstractmethod
+    def _searched(self, search: Search, *, with_row_id: bool) -> pa.Table:
+        """The result of a search in this version."""
+
+    def nearest(
+        self,
+        column: str,
+        query: Any,
+        k: int = DEFAULT_K,
+        metric: str | None = None,
+        filter: Expr | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        prefilter: bool = True,
+        distance_range: Sequence[float | None] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        use_scalar_index: bool = True,
+    ) -> pa.Table:
+        """The rows whose vectors are nearest to a query, nearest first, with their distance in ``_distance`` (float32).
+
+        The search is exact: it reads the vectors of all rows. Rows without a vector or with a distance that is not a
+        number are left out. Of rows with the same distance the one with the least row id comes first.
+
+        Args:
+            column: a column of vectors (fixed_size_list of float16, float32, float64 or uint8), or of lists of vectors:
+                then the distance of a row is the sum, over the vectors of the query, of the least distance to one of
+                its vectors. Dotted for a field of a struct.
+            query: the values of a vector. Several vectors (two dimensions) are as many queries, and the result begins
+                with a column ``query_index``; for lists of vectors they are one query.
+            k: rows of the result, of each query, at most.
+            metric: ``l2`` (squared; ``euclidean`` too), ``cosine``, ``dot`` (1 - a·b), or ``hamming``, the default and
+                the only one for uint8. None is l2.
+            filter: a condition as after WHERE; only rows for which it is true are returned.
+            columns: of the result; None for all. ``_distance`` is always there, at the end unless it is named.
+            prefilter: whether the filter chooses the rows that are searched. False filters the k nearest rows
+                afterwards, so fewer than k can be left.
+            distance_range: (lower, upper): only distances from `lower` on and below `upper` count; None for no bound.
+            limit: at most so many rows of the result.
+            offset: after leaving out so many.
+            with_row_id: adds ``_rowid``.
+            use_scalar_index: whether the table's scalar indexes may answer the filter. The rows are the same.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the column has no vectors, the query does not fit them, or an argument makes no sense.
+        """
+        if (limit is not None and limit < 0) or (offset is not None and offset < 0):
+            raise InvalidInputError("limit and offset cannot be negative")
+        searched = searched_column(column, self.schema)
+        asked = VectorQuery.of(searched, query, k=k, metric=metric, distance_range=distance_range)
+        search = Search(asked, columns, filter, prefilter, use_scalar_index)
+        rows = self._searched(search, with_row_id=with_row_id)
+        return rows.slice(offset or 0, limit)
