@@ -239,3 +239,87 @@ class VectorIndexDetails(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["compression", b"compression"]) -> typing.Literal["pq", "sq", "rq", "flat"] | None: ...
 
 Global___VectorIndexDetails: typing_extensions.TypeAlias = VectorIndexDetails
+
+@typing.final
+class IVF(google.protobuf.message.Message):
+    """The centroids of an IVF index, in the global buffer that `lance:ivf` names."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CENTROIDS_FIELD_NUMBER: builtins.int
+    OFFSETS_FIELD_NUMBER: builtins.int
+    LENGTHS_FIELD_NUMBER: builtins.int
+    CENTROIDS_TENSOR_FIELD_NUMBER: builtins.int
+    LOSS_FIELD_NUMBER: builtins.int
+    loss: builtins.float
+    @property
+    def centroids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+        """Of old files; newer ones have `centroids_tensor`."""
+
+    @property
+    def offsets(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def lengths(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def centroids_tensor(self) -> Global___Tensor: ...
+    def __init__(
+        self,
+        *,
+        centroids: collections.abc.Iterable[builtins.float] | None = ...,
+        offsets: collections.abc.Iterable[builtins.int] | None = ...,
+        lengths: collections.abc.Iterable[builtins.int] | None = ...,
+        centroids_tensor: Global___Tensor | None = ...,
+        loss: builtins.float | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_loss", b"_loss", "centroids_tensor", b"centroids_tensor", "loss", b"loss"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_loss", b"_loss", "centroids", b"centroids", "centroids_tensor", b"centroids_tensor", "lengths", b"lengths", "loss", b"loss", "offsets", b"offsets"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_loss", b"_loss"]) -> typing.Literal["loss"] | None: ...
+
+Global___IVF: typing_extensions.TypeAlias = IVF
+
+@typing.final
+class Tensor(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    class _DataType:
+        ValueType = typing.NewType("ValueType", builtins.int)
+        V: typing_extensions.TypeAlias = ValueType
+
+    class _DataTypeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[Tensor._DataType.ValueType], builtins.type):
+        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+        BFLOAT16: Tensor._DataType.ValueType  # 0
+        FLOAT16: Tensor._DataType.ValueType  # 1
+        FLOAT32: Tensor._DataType.ValueType  # 2
+        FLOAT64: Tensor._DataType.ValueType  # 3
+        UINT8: Tensor._DataType.ValueType  # 4
+        UINT16: Tensor._DataType.ValueType  # 5
+        UINT32: Tensor._DataType.ValueType  # 6
+        UINT64: Tensor._DataType.ValueType  # 7
+
+    class DataType(_DataType, metaclass=_DataTypeEnumTypeWrapper): ...
+    BFLOAT16: Tensor.DataType.ValueType  # 0
+    FLOAT16: Tensor.DataType.ValueType  # 1
+    FLOAT32: Tensor.DataType.ValueType  # 2
+    FLOAT64: Tensor.DataType.ValueType  # 3
+    UINT8: Tensor.DataType.ValueType  # 4
+    UINT16: Tensor.DataType.ValueType  # 5
+    UINT32: Tensor.DataType.ValueType  # 6
+    UINT64: Tensor.DataType.ValueType  # 7
+
+    DATA_TYPE_FIELD_NUMBER: builtins.int
+    SHAPE_FIELD_NUMBER: builtins.int
+    DATA_FIELD_NUMBER: builtins.int
+    data_type: Global___Tensor.DataType.ValueType
+    data: builtins.bytes
+    @property
+    def shape(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        data_type: Global___Tensor.DataType.ValueType = ...,
+        shape: collections.abc.Iterable[builtins.int] | None = ...,
+        data: builtins.bytes = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["data", b"data", "data_type", b"data_type", "shape", b"shape"]) -> None: ...
+
+Global___Tensor: typing_extensions.TypeAlias = Tensor

@@ -109,9 +109,19 @@ class IndexFile:
         text = self.metadata.get(key)
         if text is None:
             return None
-        if not (text.isascii() and text.isdigit() and len(text) < 10) or not isinstance(self._reader, FileReader):
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise CorruptFileError(f"{key} is {text!r}, not a global buffer", path=self._reader.path)
-        return bytes(self._reader.read_global_buffer(int(text)))
+        return self.global_buffer(int(text))
+
+    def global_buffer(self, number: int) -> bytes:
+        """The global buffer with this number.
+
+        Raises:
+            CorruptFileError: there is no such buffer.
+        """
+        if not isinstance(self._reader, FileReader) or number < 0:
+            raise CorruptFileError(f"there is no global buffer {number}", path=self._reader.path)
+        return bytes(self._reader.read_global_buffer(number))
 
     def damaged(self, message: str) -> CorruptFileError:
         """The error that says what is wrong with this file."""

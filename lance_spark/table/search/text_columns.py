@@ -22,6 +22,7 @@ from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
@@ -29,8 +30,6 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import BaseId, DataFragment
 from lance_spark.table.search.locate import RowLocator
-
-_FRAGMENT_REUSE = "__lance_frag_reuse"
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def _text_indexes(manifest: Manifest) -> list[IndexMetadata]:
     except CorruptFileError as error:
         warn_unused("section", "all", error)
         return []
-    if any(index.name == _FRAGMENT_REUSE for index in indexes):
+    if any(index.name == FRAGMENT_REUSE for index in indexes):
         # Row ids in index files can be addresses from before a compaction.
         return []
     return [index for index in indexes if index.message.index_details.type_url.lower() == TYPE_URL.lower()]

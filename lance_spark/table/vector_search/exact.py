@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -15,25 +16,48 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.row_level.rewritten_rows import by_fragment
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.vector_search.query import VectorQuery
 
 
-def exact_hits(scan: Scan, manifest: Manifest, query: VectorQuery, *, use_scalar_index: bool = True) -> list[Hits]:
-    """The nearest rows of `scan` to each query.
+class ExactSearch:
+    """Collects the nearest rows of those that it is told to read.
 
     Args:
-        scan: reads the column of vectors alone; its filter says which rows are searched.
-        use_scalar_index: whether the table's scalar indexes may narrow what is read.
+        scan: reads the column of vectors alone; its filter says which rows count.
+        query: the search.
     """
-    # In a table without stable row ids the address is the id.
-    ids = (ROW_ID, ROW_ADDRESS) if scan.stable_row_ids else (ROW_ADDRESS,)
-    scan = replace(scan, output=(*(name for name in scan.output if name not in ids), *ids), uncut=True)
-    candidates = Candidates.of(scan, manifest, use_scalar_index=use_scalar_index)
-    collectors = [NearestRows(query.k, query.within) for _ in query.queries]
-    for fragment in manifest.fragments:
-        for batch in candidates.read_fragment(fragment):
-            _offer(batch, query, collectors)
-    return [collector.hits() for collector in collectors]
+
+    def __init__(self, scan: Scan, query: VectorQuery) -> None:
+        # In a table without stable row ids the address is the id.
+        ids = (ROW_ID, ROW_ADDRESS) if scan.stable_row_ids else (ROW_ADDRESS,)
+        self.scan = replace(scan, output=(*(name for name in scan.output if name not in ids), *ids), uncut=True)
+        self._query = query
+        self._collectors = [NearestRows(query.k, query.within) for _ in query.queries]
+
+    def read_fragments(self, manifest: Manifest, fragments: Iterable[DataFragment], *, use_scalar_index: bool) -> None:
+        """Compares all rows of some fragments of a version.
+
+        Args:
+            use_scalar_index: whether the table's scalar indexes may narrow what is read.
+        """
+        candidates = Candidates.of(self.scan, manifest, use_scalar_index=use_scalar_index)
+        for fragment in fragments:
+            for batch in candidates.read_fragment(fragment):
+                _offer(batch, self._query, self._collectors)
+
+    def read_rows(self, manifest: Manifest, addresses: UInt64Array) -> None:
+        """Compares the rows at `addresses` (uint64[n], ascending, distinct)."""
+        fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}
+        for fragment_id, offsets in by_fragment(addresses):
+            for batch in self.scan.read_fragment(manifest.fragments[fragments[fragment_id]], offsets=offsets):
+                _offer(batch, self._query, self._collectors)
+
+    def hits(self) -> list[Hits]:
+        """The nearest rows to each query."""
+        return [collector.hits() for collector in self._collectors]
 
 
 def _offer(batch: pa.RecordBatch, query: VectorQuery, collectors: list[NearestRows]) -> None:

@@ -121,6 +121,7 @@ class VectorQuery:
         k: rows of the result, of each query, at most.
         metric: how distance is measured.
         within: the distances that count.
+        metric_is_default: whether the user named none; then that of an index can be taken.
     """
 
     column: VectorColumn
@@ -129,6 +130,7 @@ class VectorQuery:
     k: int
     metric: Metric
     within: DistanceRange
+    metric_is_default: bool
 
     @classmethod
     def of(
@@ -151,7 +153,7 @@ class VectorQuery:
             raise InvalidInputError("a distance range has two ends, each of which can be None")
         vectors, is_batch = column.vectors(query)
         within = DistanceRange(*distance_range) if distance_range is not None else DistanceRange()
-        return cls(column, vectors, is_batch, int(k), column.metric(metric), within)
+        return cls(column, vectors, is_batch, int(k), column.metric(metric), within, metric is None)
 
     @property
     def queries(self) -> list[Vectors]:

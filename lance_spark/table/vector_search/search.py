@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.row_address import distinct
-from lance_spark.table.vector_search.exact import exact_hits
+from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
 
 
@@ -54,6 +54,7 @@ class Search:
         filter: only rows for which it is true are returned.
         prefilter: whether the filter is asked before the k nearest are chosen; then k rows come if there are so many.
         use_scalar_index: whether scalar indexes may answer the filter.
+        index: how vector indexes take part.
     """
 
     query: VectorQuery
@@ -61,6 +62,7 @@ class Search:
     filter: Expr | str | None = None
     prefilter: bool = True
     use_scalar_index: bool = True
+    index: IndexUse = field(default_factory=IndexUse)
 
     @property
     def searched_filter(self) -> Expr | str | None:
@@ -74,7 +76,8 @@ class Search:
         Args:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
-        found = [self._hits(part) for part in parts]
+        query = self._with_metric(parts)
+        found = [self._hits(part, query) for part in parts]
         results = [self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())]
         for part, hits in zip(parts, _nearest_of_all(found, self.query.k), strict=True):
             plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
@@ -86,9 +89,20 @@ class Search:
         """The columns of the result that are read from the table; None for all."""
         return None if self.columns is None else [name for name in self.columns if name != DISTANCE]
 
-    def _hits(self, part: Part) -> list[Hits]:
-        scan = part.scan([self.query.column.name], self.searched_filter)
-        return exact_hits(scan, part.manifest, self.query, use_scalar_index=self.use_scalar_index)
+    def _with_metric(self, parts: Sequence[Part]) -> VectorQuery:
+        """The query with a metric that is the same for all parts."""
+        if not self.query.metric_is_default:
+            return self.query
+        found = (metric_of_index(self._vectors(part), part.manifest, self.query, self.index) for part in parts)
+        metric = next((metric for metric in found if metric is not None), self.query.metric)
+        return replace(self.query, metric=metric, metric_is_default=False)
+
+    def _hits(self, part: Part, query: VectorQuery) -> list[Hits]:
+        scan = self._vectors(part)
+        return nearest_hits(scan, part.manifest, query, self.index, use_scalar_index=self.use_scalar_index)
+
+    def _vectors(self, part: Part) -> Scan:
+        return part.scan([self.query.column.name], self.searched_filter)
 
     def _rows(self, hits: list[Hits], plan: Scan, manifest: Manifest) -> list[pa.Table]:
         addresses = np.concatenate([hit.addresses for hit in hits])
@@ -121,8 +135,8 @@ class Search:
                 )
             owners = np.repeat(np.arange(len(hits), dtype=np.int32), [len(hit.distances) for hit in hits])
             columns[QUERY_INDEX], fields[QUERY_INDEX] = pa.array(owners), pa.field(QUERY_INDEX, pa.int32(), False)
-        for field in rows.schema:
-            columns[field.name], fields[field.name] = rows.column(field.name), field
+        for described in rows.schema:
+            columns[described.name], fields[described.name] = rows.column(described.name), described
         distances = pa.array(np.concatenate([hit.distances for hit in hits]), pa.float32())
         columns[DISTANCE], fields[DISTANCE] = distances, pa.field(DISTANCE, pa.float32())
         order = self._order(list(columns))
@@ -152,12 +166,12 @@ def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
         InvalidInputError: it has no vectors, or the table has columns of the names that a result gets.
     """
     path = resolve_names(schema, parse_path(name))
-    field = schema.field(path[0])
+    found = schema.field(path[0])
     for inner in path[1:]:
-        field = field.type.field(inner)
+        found = found.type.field(inner)
     if DISTANCE in schema.names:
         raise InvalidInputError(f"the result of a search has a column {DISTANCE}, and so has the table: rename its own")
-    return VectorColumn.of(name, field.type)
+    return VectorColumn.of(name, found.type)
 
 
 def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
+from lance_spark.index.vector.probing import Probing
+from lance_spark.table.vector_search.indexed import IndexUse
 from lance_spark.table.vector_search.query import DEFAULT_K, VectorQuery
 from lance_spark.table.vector_search.search import Search, searched_column
 
@@ -40,12 +42,20 @@ class VectorVerbs(ABC):
         limit: int | None = None,
         offset: int | None = None,
         with_row_id: bool = False,
+        use_index: bool = True,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        fast_search: bool = False,
         use_scalar_index: bool = True,
     ) -> pa.Table:
         """The rows whose vectors are nearest to a query, nearest first, with their distance in ``_distance`` (float32).
 
-        The search is exact: it reads the vectors of all rows. Rows without a vector or with a distance that is not a
-        number are left out. Of rows with the same distance the one with the least row id comes first.
+        Without an index the search is exact: it reads the vectors of all rows. With one it is approximate: some of the
+        nearest rows can be missing, but the distances are exact, and rows that the index does not cover are read.
+        Rows without a vector or with a distance that is not a number are left out. Of rows with the same distance the
+        one with the least row id comes first.
 
         Args:
             column: a column of vectors (fixed_size_list of float16, float32, float64 or uint8), or of lists of vectors:
@@ -55,7 +65,7 @@ class VectorVerbs(ABC):
                 with a column ``query_index``; for lists of vectors they are one query.
             k: rows of the result, of each query, at most.
             metric: ``l2`` (squared; ``euclidean`` too), ``cosine``, ``dot`` (1 - a·b), or ``hamming``, the default and
-                the only one for uint8. None is l2.
+                the only one for uint8. None is that of the column's index, without an index l2.
             filter: a condition as after WHERE; only rows for which it is true are returned.
             columns: of the result; None for all. ``_distance`` is always there, at the end unless it is named.
             prefilter: whether the filter chooses the rows that are searched. False filters the k nearest rows
@@ -64,6 +74,13 @@ class VectorVerbs(ABC):
             limit: at most so many rows of the result.
             offset: after leaving out so many.
             with_row_id: adds ``_rowid``.
+            use_index: False compares all rows. A `distance_range` and lists of vectors are never searched by an index.
+            nprobes: searches exactly so many partitions of the index: both of the next two.
+            minimum_nprobes: at least so many partitions; None for as many as the query suggests.
+            maximum_nprobes: at most so many; more than the minimum only while fewer than k rows are found. None: all.
+            refine_factor: so many candidates of the index for each row of the result are compared exactly. None is 4
+                for indexes that keep codes in place of vectors, else 1.
+            fast_search: leaves out rows that the index does not cover.
             use_scalar_index: whether the table's scalar indexes may answer the filter. The rows are the same.
 
         Raises:
@@ -74,6 +91,10 @@ class VectorVerbs(ABC):
             raise InvalidInputError("limit and offset cannot be negative")
         searched = searched_column(column, self.schema)
         asked = VectorQuery.of(searched, query, k=k, metric=metric, distance_range=distance_range)
-        search = Search(asked, columns, filter, prefilter, use_scalar_index)
+        if nprobes is not None and (minimum_nprobes is not None or maximum_nprobes is not None):
+            raise InvalidInputError("nprobes sets both the minimum and the maximum; give either it or those")
+        probing = Probing(minimum_nprobes, maximum_nprobes) if nprobes is None else Probing(nprobes, nprobes)
+        use = IndexUse(use_index, probing, refine_factor, fast_search)
+        search = Search(asked, columns, filter, prefilter, use_scalar_index, use)
         rows = self._searched(search, with_row_id=with_row_id)
         return rows.slice(offset or 0, limit)

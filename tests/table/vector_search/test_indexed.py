@@ -1,0 +1,190 @@
+"""Searches with vector indexes that the reference library has built."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import InvalidInputError
+from tests.table.vector_search.test_exact import clustered, vectors, write
+
+KINDS: dict[str, dict[str, Any]] = {
+    "IVF_FLAT": {},
+    "IVF_PQ": {"num_sub_vectors": 8},
+    "IVF_PQ 4": {"num_sub_vectors": 16, "num_bits": 4},
+    "IVF_SQ": {},
+    "IVF_HNSW_FLAT": {},
+    "IVF_HNSW_PQ": {"num_sub_vectors": 8},
+    "IVF_HNSW_SQ": {},
+}
+RECALL = {"IVF_PQ": 0.9, "IVF_PQ 4": 0.7, "IVF_HNSW_PQ": 0.9}
+"""Of the ten nearest, with all partitions searched; 0.99 for the others."""
+
+
+def build(uri: str, kind: str, metric: str = "l2", **options: Any) -> None:
+    name, parameters = kind.split()[0], {"num_partitions": 4, **KINDS[kind], **options}
+    lance.dataset(uri).create_index("v", name, metric=metric, **parameters)
+
+
+def recall(dataset: Any, queries: np.ndarray[Any, Any], metric: str = "l2", **options: Any) -> float:
+    hits = 0
+    for query in queries:
+        exact = dataset.nearest("v", query, metric=metric, use_index=False, columns=["id"])["id"].to_pylist()
+        found = dataset.nearest("v", query, metric=metric, columns=["id"], **options)["id"].to_pylist()
+        hits += len(set(exact) & set(found))
+    return hits / (10 * len(queries))
+
+
+def searched(dataset: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Passes if no index was left aside."""
+    assert not [record for record in caplog.records if "is not used" in record.getMessage()]
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_finds_the_nearest_rows(
+    tmp_path: Path, kind: str, metric: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(2000, 32, "f4")
+    write(uri, vectors(values), max_rows_per_file=700)
+    build(uri, kind, metric)
+    dataset = lance_spark.open(uri)
+    assert recall(dataset, values[:30], metric, nprobes=4) >= RECALL.get(kind, 0.99)
+    searched(dataset, caplog)
+    # fast_search reads no row that the index does not suggest, so this proves that the index was asked.
+    assert dataset.nearest("v", values[0], 10, metric, nprobes=1, fast_search=True).num_rows == 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distances_are_those_of_the_vectors(tmp_path: Path, kind: str) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1000, 32, "f4")
+    write(uri, vectors(values))
+    build(uri, kind, "cosine")
+    found = lance_spark.open(uri).nearest("v", values[3], metric="cosine")
+    rows = values[found["id"].to_numpy()].astype("f8")
+    cosine = rows @ values[3] / np.linalg.norm(rows, axis=1) / np.linalg.norm(values[3].astype("f8"))
+    np.testing.assert_allclose(found["_distance"].to_numpy(), 1 - cosine, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "u1"])
+def test_other_types_of_values(tmp_path: Path, dtype: str, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1500, 16, dtype)
+    write(uri, vectors(values))
+    metric = "hamming" if dtype == "u1" else "l2"
+    build(uri, "IVF_FLAT", metric)
+    dataset = lance_spark.open(uri)
+    for query in values[:20]:
+        exact, found = dataset.nearest("v", query, use_index=False), dataset.nearest("v", query, nprobes=4)
+        assert found["_distance"].to_pylist() == exact["_distance"].to_pylist()
+    searched(lance_spark.open(uri), caplog)
+
+
+def test_the_metric_of_the_index_is_taken_if_none_is_named(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1000, 16, "f4")
+    write(uri, vectors(values))
+    build(uri, "IVF_FLAT", "cosine")
+    dataset = lance_spark.open(uri)
+    assert dataset.nearest("v", values[0]).equals(dataset.nearest("v", values[0], metric="cosine"))
+    exact = dataset.nearest("v", values[0], metric="l2")
+    assert exact.equals(dataset.nearest("v", values[0], metric="l2", use_index=False))
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"])
+def test_changed_tables(tmp_path: Path, kind: str, stable: bool, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(3000, 16, "f4")
+    write(uri, vectors(values[:2000]), max_rows_per_file=500, enable_stable_row_ids=stable)
+    build(uri, kind)
+    table = lance.dataset(uri)
+    lance.write_dataset(pa.table({"id": range(2000, 3000), "v": vectors(values[2000:])}), uri, mode="append")
+    table = lance.dataset(uri)
+    table.delete("id % 10 = 4")
+    moved = [float(value) for value in values[2500]]
+    table.update({"v": f"{moved}"}, "id = 77")
+    for step in range(3):
+        dataset = lance_spark.open(uri)
+        found = dataset.nearest("v", values[2500], 2, nprobes=4)
+        assert sorted(found["id"].to_pylist()) == [77, 2500]
+        old = dataset.nearest("v", values[77], 3000, nprobes=4, columns=["id", "_distance"]).to_pylist()
+        assert [row["_distance"] for row in old if row["id"] == 77] == [
+            pytest.approx(float(np.square(values[77] - values[2500]).sum()), rel=1e-4)
+        ]
+        assert not [row for row in old if row["id"] % 10 == 4]
+        assert recall(dataset, values[5:3000:150], nprobes=4) >= 0.9
+        assert dataset.nearest("v", values[2500], 2, fast_search=True, nprobes=4).num_rows == 2
+        if step == 0:
+            lance.dataset(uri).optimize.optimize_indices()
+        else:
+            lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=5000)
+    searched(dataset, caplog)
+
+
+@pytest.mark.parametrize("share", [0.002, 0.5])
+def test_a_filter_leaves_no_row_out(tmp_path: Path, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_spark.table.vector_search.indexed._MAX_FILTERED_ROWS", 0)
+    uri = str(tmp_path / "t")
+    values = clustered(3000, 16, "f4")
+    write(uri, vectors(values))
+    build(uri, "IVF_FLAT", num_partitions=16)
+    condition = f"id % 1000 < {int(share * 1000)}"
+    dataset = lance_spark.open(uri)
+    for query in values[:10]:
+        exact = dataset.nearest("v", query, 6, filter=condition, use_index=False)
+        found = dataset.nearest("v", query, 6, filter=condition, minimum_nprobes=1)
+        assert found.num_rows == 6
+        if share < 0.1:
+            assert found.equals(exact)
+
+
+def test_all_partitions_of_a_flat_index_give_the_exact_rows(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(2000, 8, "f4")
+    write(uri, vectors(values))
+    build(uri, "IVF_FLAT", num_partitions=8)
+    dataset = lance_spark.open(uri)
+    for query in values[:10]:
+        assert dataset.nearest("v", query, 7, nprobes=8).equals(dataset.nearest("v", query, 7, use_index=False))
+        assert dataset.nearest("v", values[:3], 7, nprobes=8).equals(
+            dataset.nearest("v", values[:3], 7, use_index=False)
+        )
+
+
+def test_a_broken_index_costs_a_warning_and_a_scan(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(600, 8, "f4")
+    write(uri, vectors(values))
+    build(uri, "IVF_FLAT")
+    for path in Path(uri).glob("_indices/*/auxiliary.idx"):
+        path.unlink()
+    with caplog.at_level(logging.WARNING):
+        found = lance_spark.open(uri).nearest("v", values[0])
+    assert found.equals(lance_spark.open(uri).nearest("v", values[0], use_index=False))
+    assert "is not used" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nprobes": 0}, "at least 1"),
+        ({"minimum_nprobes": 3, "maximum_nprobes": 2}, "at least 3 and at most 2"),
+        ({"nprobes": 2, "maximum_nprobes": 2}, "give either"),
+        ({"refine_factor": 0}, "refine_factor is 0"),
+    ],
+)
+def test_wrong_parameters_of_the_search(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    uri = str(tmp_path / "t")
+    write(uri, vectors(clustered(10, 4, "f4")))
+    with pytest.raises(InvalidInputError, match=message):
+        lance_spark.open(uri).nearest("v", [0.0] * 4, **options)
