@@ -33,6 +33,7 @@ from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupStats
 from lance_spark.table.columns.add_columns import null_fields
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
@@ -80,10 +81,14 @@ class PartitionedDataset(PartitionedTable, VectorVerbs):
         """The properties of the table, without those that describe its columns and partitions."""
         return user_properties(self.properties)
 
-    def _searched(self, search: Search, *, with_row_id: bool) -> pa.Table:
+    def searched_parts(self, search: Search) -> list[Part]:
+        """The partitions that can have rows that are searched."""
         opened = self.open_all(self.partitions(search.searched_filter))
-        parts = [Part(item.manifest, partial(self.plan, item, with_row_id=with_row_id)) for item in opened]
-        return search.run(parts, self._plan_of_nothing(search.data_columns, search.filter, with_row_id=with_row_id))
+        return [Part(item.manifest, partial(self.plan, item, with_row_id=search.with_row_id)) for item in opened]
+
+    def unread(self, search: Search) -> Scan:
+        """Reads the data columns of the result of a search."""
+        return self._plan_of_nothing(search.data_columns, search.filter, with_row_id=search.with_row_id)
 
     def append(
         self,

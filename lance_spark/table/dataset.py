@@ -283,9 +283,13 @@ class Dataset(SearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVe
         """
         return explained(self.plan(columns=[], filter=filter), self.manifest, use_scalar_index=use_scalar_index)
 
-    def _searched(self, search: Search, *, with_row_id: bool) -> pa.Table:
-        scan = partial(self.plan, with_row_id=with_row_id)
-        return search.run([Part(self.manifest, scan)], scan(search.data_columns))
+    def searched_parts(self, search: Search) -> list[Part]:
+        """The table as one part."""
+        return [Part(self.manifest, partial(self.plan, with_row_id=search.with_row_id))]
+
+    def unread(self, search: Search) -> Scan:
+        """Reads the data columns of the result of a search."""
+        return self.plan(search.data_columns, with_row_id=search.with_row_id)
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.

@@ -55,6 +55,9 @@ class Search:
         prefilter: whether the filter is asked before the k nearest are chosen; then k rows come if there are so many.
         use_scalar_index: whether scalar indexes may answer the filter.
         index: how vector indexes take part.
+        with_row_id: adds ``_rowid``.
+        limit: at most so many rows of the result.
+        offset: after leaving out so many.
     """
 
     query: VectorQuery
@@ -63,6 +66,13 @@ class Search:
     prefilter: bool = True
     use_scalar_index: bool = True
     index: IndexUse = field(default_factory=IndexUse)
+    with_row_id: bool = False
+    limit: int | None = None
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.limit is not None and self.limit < 0) or self.offset < 0:
+            raise InvalidInputError("limit and offset cannot be negative")
 
     @property
     def searched_filter(self) -> Expr | str | None:
@@ -82,7 +92,7 @@ class Search:
         for part, hits in zip(parts, _nearest_of_all(found, self.query.k), strict=True):
             plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
             results += self._rows(hits, plan, part.manifest)
-        return _sorted(pa.concat_tables(results))
+        return _sorted(pa.concat_tables(results)).slice(self.offset, self.limit)
 
     @property
     def data_columns(self) -> list[str] | None:

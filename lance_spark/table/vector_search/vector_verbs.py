@@ -11,9 +11,10 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.vector.probing import Probing
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.vector_search.indexed import IndexUse
 from lance_spark.table.vector_search.query import DEFAULT_K, VectorQuery
-from lance_spark.table.vector_search.search import Search, searched_column
+from lance_spark.table.vector_search.search import Part, Search, searched_column
 
 
 class VectorVerbs(ABC):
@@ -25,8 +26,12 @@ class VectorVerbs(ABC):
         """The columns in Arrow's types."""
 
     @abstractmethod
-    def _searched(self, search: Search, *, with_row_id: bool) -> pa.Table:
-        """The result of a search in this version."""
+    def searched_parts(self, search: Search) -> list[Part]:
+        """The tables that a search has to look into."""
+
+    @abstractmethod
+    def unread(self, search: Search) -> Scan:
+        """Reads the data columns of the result of a search; asked for its schema only."""
 
     def nearest(
         self,
@@ -87,14 +92,69 @@ class VectorVerbs(ABC):
             NotFoundError: no such column.
             InvalidInputError: the column has no vectors, the query does not fit them, or an argument makes no sense.
         """
-        if (limit is not None and limit < 0) or (offset is not None and offset < 0):
-            raise InvalidInputError("limit and offset cannot be negative")
+        search = self.plan_nearest(
+            column,
+            query,
+            k,
+            metric,
+            filter,
+            columns=columns,
+            prefilter=prefilter,
+            distance_range=distance_range,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            use_index=use_index,
+            nprobes=nprobes,
+            minimum_nprobes=minimum_nprobes,
+            maximum_nprobes=maximum_nprobes,
+            refine_factor=refine_factor,
+            fast_search=fast_search,
+            use_scalar_index=use_scalar_index,
+        )
+        return self.searched(search)
+
+    def searched(self, search: Search) -> pa.Table:
+        """The result of a search. Raises as `nearest`."""
+        return search.run(self.searched_parts(search), self.unread(search))
+
+    def plan_nearest(
+        self,
+        column: str,
+        query: Any,
+        k: int = DEFAULT_K,
+        metric: str | None = None,
+        filter: Expr | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        prefilter: bool = True,
+        distance_range: Sequence[float | None] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        use_index: bool = True,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        fast_search: bool = False,
+        use_scalar_index: bool = True,
+    ) -> Search:
+        """The search that `nearest` does, checked. Arguments and errors as there."""
         searched = searched_column(column, self.schema)
         asked = VectorQuery.of(searched, query, k=k, metric=metric, distance_range=distance_range)
         if nprobes is not None and (minimum_nprobes is not None or maximum_nprobes is not None):
             raise InvalidInputError("nprobes sets both the minimum and the maximum; give either it or those")
         probing = Probing(minimum_nprobes, maximum_nprobes) if nprobes is None else Probing(nprobes, nprobes)
         use = IndexUse(use_index, probing, refine_factor, fast_search)
-        search = Search(asked, columns, filter, prefilter, use_scalar_index, use)
-        rows = self._searched(search, with_row_id=with_row_id)
-        return rows.slice(offset or 0, limit)
+        return Search(
+            asked,
+            columns,
+            filter,
+            prefilter,
+            use_scalar_index,
+            use,
+            with_row_id=with_row_id,
+            limit=limit,
+            offset=offset or 0,
+        )

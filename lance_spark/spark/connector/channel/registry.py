@@ -34,6 +34,7 @@ _MODULES = (
     "procedures.procedures",
     "scan.changelog",
     "scan.scan",
+    "search.search",
     "write.row_level",
     "write.write",
 )

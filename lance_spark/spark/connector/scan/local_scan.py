@@ -98,7 +98,7 @@ def scan_locally(task: TaskFunction, work: Sequence[bytes], most: int, *, is_rem
     if num_bytes > most * _EXPANSION:
         return None
     return InlineRows(
-        tuple(map(_stream, returned)),
+        tuple(map(stream_of, returned)),
         sum(batch.num_rows for batches in returned for batch in batches),
         num_bytes,
         cost_since(before, perf_counter() - start),
@@ -121,7 +121,8 @@ def _run(task: TaskFunction, work: bytes, most: int) -> list[pa.RecordBatch]:
     return batches
 
 
-def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+def stream_of(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Batches as an Arrow stream; nothing if there are none."""
     if not batches:
         return b""
     sink = pa.BufferOutputStream()

@@ -173,6 +173,15 @@ public class LanceCatalog
     return changes;
   }
 
+  /** The result of a search in a table; {@code search} has the name of the function and its arguments. */
+  public Table search(Identifier identifier, ObjectNode search) throws NoSuchTableException {
+    Table found = tables.search(identifier, search);
+    if (found == null) {
+      throw new NoSuchTableException(identifier);
+    }
+    return found;
+  }
+
   @Override
   public boolean tableExists(Identifier identifier) {
     return LancePy.call("table.exists", tables.request(identifier)).body().get("done").asBoolean();

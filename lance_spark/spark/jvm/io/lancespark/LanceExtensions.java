@@ -3,6 +3,9 @@ package io.lancespark;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceParser;
+import io.lancespark.sql.LanceTableFunctions;
+import java.util.List;
+import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
@@ -18,8 +21,7 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * The session extension: SQL statements that Spark's grammar lacks, the table function lance_changes, and the optimizer
- * rules.
+ * The session extension: SQL statements that Spark's grammar lacks, table functions, and the optimizer rules.
  */
 public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
@@ -33,16 +35,24 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
             return new LanceParser((org.apache.spark.sql.classic.SparkSession) session, delegate);
           }
         });
+    inject(extensions, "lance_changes", LanceParser::changes);
+    for (String name : LanceTableFunctions.NAMES) {
+      inject(extensions, name, arguments -> LanceTableFunctions.search(name, arguments));
+    }
+    return BoxedUnit.UNIT;
+  }
+
+  private static void inject(
+      SparkSessionExtensions extensions, String name, Function<List<Expression>, LogicalPlan> function) {
     extensions.injectTableFunction(
         new Tuple3<>(
-            FunctionIdentifier.apply("lance_changes"),
-            new ExpressionInfo(LanceExtensions.class.getName(), "lance_changes"),
+            FunctionIdentifier.apply(name),
+            new ExpressionInfo(LanceExtensions.class.getName(), name),
             new AbstractFunction1<Seq<Expression>, LogicalPlan>() {
               @Override
               public LogicalPlan apply(Seq<Expression> arguments) {
-                return LanceParser.changes(CollectionConverters.asJava(arguments));
+                return function.apply(CollectionConverters.asJava(arguments));
               }
             }));
-    return BoxedUnit.UNIT;
   }
 }

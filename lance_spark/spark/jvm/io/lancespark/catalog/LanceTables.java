@@ -88,6 +88,19 @@ public final class LanceTables {
     return reply.get("found").asBoolean() ? new LanceChangelog(reply, described) : null;
   }
 
+  /**
+   * The result of a search in a table, or null if the table does not exist.
+   *
+   * @param search the name of the function and its arguments
+   */
+  public Table search(Identifier identifier, ObjectNode search) {
+    ObjectNode request = Json.object();
+    request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), Map.of()));
+    request.set("search", search);
+    JsonNode reply = LancePy.call("search.load", request).body();
+    return reply.get("found").asBoolean() ? new LanceSearchTable(reply, search) : null;
+  }
+
   private ObjectNode loadRequest(Identifier identifier, TableContext context, Map<String, String> options) {
     ObjectNode request = request(identifier);
     if (!options.isEmpty()) {

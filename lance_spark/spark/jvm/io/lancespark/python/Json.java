@@ -4,7 +4,13 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.BooleanNode;
+import com.fasterxml.jackson.databind.node.DecimalNode;
+import com.fasterxml.jackson.databind.node.DoubleNode;
+import com.fasterxml.jackson.databind.node.LongNode;
+import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -14,6 +20,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -22,6 +29,7 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
@@ -223,6 +231,29 @@ public final class Json {
       return null;
     }
     return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
+  }
+
+  /** A constant of a query; values that are neither text, numbers, booleans nor arrays of such become their text. */
+  public static JsonNode constant(Object value, DataType type) {
+    if (value == null) {
+      return NullNode.getInstance();
+    } else if (value instanceof ArrayData array && type instanceof ArrayType items) {
+      ArrayNode found = array();
+      for (int index = 0; index < array.numElements(); index++) {
+        Object item = array.isNullAt(index) ? null : array.get(index, items.elementType());
+        found.add(constant(item, items.elementType()));
+      }
+      return found;
+    } else if (value instanceof Boolean flag) {
+      return BooleanNode.valueOf(flag);
+    } else if (value instanceof Decimal decimal) {
+      return DecimalNode.valueOf(decimal.toJavaBigDecimal());
+    } else if (value instanceof Double || value instanceof Float) {
+      return DoubleNode.valueOf(((Number) value).doubleValue());
+    } else if (value instanceof Number number) {
+      return LongNode.valueOf(number.longValue());
+    }
+    return TextNode.valueOf(value.toString());
   }
 
   /** Parses the text of a value to Spark's internal representation. */

@@ -3,6 +3,7 @@ package io.lancespark.python;
 import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.trees.Origin;
 import scala.Option;
 import scala.collection.immutable.Map$;
 
@@ -84,6 +85,12 @@ public final class LanceException extends AnalysisException {
   /** Name of the Python class. */
   public String kind() {
     return kind;
+  }
+
+  /** This error: Spark's copy with a position has a query context, and Python then asks Spark for our condition's text. */
+  @Override
+  public AnalysisException withPosition(Origin origin) {
+    return this;
   }
 
   /** Throws {@code error} unchecked: Spark's interfaces do not declare the errors that Spark throws. */

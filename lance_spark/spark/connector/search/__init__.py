@@ -1,0 +1,1 @@
+"""Table functions that search a table."""

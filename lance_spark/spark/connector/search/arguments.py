@@ -1,0 +1,121 @@
+"""The arguments of a search function, as the user wrote them, checked."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lance_spark.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCall:
+    """A call of a search function; its arguments are JSON texts.
+
+    Attributes:
+        function: its name.
+        positional: the arguments without names.
+        named: those with names, in lower case.
+    """
+
+    function: str
+    positional: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+
+
+class Arguments:
+    """The arguments of a call by name; each is taken once, with a check of its type.
+
+    Args:
+        call: the call.
+        positional: the names of positional arguments.
+        known: all names.
+
+    Raises:
+        InvalidInputError: positional and named arguments, too many, or an unknown name.
+    """
+
+    def __init__(self, call: SearchCall, positional: Sequence[str], known: Sequence[str]) -> None:
+        self._function = call.function
+        if call.positional and call.named:
+            raise InvalidInputError(f"the arguments of {call.function} have names, or none of them has")
+        if len(call.positional) > len(positional):
+            raise InvalidInputError(
+                f"{call.function} takes {len(positional)} arguments without names: {', '.join(positional)}"
+            )
+        given = dict(zip(positional, call.positional, strict=False)) | dict(call.named)
+        for name in given:
+            if name not in known:
+                raise InvalidInputError(f"{call.function} has no argument {name!r}{_hint(name, known)}")
+        self._values = {name: json.loads(text) for name, text in given.items()}
+
+    def required(self, name: str) -> Any:
+        """The value of an argument that must be there.
+
+        Raises:
+            InvalidInputError: it is not.
+        """
+        value = self._values.get(name)
+        if value is None:
+            raise InvalidInputError(f"{self._function} needs the argument {name}")
+        return value
+
+    def any_of(self, *names: str) -> Any:
+        """The value of the first of several names that is there; None if none is."""
+        return next((self._values[name] for name in names if self._values.get(name) is not None), None)
+
+    def whole(self, *names: str) -> int | None:
+        """A whole number.
+
+        Raises:
+            InvalidInputError: it is something else.
+        """
+        value = self.any_of(*names)
+        if value is not None and type(value) is not int:
+            raise self._wrong(names[0], "a whole number", value)
+        return value
+
+    def number(self, name: str) -> float | None:
+        """A number. Raises as `whole`."""
+        value = self.any_of(name)
+        if value is not None and type(value) not in (int, float):
+            raise self._wrong(name, "a number", value)
+        return None if value is None else float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false. Raises as `whole`."""
+        value = self.any_of(name)
+        if value is None:
+            return default
+        if type(value) is not bool:
+            raise self._wrong(name, "true or false", value)
+        return value
+
+    def text(self, name: str) -> str | None:
+        """Text. Raises as `whole`."""
+        value = self.any_of(name)
+        if value is not None and type(value) is not str:
+            raise self._wrong(name, "text", value)
+        return value
+
+    def names(self, name: str) -> list[str] | None:
+        """An array of names; None if it is absent or ``array('*')``. Raises as `whole`."""
+        value = self.any_of(name)
+        if value is None or value == ["*"]:
+            return None
+        if type(value) is not list or not all(type(item) is str for item in value):
+            raise self._wrong(name, "an array of names", value)
+        return [*value]
+
+    def _wrong(self, name: str, expected: str, value: object) -> InvalidInputError:
+        return InvalidInputError(
+            f"the argument {name} of {self._function} is {str(value)[:80]!r}; it must be {expected}"
+        )
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

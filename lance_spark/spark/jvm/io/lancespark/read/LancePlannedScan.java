@@ -1,0 +1,122 @@
+package io.lancespark.read;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import java.util.List;
+import java.util.OptionalLong;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.types.StructType;
+
+/** A scan to which only columns are pushed, such as one of changes or of a search; Python plans its tasks. */
+public final class LancePlannedScan implements Batch, SupportsReportStatistics {
+  private final String operation;
+  private final ObjectNode request;
+  private final StructType columns;
+  private LancePy.Reply plan;
+
+  private LancePlannedScan(String operation, ObjectNode request, StructType columns) {
+    this.operation = operation;
+    this.request = request;
+    this.columns = columns;
+    request.set("columns", Json.type(columns));
+  }
+
+  private synchronized LancePy.Reply plan() {
+    if (plan == null) {
+      plan = LancePy.call(operation, request);
+    }
+    return plan;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return columns;
+  }
+
+  @Override
+  public String description() {
+    return plan().body().get("description").asText();
+  }
+
+  @Override
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    return ColumnarSupportMode.SUPPORTED;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    List<byte[]> attachments = plan().attachments();
+    boolean inline = plan().body().path("is_inline").asBoolean();
+    return attachments.subList(1, attachments.size()).stream()
+        .map(work -> new LanceInputPartition(List.of(work), inline))
+        .toArray(InputPartition[]::new);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new LanceReaderFactory(plan().attachments().get(0), readSchema(), false, description());
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    JsonNode rows = plan().body().get("num_rows");
+    JsonNode bytes = plan().body().get("size_bytes");
+    return new Statistics() {
+      @Override
+      public OptionalLong numRows() {
+        return rows.isNull() ? OptionalLong.empty() : OptionalLong.of(rows.asLong());
+      }
+
+      @Override
+      public OptionalLong sizeInBytes() {
+        return bytes.isNull() ? OptionalLong.empty() : OptionalLong.of(bytes.asLong());
+      }
+    };
+  }
+
+  /** Takes the columns that the query needs. */
+  public static final class Builder implements SupportsPushDownRequiredColumns {
+    private final String operation;
+    private final ObjectNode request;
+    private StructType columns;
+
+    /**
+     * @param operation the request that plans the scan
+     * @param request its arguments, but for the columns
+     * @param columns all columns
+     */
+    public Builder(String operation, ObjectNode request, StructType columns) {
+      this.operation = operation;
+      this.request = request;
+      this.columns = columns;
+    }
+
+    @Override
+    public void pruneColumns(StructType required) {
+      // Top-level columns only: nested fields are not pruned.
+      StructType kept = new StructType();
+      for (String name : required.fieldNames()) {
+        kept = kept.add(columns.apply(name));
+      }
+      columns = kept;
+    }
+
+    @Override
+    public Scan build() {
+      return new LancePlannedScan(operation, request, columns);
+    }
+  }
+}
