@@ -8,7 +8,7 @@ commit fails with a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -31,14 +31,14 @@ from lance_spark.table.columns.backfill import (
     BackfillPlan,
     commit_backfill,
     remove_backfill,
-    write_backfill,
 )
+from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.columns.column_commit import column_file_version
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 
@@ -66,25 +66,37 @@ class PartitionedBackfill:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """What `PartitionBackfillWriter.write` takes."""
+        """The schema of the rows for `BackfillWriter.write`."""
         return to_arrow_schema(self.written)
 
     def table(self) -> PartitionedTable:
         """The version that the plan was made for."""
         return open_partitioned(self.root, version=self.version, storage_options=self.storage_options)
 
-    def of_partition(self, opened: PartitionVersion) -> BackfillPlan:
-        """The plan for one partition.
+    def opener(self) -> Callable[[str | None], Split]:
+        """See `Backfill.opener`."""
+        table = self.table()
 
-        Raises:
-            UnsupportedFeatureError: this release cannot write to it, or not such columns.
-        """
-        manifest = opened.manifest
-        check_writable(manifest.writer_flags, opened.table.uri)
+        def open_split(key: str | None) -> Split:
+            partition = None if key is None else table.index.by_id.get(key)
+            if partition is None:
+                raise NotFoundError(f"{table!r} has no partition {key!r}, which a row to fill names")
+            return table.open(partition)
+
+        return open_split
+
+    def of_split(self, split: Split) -> BackfillPlan:
+        """See `Backfill.of_split`."""
+        manifest = split.manifest
+        check_writable(manifest.writer_flags, split.table.uri)
         file_version = column_file_version(manifest)
         require_writable(self.written, file_version)
         schema = partition_schema(self.schema)
         return BackfillPlan(manifest.version, schema, self.written, self.replaces, file_version, self.job)
+
+    def commit(self, written: Sequence[BackfilledSplit]) -> int:
+        """See `Backfill.commit`."""
+        return commit_partitioned_backfill(self, written).version
 
     def remove_files(self) -> None:
         """Removes the files of all tasks, those of killed ones too; no version may name them."""
@@ -94,14 +106,6 @@ class PartitionedBackfill:
             remove_job_files(location.store, self.job)
 
         overlapped(remove, [table.location(item) for item in table.index.partitions], NUM_THREADS)
-
-
-@dataclass(frozen=True, slots=True)
-class BackfilledPartition:
-    """A file that a task wrote for a fragment of the partition `object_id`; it can be pickled."""
-
-    object_id: str
-    fragment: BackfilledFragment
 
 
 def plan_partitioned_columns(table: PartitionedTable, fields: pa.Schema, job: str) -> PartitionedBackfill:
@@ -154,52 +158,8 @@ def _refuse_sources(table: PartitionedTable, written: LanceSchema) -> None:
                     )
 
 
-class PartitionBackfillWriter:
-    """Writes the files of one task. On an error those that it has written stay, for `remove_files`."""
-
-    def __init__(self, plan: PartitionedBackfill) -> None:
-        self._plan = plan
-        self._table = plan.table()
-        self._current: tuple[PartitionVersion, BackfillPlan] | None = None
-
-    def write(
-        self, object_id: str, addresses: UInt64Array, rows: pa.Table | pa.RecordBatch
-    ) -> BackfilledPartition | None:
-        """The file of a fragment with the values of some rows; None if there are none.
-
-        Args:
-            object_id: of the partition.
-            addresses: uint64[n]: where the rows are in it, all in one fragment, in any order.
-            rows: n rows with the columns of `PartitionedBackfill.arrow_schema`, by name.
-
-        Raises:
-            NotFoundError: there is no such partition or fragment.
-            InvalidInputError: an address that is none of the fragment, one that stands twice, or a value that does
-                not fit.
-            StorageError: the store failed.
-        """
-        if not len(addresses):
-            return None
-        opened, plan = self._opened(object_id)
-        number = int(split_addresses(addresses[:1])[0][0])
-        fragments = opened.manifest.fragments
-        place = next((place for place, message in enumerate(fragments.messages) if message.id == number), None)
-        if place is None:
-            raise NotFoundError(f"the partition {object_id!r} of {self._table!r} has no fragment {number}")
-        bases = opened.table.bases(opened.manifest)
-        made = write_backfill(opened.table.store, bases, plan, fragments[place], addresses, rows)
-        return None if made is None else BackfilledPartition(object_id, made)
-
-    def _opened(self, object_id: str) -> tuple[PartitionVersion, BackfillPlan]:
-        # Rows come sorted by their partitions, so one is open at a time.
-        if self._current is None or self._current[0].partition.object_id != object_id:
-            opened = _open(self._table, object_id)
-            self._current = (opened, self._plan.of_partition(opened))
-        return self._current
-
-
 def commit_partitioned_backfill(
-    plan: PartitionedBackfill, written: Sequence[BackfilledPartition], options: CommitOptions | None = None
+    plan: PartitionedBackfill, written: Sequence[BackfilledSplit], options: CommitOptions | None = None
 ) -> PartitionedTable:
     """The version of the table with the columns of all files. After an error the files are removed.
 
@@ -212,7 +172,8 @@ def commit_partitioned_backfill(
     table = plan.table()
     by_id: dict[str, list[BackfilledFragment]] = {}
     for item in written:
-        by_id.setdefault(item.object_id, []).append(item.fragment)
+        if item.key is not None:
+            by_id.setdefault(item.key, []).append(item.fragment)
 
     def remove() -> None:
         for object_id, files in by_id.items():
@@ -256,7 +217,7 @@ def _change(
     files: Sequence[BackfilledFragment],
     options: CommitOptions | None,
 ) -> PartitionChange:
-    return ChangeTable(opened.partition, opened.manifest, _step(table, plan.of_partition(opened), files, options))
+    return ChangeTable(opened.partition, opened.manifest, _step(table, plan.of_split(opened), files, options))
 
 
 def _step(
@@ -281,10 +242,3 @@ def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iter
         messages = made.open(partition).manifest.fragments.messages
         kept = {file.path for message in messages for file in message.files}
     remove_backfill(opened.table.store, [item for item in files if item.file.path not in kept])
-
-
-def _open(table: PartitionedTable, object_id: str) -> PartitionVersion:
-    partition = table.index.by_id.get(object_id)
-    if partition is None:
-        raise NotFoundError(f"{table!r} has no partition {object_id!r}, which a row to fill names")
-    return table.open(partition)

@@ -218,6 +218,11 @@ class PartitionedTable:
         """Where the table of a partition is."""
         return TableLocation(location_uri(self.root, partition.location), self.storage_options, branch=partition.branch)
 
+    @property
+    def versions_location(self) -> TableLocation:
+        """`__manifest`, whose versions are those of the table."""
+        return self.catalog.table
+
     def open(self, partition: Partition) -> PartitionVersion:
         """The version of a partition that this version of the table names.
 

@@ -73,6 +73,10 @@ class TableSource(Protocol):
         """The table's properties."""
 
     @property
+    def versions_location(self) -> TableLocation:
+        """The table whose versions are those of this one: of a partitioned table `__manifest`."""
+
+    @property
     def num_splits(self) -> int:
         """How many splits there are, without opening one."""
 

@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.partitioned.backfill import (
-    BackfilledPartition,
-    PartitionBackfillWriter,
     PartitionedBackfill,
 )
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.columns.backfill_writer import BackfilledSplit, BackfillWriter
 
 SCHEMA = pa.schema(
     [
@@ -64,7 +63,7 @@ def files(root: str) -> set[str]:
 
 def backfilled(
     table: PartitionedTable, plan: PartitionedBackfill, values: Mapping[int, Mapping[str, object]]
-) -> list[BackfilledPartition]:
+) -> list[BackfilledSplit]:
     """What tasks make of values by `id`, each fragment's on a machine of its own."""
     found: dict[tuple[str, int], list[tuple[int, Mapping[str, object]]]] = {}
     for opened in table.open_all(table.partitions()):
@@ -77,7 +76,7 @@ def backfilled(
                         found.setdefault(home, []).append((address, values[key]))
     done = []
     for (object_id, _), listed in found.items():
-        writer = PartitionBackfillWriter(pickle.loads(pickle.dumps(plan)))
+        writer = BackfillWriter(pickle.loads(pickle.dumps(plan)))
         told = pa.Table.from_pylist([dict(row) for _, row in listed], plan.arrow_schema)
         made = writer.write(object_id, np.array([address for address, _ in listed], np.uint64), told)
         assert made is not None

@@ -12,7 +12,6 @@ import pytest
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, RetryableConflictError, StorageError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.backfill import (
-    PartitionBackfillWriter,
     commit_partitioned_backfill,
     plan_partitioned_columns,
     plan_partitioned_values,
@@ -31,6 +30,7 @@ from lance_spark.partitioned.save import (
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.schema.evolution import with_added
+from lance_spark.table.columns.backfill_writer import BackfillWriter
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, files, rows, shown
@@ -164,7 +164,7 @@ def test_what_makes_no_sense(table: PartitionedTable, root: str) -> None:
     plan = plan_partitioned_values(table, ["id"], new_job())
     before = files(root)
     home = next(item.object_id for item in table.partitions("country = 'at'"))
-    writer = PartitionBackfillWriter(plan)
+    writer = BackfillWriter(plan)
     one, two = (pa.table({"id": pa.array(values, pa.int64())}) for values in ([7], [7, 8]))
     with pytest.raises(NotFoundError, match="has no partition 'elsewhere'"):
         writer.write("elsewhere", np.array([0], np.uint64), one)
@@ -178,7 +178,7 @@ def test_what_makes_no_sense(table: PartitionedTable, root: str) -> None:
         writer.write(home, np.array([1], np.uint64), pa.table({"id": pa.array([None], pa.int64())}))
     assert writer.write(home, np.array([], np.uint64), one.slice(0, 0)) is None
     moved = update_rows(table, {"country": "'ch'"}, "id = 1")
-    late = PartitionBackfillWriter(plan_partitioned_values(moved, ["id"], new_job()))
+    late = BackfillWriter(plan_partitioned_values(moved, ["id"], new_job()))
     before = files(root)
     with pytest.raises(InvalidInputError, match="row 0 of fragment 0 is not there any more"):
         late.write(home, np.array([0], np.uint64), one)
@@ -216,7 +216,7 @@ def test_new_columns_beside_others(table: PartitionedTable, root: str, rival: st
 def test_values_of_a_fragment_that_goes(table: PartitionedTable, root: str) -> None:
     plan = plan_partitioned_columns(table, NEW, new_job())
     parts = backfilled(table, plan, {1: {"note": "one", "s": None}, 4: {"note": "four", "s": None}})
-    deleted = next(item for item in parts if item.object_id and item.fragment.fragment_id == 0)
+    deleted = next(item for item in parts if item.key and item.fragment.fragment_id == 0)
     theirs = delete_rows(table, "id IN (1, 2)")
     expected = known(theirs)
     made = commit_partitioned_backfill(plan, parts)

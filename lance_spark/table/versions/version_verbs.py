@@ -37,6 +37,11 @@ class VersionVerbs:
         self.location = location
         self.manifest = manifest
 
+    @property
+    def versions_location(self) -> TableLocation:
+        """`location`, under the name that partitioned tables have for where their versions are."""
+        return self.location
+
     def versions(self, limit: int | None = None) -> list[TableVersion]:
         """The versions of the branch, oldest first, with a summary of each.
 

@@ -27,7 +27,6 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import filterable
-from lance_spark.table.source import TableSource
 
 _CACHED = 32
 
@@ -141,7 +140,7 @@ class TableHandle:
         """What identifies this version."""
         return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
 
-    def source(self) -> TableSource:
+    def source(self) -> Dataset | PartitionedTable:
         """The version, of a table of either kind, with the columns that it is about to get.
 
         Raises:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.partitioned.backfill import (
-    PartitionedBackfill,
-    commit_partitioned_backfill,
-    plan_partitioned_columns,
-    plan_partitioned_values,
-)
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.channel.handles import TableHandle
-from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
-from lance_spark.spark.connector.procedures.column_tasks import BackfillTask, PartitionedBackfillTask
+from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
 from lance_spark.spark.connector.procedures.partitioned_procedures import with_primary_key
 from lance_spark.spark.connector.procedures.procedure_types import (
     TABLE,
@@ -38,19 +31,13 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_partitioned_changeable
+from lance_spark.spark.jobs.backfill_job import AnyTable, BackfillJob, plan_columns, plan_values
+from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import table_types, written_schema
-from lance_spark.table.columns.backfill import (
-    BackfilledFragment,
-    BackfillPlan,
-    commit_backfill,
-    plan_new_columns,
-    plan_new_values,
-)
+from lance_spark.table.columns.backfill_writer import Backfill
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.paths import new_job
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.writing.write import remove_job_files
 
 _KEY = row_type(status=StringType(), primary_key_columns=StringType())
 _FILLED = row_type(version=LongType(), fragments=LongType(), columns=ArrayType(StringType()))
@@ -83,15 +70,19 @@ def _set_primary_key(call: Invocation) -> LocalRows:
 
 
 @dataclass(frozen=True)
-class _State:
-    location: TableLocation
-    plan: BackfillPlan
+class BackfillTask:
+    """Writes columns for rows that are sorted by split and address."""
+
+    job: BackfillJob
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield messages([pickle.dumps(item) for item in self.job.write(batches)])
 
 
 def _query(call: Invocation) -> Query:
     """The rows, grouped by fragment and sorted."""
     table = _table(call)
-    ids = PARTITION_ROW_ID if isinstance(table, PartitionedTable) else ROW_ID
+    ids = _row_id(table)
     source = ".".join(_quoted(part) for part in parse_path(call.arguments.required("source")))
     columns = call.arguments.texts("columns")
     names = [_as_in(table, name, call) for name in columns]
@@ -107,7 +98,7 @@ def _query(call: Invocation) -> Query:
     )
 
 
-def _as_in(table: Dataset | PartitionedTable, name: str, call: Invocation) -> str:
+def _as_in(table: AnyDataset, name: str, call: Invocation) -> str:
     """A column's name as the table spells it; `name` if Spark would not match any."""
     known = table.lance_schema.names()
     alike = [] if name in known or call.case_sensitive else [item for item in known if item.lower() == name.lower()]
@@ -118,7 +109,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _table(call: Invocation) -> Dataset | PartitionedTable:
+def _table(call: Invocation) -> AnyDataset:
     """The newest version of the table.
 
     Raises:
@@ -127,34 +118,24 @@ def _table(call: Invocation) -> Dataset | PartitionedTable:
     table = call.table()
     if isinstance(table, PartitionedTable):
         check_partitioned_changeable(table)
-        table.catalog.table.history.check_commits()
-    else:
-        table.location.history.check_commits()
+    table.versions_location.history.check_commits()
     return table
 
 
+def _row_id(table: AnyTable) -> tuple[str, ...]:
+    return PARTITION_ROW_ID if isinstance(table, PartitionedTable) else ROW_ID
+
+
 def _plan_new(call: Invocation, source: Source) -> QueryPlan:
-    newest = _table(call)
-    if isinstance(newest, PartitionedTable):
-        whole = _whole_version(newest, source.tables)
-        fields = table_types(_values_of(source.columns, PARTITION_ROW_ID), None)
-        return _partitioned_plan(plan_partitioned_columns(whole, fields, new_job()))
-    table = _read_version(newest, source.tables)
-    fields = table_types(_values_of(source.columns, ROW_ID), None)
-    return _query_plan(table, plan_new_columns(table.location, table.manifest, fields, job=new_job()))
+    table = _read_version(_table(call), source.tables)
+    return _query_plan(table, plan_columns(table, table_types(_values_of(source.columns, _row_id(table)), None)))
 
 
 def _plan_values(call: Invocation, source: Source) -> QueryPlan:
-    newest = _table(call)
-    if isinstance(newest, PartitionedTable):
-        columns = [name for name in source.columns.fieldNames() if name not in PARTITION_ROW_ID]
-        planned = plan_partitioned_values(_whole_version(newest, source.tables), columns, new_job())
-        _check_types(_values_of(source.columns, PARTITION_ROW_ID), planned.arrow_schema)
-        return _partitioned_plan(planned)
-    table = _read_version(newest, source.tables)
-    columns = [name for name in source.columns.fieldNames() if name not in ROW_ID]
-    plan = plan_new_values(table.location, table.manifest, columns, job=new_job())
-    _check_types(_values_of(source.columns, ROW_ID), plan.arrow_schema)
+    table = _read_version(_table(call), source.tables)
+    given = _values_of(source.columns, _row_id(table))
+    plan = plan_values(table, given.names)
+    _check_types(given, plan.arrow_schema)
     return _query_plan(table, plan)
 
 
@@ -166,16 +147,9 @@ def _check_types(given: pa.Schema, known: pa.Schema) -> None:
             )
 
 
-def _query_plan(table: Dataset, plan: BackfillPlan) -> QueryPlan:
-    target = pa.schema([pa.field(ROW_ADDRESS, pa.int64()), *plan.arrow_schema])
-    state = pickle.dumps(_State(table.location, plan))
-    return QueryPlan(BackfillTask(table.location, plan, target), state)
-
-
-def _partitioned_plan(plan: PartitionedBackfill) -> QueryPlan:
-    ids = [pa.field(PARTITION_COLUMN, pa.string()), pa.field(ROW_ADDRESS, pa.int64())]
-    target = pa.schema([*ids, *plan.arrow_schema])
-    return QueryPlan(PartitionedBackfillTask(plan, target), pickle.dumps(plan))
+def _query_plan(table: AnyTable, plan: Backfill) -> QueryPlan:
+    job = BackfillJob(plan, PARTITION_COLUMN if PARTITION_COLUMN in _row_id(table) else None)
+    return QueryPlan(BackfillTask(job), pickle.dumps(plan))
 
 
 def _values_of(columns: StructType, ids: Sequence[str]) -> pa.Schema:
@@ -183,26 +157,20 @@ def _values_of(columns: StructType, ids: Sequence[str]) -> pa.Schema:
     return written_schema(StructType(fields))
 
 
-def _read_version(newest: Dataset, tables: Sequence[TableHandle]) -> Dataset:
+def _read_version(newest: AnyDataset, tables: Sequence[TableHandle]) -> AnyTable:
     """The version of the row addresses: the one that the view reads, if it reads the table.
 
     Raises:
         InvalidInputError: it reads several versions.
     """
-    here = (newest.location.uri.rstrip("/"), newest.location.branch)
-    found = {item.version for item in tables if (item.location().uri.rstrip("/"), item.branch) == here}
-    version = _only(found)
-    if version is None or version == newest.version:
-        return newest
-    return Dataset(newest.location, newest.location.at(version).manifest)
-
-
-def _whole_version(newest: PartitionedTable, tables: Sequence[TableHandle]) -> PartitionedTable:
-    """As `_read_version`, for a partitioned table, with the same errors."""
-    here = TableLocation(newest.root, newest.storage_options).uri.rstrip("/")
-    found = {item.version: item for item in tables if item.partitioned and item.location().uri.rstrip("/") == here}
+    if isinstance(newest, Dataset):
+        location = newest.location
+    else:
+        location = TableLocation(newest.uri, newest.storage_options)
+    here = (location.uri.rstrip("/"), location.branch)
+    found = {item.version: item for item in tables if (item.location().uri.rstrip("/"), item.branch) == here}
     version = _only(set(found))
-    return newest if version is None or version == newest.version else found[version].open_partitioned()
+    return newest if version is None or version == newest.version else found[version].source()
 
 
 def _only(versions: set[int | None]) -> int | None:
@@ -214,24 +182,14 @@ def _only(versions: set[int | None]) -> int | None:
 
 
 def _commit(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State | PartitionedBackfill = pickle.loads(state)  # Pickled by this package, on this driver.
-    plan = planned if isinstance(planned, PartitionedBackfill) else planned.plan
-    names = [field.name for field in plan.written.fields]
-    if isinstance(planned, PartitionedBackfill):
-        version = commit_partitioned_backfill(planned, [pickle.loads(result) for result in results]).version
-    else:
-        written: list[BackfilledFragment] = [pickle.loads(result) for result in results]
-        base = planned.location.at(planned.plan.base_version).manifest
-        version = commit_backfill(planned.location, base, planned.plan, written).version
-    return LocalRows.of(_FILLED, [(version, len(results), names)])
+    plan: Backfill = pickle.loads(state)  # Pickled by this package, on this driver.
+    version = plan.commit([pickle.loads(result) for result in results])
+    return LocalRows.of(_FILLED, [(version, len(results), [field.name for field in plan.written.fields])])
 
 
 def _abort(state: bytes) -> None:
-    planned: _State | PartitionedBackfill = pickle.loads(state)
-    if isinstance(planned, PartitionedBackfill):
-        planned.remove_files()
-    elif planned.plan.job is not None:
-        remove_job_files(planned.location.store, planned.plan.job)
+    plan: Backfill = pickle.loads(state)
+    plan.remove_files()
 
 
 _SOURCE = (

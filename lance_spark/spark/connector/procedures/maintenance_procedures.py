@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.sql import parse
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.channel.tasks import messages
 from lance_spark.spark.connector.procedures.partitioned_procedures import (
-    PartitionedCompaction,
     cleaned,
-    compaction,
     orphans,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -31,11 +30,9 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.spark.jobs.compaction_job import CompactionCounts, CompactionJob, CompactionWork
 from lance_spark.table.cleanup.cleanup import CleanupPolicy, CleanupStats, cleanup
-from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
-from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 
 _OPTIMIZED = row_type(
     version=LongType(),
@@ -67,72 +64,44 @@ _COMPACTION = (
 
 
 @dataclass(frozen=True)
-class _State:
-    location: TableLocation
-    version: int
-    message: str | None
-
-
-@dataclass(frozen=True)
 class CompactTask:
-    """Runs a compaction task; returns its result as a message."""
-
-    location: TableLocation
-    version: int
+    """Runs compaction tasks; returns the result of each as a message."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
-        base = self.location.at(self.version).manifest
-        results = [run_task(self.location, base, CompactionTask.from_json(item.decode())) for item in work]
-        yield messages(result.to_json().encode() for result in results)
+        # Pickled by the driver of this very procedure.
+        work: list[CompactionWork] = [pickle.loads(item.as_py()) for batch in batches for item in batch.column(0)]
+        results = [item.run() for item in work]
+        yield messages(results)
 
 
 def _optimize(call: Invocation) -> LocalRows | Tasks:
     table, given = call.table(), call.arguments
-    where, message = given.text("where"), given.text("commit_message")
+    where = given.text("where")
     options = CompactionOptions.of(
-        table.properties if isinstance(table, PartitionedTable) else table.config,
+        table.properties,
         target_rows_per_fragment=given.integer("target_rows_per_fragment"),
         max_bytes_per_file=given.integer("max_bytes_per_file"),
         materialize_deletions=given.flag("materialize_deletions"),
         materialize_deletions_threshold=given.number("materialize_deletions_threshold"),
         batch_size=given.integer("batch_size"),
     )
-    catalog = table.catalog.table if isinstance(table, PartitionedTable) else table.location
-    catalog.history.check_commits()
-    if isinstance(table, PartitionedTable):
-        job = compaction(table, options, where, call.time_zone, message)
-        return job or LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])
-    if where is not None:
+    table.versions_location.history.check_commits()
+    if where is not None and not table.split_columns:
         raise InvalidInputError("where chooses partitions, and the table has none")
-    plan = plan_compaction(table.location, table.manifest, options)
-    if not plan.tasks:
-        return LocalRows.of(_OPTIMIZED, [(table.version, 0, 0, 0, 0)])
-    state = _State(table.location, table.version, message)
-    work = [task.to_json().encode() for task in plan.tasks]
-    return Tasks(CompactTask(table.location, table.version), work, pickle.dumps(state))
+    job = CompactionJob(table, given.text("commit_message"))
+    work = job.work(options, None if where is None else parse(where, time_zone=call.time_zone))
+    if not work:
+        return _optimized(CompactionCounts(table.version))
+    return Tasks(CompactTask(), [pickle.dumps(item) for item in work], pickle.dumps(job))
 
 
 def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State | PartitionedCompaction = pickle.loads(state)  # Pickled by this package, on this driver.
-    if isinstance(planned, PartitionedCompaction):
-        return LocalRows.of(_OPTIMIZED, [planned.finish(results)])
-    rewritten = [RewriteResult.from_json(result.decode()) for result in results]
-    base = planned.location.at(planned.version).manifest
-    made = commit_compaction(planned.location, base, rewritten, CommitOptions(message=planned.message))
-    files = {message.id: len(message.files) for message in base.fragments.messages}
-    kept = {message.id for message in made.fragments.messages}
-    used = [result for result in rewritten if kept.isdisjoint(result.fragment_ids)]
-    old = [number for result in used for number in result.fragment_ids]
-    new = [fragment for result in used for fragment in result.new_fragments]
-    row = (
-        made.version,
-        len(old),
-        len(new),
-        sum(files[number] for number in old),
-        sum(len(fragment.files) for fragment in new),
-    )
-    return LocalRows.of(_OPTIMIZED, [row])
+    job: CompactionJob = pickle.loads(state)  # Pickled by this package, on this driver.
+    return _optimized(job.commit(results))
+
+
+def _optimized(counts: CompactionCounts) -> LocalRows:
+    return LocalRows.of(_OPTIMIZED, [astuple(counts)])
 
 
 def _vacuum(call: Invocation) -> LocalRows:

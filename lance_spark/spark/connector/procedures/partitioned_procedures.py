@@ -2,131 +2,23 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
 
-import pyarrow as pa
-
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.sql import parse
 from lance_spark.partitioned.columns import edit_columns
-from lance_spark.partitioned.compaction import (
-    PartitionResult,
-    commit_partition_compaction,
-    plan_partition_compaction,
-)
 from lance_spark.partitioned.history import tags
 from lance_spark.partitioned.names import RESTORE_GUARD
-from lance_spark.partitioned.table import PartitionedTable, PartitionVersion, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION, with_metadata
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.spark.connector.channel.tasks import messages
-from lance_spark.spark.connector.procedures.procedure_types import Arguments, Tasks
+from lance_spark.spark.connector.procedures.procedure_types import Arguments
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
-from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.compaction import RewriteResult, run_task
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
-from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.refs import Tag
-from lance_spark.table.writing.save import CommitOptions
 
 MAIN = "main"
-
-
-@dataclass(frozen=True)
-class PartitionWork:
-    """A compaction task, and the version of a partition that it applies to."""
-
-    object_id: str
-    location: TableLocation
-    version: int
-    task: str
-
-
-@dataclass(frozen=True)
-class CompactPartitionsTask:
-    """Runs compaction tasks of partitions; returns each result as a message."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Pickled by the driver of this very procedure.
-        work: list[PartitionWork] = [pickle.loads(item.as_py()) for batch in batches for item in batch.column(0)]
-        results = []
-        for item in work:
-            base = item.location.at(item.version).manifest
-            result = run_task(item.location, base, CompactionTask.from_json(item.task))
-            results.append(PartitionResult(item.object_id, result).to_json().encode())
-        yield messages(results)
-
-
-@dataclass(frozen=True)
-class PartitionedCompaction:
-    """A running compaction of a partitioned table; the version that it is planned for."""
-
-    root: str
-    storage_options: dict[str, str] | None
-    version: int
-    message: str | None
-
-    def finish(self, results: Sequence[bytes]) -> tuple[int, int, int, int, int]:
-        """Commits; returns the version, and the numbers of removed and added fragments and files."""
-        table = open_partitioned(self.root, version=self.version, storage_options=self.storage_options)
-        rewritten = [PartitionResult.from_json(result.decode()) for result in results]
-        made = commit_partition_compaction(table, rewritten, CommitOptions(message=self.message))
-        before = _opened(table, (item.object_id for item in rewritten))
-        after = _opened(made, before)
-        sizes = [
-            _replaced(item.result, before[item.object_id].manifest, after[item.object_id].manifest)
-            for item in rewritten
-            if item.object_id in after
-        ]
-        deleted, came, deleted_files, files_came = (sum(size[place] for size in sizes) for place in range(4))
-        return made.version, deleted, came, deleted_files, files_came
-
-
-def _replaced(result: RewriteResult, before: Manifest, after: Manifest) -> tuple[int, int, int, int]:
-    """The numbers of removed and added fragments, then files; zeros if another writer has changed them."""
-    kept = {message.id for message in after.fragments.messages}
-    if not kept.isdisjoint(result.fragment_ids):
-        return 0, 0, 0, 0
-    files = {message.id: len(message.files) for message in before.fragments.messages}
-    return (
-        len(result.fragment_ids),
-        len(result.new_fragments),
-        sum(files[number] for number in result.fragment_ids),
-        sum(len(fragment.files) for fragment in result.new_fragments),
-    )
-
-
-def _opened(table: PartitionedTable, object_ids: Iterable[str]) -> dict[str, PartitionVersion]:
-    """The existing partitions, by object id."""
-    known = table.index.by_id
-    found = table.open_all([known[object_id] for object_id in sorted(set(object_ids)) if object_id in known])
-    return {opened.partition.object_id: opened for opened in found}
-
-
-def compaction(
-    table: PartitionedTable, options: CompactionOptions, where: str | None, time_zone: str, message: str | None
-) -> Tasks | None:
-    """The job that compacts the partitions selected by the inclusive projection of `where`; None if there is no
-    work.
-    """
-    chosen = None if where is None else parse(where, time_zone=time_zone)
-    planned = plan_partition_compaction(table, chosen, options)
-    opened = _opened(table, (item.object_id for item in planned))
-    work = [
-        PartitionWork(
-            item.object_id, opened[item.object_id].table, opened[item.object_id].manifest.version, item.task.to_json()
-        )
-        for item in planned
-    ]
-    if not work:
-        return None
-    state = PartitionedCompaction(table.root, table.storage_options, table.version, message)
-    return Tasks(CompactPartitionsTask(), [pickle.dumps(item) for item in work], pickle.dumps(state))
 
 
 def cleaned(table: PartitionedTable, policy: CleanupPolicy, before: int | None) -> CleanupStats:

@@ -9,11 +9,13 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.partitioned.dataset import PartitionedDataset, open_partitioned_dataset
+from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.scan.local_rows import LocalRows
+from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -124,7 +126,7 @@ class Invocation:
         """The name in the parameter `table`, without the catalog."""
         return self.table_name(self.arguments.required("table")).identifier
 
-    def table(self) -> Dataset | PartitionedTable:
+    def table(self) -> AnyDataset:
         """The newest version of the table in the parameter `table`.
 
         Raises:
@@ -137,7 +139,7 @@ class Invocation:
             return Dataset(place.location(), newest)
         if place is None or place.branch is not None or not is_partitioned_table(place.uri, place.storage_options):
             raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
-        return open_partitioned(place.uri, storage_options=place.storage_options)
+        return open_partitioned_dataset(place.uri, storage_options=place.storage_options)
 
     def dataset(self) -> Dataset:
         """As `table`, for a plain table.
@@ -154,7 +156,7 @@ class Invocation:
             )
         return table
 
-    def partitioned_table(self) -> PartitionedTable:
+    def partitioned_table(self) -> PartitionedDataset:
         """The same of a partitioned table.
 
         Raises:
