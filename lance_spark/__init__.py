@@ -28,7 +28,8 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
-from lance_spark.table.access import open_dataset as open  # noqa: A004
+from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.dataset import open_table as open  # noqa: A004
 from lance_spark.table.access import write_dataset as write
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
@@ -70,6 +71,7 @@ __all__ = [
     "MatchQuery",
     "MultiMatchQuery",
     "NotFoundError",
+    "PartitionedDataset",
     "PhraseQuery",
     "RetryableConflictError",
     "StorageError",

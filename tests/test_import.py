@@ -48,6 +48,7 @@ def test_the_public_names() -> None:
         "InvalidInputError",
         "LanceError",
         "NotFoundError",
+        "PartitionedDataset",
         "RetryableConflictError",
         "StorageError",
         "UnsupportedFeatureError",

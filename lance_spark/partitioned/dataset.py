@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import compaction, history
@@ -25,13 +25,15 @@ from lance_spark.partitioned.save import (
     save_rows,
     update_rows,
 )
-from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.storage.paths import UriOrPath
+from lance_spark.table.access import open_dataset
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupStats
 from lance_spark.table.columns.add_columns import null_fields
 from lance_spark.table.columns.alter_column import Alteration
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
@@ -424,6 +426,46 @@ def open_partitioned_dataset(
     return PartitionedDataset.of(
         open_partitioned(root, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options)
     )
+
+
+def open_table(
+    uri: UriOrPath,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+    timestamp: datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Dataset | PartitionedDataset:
+    """Opens a version of the table at `uri`, by default the newest one; at the root of a partitioned table that table.
+
+    Args:
+        uri: a URI, or a local path as a string or a `pathlib.Path`.
+        version: its number.
+        tag: a tag; it determines the branch.
+        branch: the branch of the version; None is the main one.
+        timestamp: the newest version committed at or before this time.
+
+    Raises:
+        NotFoundError: no such table, version, tag or branch.
+        InvalidInputError: more than one of version, tag and timestamp, or a branch other than the tag's.
+        CorruptFileError: the manifest violates the format.
+        UnsupportedFeatureError: the table needs a feature that this release does not read, or a branch of a
+            partitioned table is asked for.
+    """
+    try:
+        return open_dataset(
+            uri, version=version, tag=tag, branch=branch, timestamp=timestamp, storage_options=storage_options
+        )
+    except NotFoundError:
+        if not is_partitioned_table(uri, storage_options):
+            raise
+    if branch is not None:
+        raise UnsupportedFeatureError(
+            f"the partitioned table {uri} has no branch {branch!r}: its versions are in one line; leave branch out",
+            feature="branches of partitioned tables",
+        )
+    return open_partitioned_dataset(uri, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options)
 
 
 def create_partitioned_dataset(

@@ -38,7 +38,10 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.reading.take import take_of_splits
+from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
@@ -290,18 +293,37 @@ class PartitionedTable:
         )
 
     def scan(
-        self, columns: Sequence[str] | None = None, filter: Expr | str | None = None, *, batch_size: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows, partition by partition; arguments and errors as `Dataset.scan`."""
-        for opened in self.open_all(self.partitions(filter)):
-            plan = self.plan(opened, columns, filter, batch_rows=batch_size)
-            for fragment in opened.manifest.fragments:
-                yield from plan.read_fragment(fragment)
+        """The rows, partition by partition in the order of `partitions`; arguments and errors as `Dataset.scan`."""
+        parts = self._planned(columns, filter, batch_size)
+        return limited_splits(parts, limit=limit, offset=offset)
 
-    def to_table(self, columns: Sequence[str] | None = None, filter: Expr | str | None = None) -> pa.Table:
+    def _planned(
+        self, columns: Sequence[str] | None, filter: Expr | str | None = None, batch_size: int | None = None
+    ) -> list[tuple[Scan, FragmentList]]:
+        """For each partition what to read of it, and its fragments."""
+        return [
+            (self.plan(opened, columns, filter, batch_rows=batch_size), opened.manifest.fragments)
+            for opened in self.open_all(self.partitions(filter))
+        ]
+
+    def to_table(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+    ) -> pa.Table:
         """The rows in memory; arguments and errors as `scan`."""
         empty = self._plan_of_nothing(columns, filter)
-        batches = list(self.scan(columns, filter))
+        batches = list(self.scan(columns, filter, limit, offset, batch_size))
         if not empty.output and batches:
             return pa.Table.from_batches(batches)
         return pa.Table.from_batches(batches, schema=empty.arrow_schema)
@@ -320,6 +342,10 @@ class PartitionedTable:
         schema = with_blob_descriptors(self.specs.schema, self.file_version)
         bases = self.catalog.table.bases(dataset.manifest)
         return Scan.of(schema, bases, columns=columns, filter=filter, time_zone=time_zone, with_row_id=with_row_id)
+
+    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at some positions in the order of `scan`; arguments and errors as `Dataset.take`."""
+        return take_of_splits(self._plan_of_nothing(columns, None), self._planned(columns), indices)
 
     def count_rows(self, filter: Expr | str | None = None) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers."""

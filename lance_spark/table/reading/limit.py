@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +32,46 @@ def limited(
     Raises:
         InvalidInputError: a negative number.
     """
-    if (limit is not None and limit < 0) or (offset is not None and offset < 0):
-        raise InvalidInputError("limit and offset cannot be negative")
+    _check_range(limit, offset)
     if limit is None and not offset:
         return (batch for fragment in fragments for batch in (candidates or scan).read_fragment(fragment))
     if scan.filter is None:
         return _by_position(scan, fragments, offset or 0, limit)
     return _by_counting(candidates or scan, fragments, offset or 0, limit)
+
+
+def limited_splits(
+    parts: Iterable[tuple[Scan, FragmentList]], *, limit: int | None = None, offset: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """As `limited`, of the rows of several tables after each other: each with the scan that reads its fragments."""
+    _check_range(limit, offset)
+    return _of_splits(parts, offset or 0, limit)
+
+
+def _of_splits(
+    parts: Iterable[tuple[Scan, FragmentList]], skip: int, remaining: int | None
+) -> Iterator[pa.RecordBatch]:
+    for scan, fragments in parts:
+        counts_rows = scan.filter is None and skip > 0
+        rows = sum(scan.counts(fragments)) if counts_rows else 0
+        if counts_rows and skip >= rows:
+            skip -= rows
+            continue
+        start, skip = (skip, 0) if counts_rows else (0, skip)
+        for batch in limited(scan, fragments, offset=start):
+            passed = min(skip, batch.num_rows)
+            skip -= passed
+            piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)
+            remaining = None if remaining is None else remaining - piece.num_rows
+            if piece.num_rows:
+                yield piece
+            if remaining == 0:
+                return
+
+
+def _check_range(limit: int | None, offset: int | None) -> None:
+    if (limit is not None and limit < 0) or (offset is not None and offset < 0):
+        raise InvalidInputError("limit and offset cannot be negative")
 
 
 def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -20,8 +20,22 @@ def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Tabl
     Raises:
         InvalidInputError: no such row.
     """
+    return take_of_splits(scan, [(scan, fragments)], indices)
+
+
+def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indices: Sequence[int]) -> pa.Table:
+    """As `take`, of the rows of several tables after each other.
+
+    Args:
+        scan: what is read of each.
+        parts: the same scan for each table, and its fragments.
+
+    Raises:
+        InvalidInputError: no such row.
+    """
     positions = _positions(indices)
-    counts = np.array(scan.counts(fragments), np.int64)
+    pieces = [(bound, fragments, place) for bound, fragments in parts for place in range(len(fragments))]
+    counts = np.array([count for bound, fragments in parts for count in bound.counts(fragments)], np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     outside = positions[(positions < 0) | (positions >= total)]
@@ -30,14 +44,15 @@ def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Tabl
     if not scan.output:
         return pa.Table.from_batches([no_columns(len(positions))])
     wanted, places = np.unique(positions, return_inverse=True)
-    parts = []
+    found = []
     owners = np.searchsorted(ends, wanted, side="right")
     for owner in np.unique(owners).tolist():
         inside = wanted[owners == owner] - (int(ends[owner]) - int(counts[owner]))
-        parts.append(scan.read_rows(fragments[owner], inside))
-    if not parts:
+        bound, fragments, place = pieces[owner]
+        found.append(bound.read_rows(fragments[place], inside))
+    if not found:
         return scan.arrow_schema.empty_table()
-    rows = pa.concat_tables(parts)
+    rows = pa.concat_tables(found)
     if len(wanted) == len(positions) and bool((wanted == positions).all()):
         return rows
     columns = [take_chunked(column, places) for column in rows.columns]
