@@ -33,12 +33,12 @@ class FileVersion(str, Enum):
 
     @classmethod
     def parse(cls, text: str) -> FileVersion:
-        """Parses a version name: "0.1", "legacy", "2.0" to "2.3", "stable" (2.2).
+        """Parses a version name: "0.1", "legacy", "2.0" to "2.3", "stable" (2.2), "next" (2.3).
 
         Raises:
             InvalidInputError: no such version.
         """
-        named = {version.value: version for version in cls} | {"legacy": cls.V0_1, "stable": cls.V2_2}
+        named = {version.value: version for version in cls} | {"legacy": cls.V0_1, "stable": cls.V2_2, "next": cls.V2_3}
         if text not in named:
             raise InvalidInputError(f"unknown file format version {text!r}; one of {', '.join(sorted(named))}")
         return named[text]

@@ -6,17 +6,20 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
 from lance_spark.layouts.leaf_values import require_whole_structs
 from lance_spark.layouts.shred import shred, storage_of
+from lance_spark.layouts.v2_0.write import visible_items
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.columns import is_leaf
+from lance_spark.schema.columns import is_array_leaf, is_leaf
 from lance_spark.schema.field import Field, LanceSchema
 
 
 class BatchChecker:
     """Checks batches against one schema and returns their columns in the order of its fields."""
 
-    def __init__(self, schema: LanceSchema) -> None:
+    def __init__(self, schema: LanceSchema, version: FileVersion) -> None:
+        self._version = version
         self._fields = schema.fields
         self._names = set(schema.names())
         self._types = [to_arrow_type(top) for top in schema.fields]
@@ -36,6 +39,8 @@ class BatchChecker:
             first_row = 0
             for array in arrays:
                 _check_nulls(field, array, first_row)
+                if self._version is FileVersion.V2_0:
+                    _check_valid_structs(field, array)
                 first_row += len(array)
             result.append(arrays)
         return result
@@ -119,6 +124,24 @@ def _check_leaf(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]
         )
 
 
+def _check_valid_structs(top: Field, array: pa.Array) -> None:
+    """Raises for null structs, which files of version 2.0 cannot represent."""
+    for path, steps in node_steps(top):
+        if path[-1].logical_type != "struct":
+            continue
+        values = node_values(array, steps)
+        packed = is_array_leaf(path[-1])
+        if values.null_count or (packed and any(values.field(n).null_count for n in range(values.type.num_fields))):
+            name = ".".join(node.name for node in path)
+            kind = "packed struct" if packed else "struct"
+            raise UnsupportedFeatureError(
+                f"column {name!r} has a null {kind}, which files of version 2.0 cannot store; "
+                "write version 2.1 or later, or convert an existing table with upgrade_files",
+                feature="null struct",
+                version=FileVersion.V2_1.value,
+            )
+
+
 def _row_of(reps: np.ndarray[tuple[int], np.dtype[np.uint16]] | None, item: int, num_items: int, num_rows: int) -> int:
     if reps is None:
         return item * num_rows // num_items
@@ -135,6 +158,21 @@ def _may_be_null(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...
         if depth < len(steps):
             array = array.field(steps[depth]) if pa.types.is_struct(array.type) else array.values
     return False
+
+
+def node_values(array: pa.Array, steps: tuple[int, ...]) -> pa.Array:
+    """The values of a field below a top-level field, without those below null lists."""
+    array = storage_of(array)
+    for step in steps:
+        array = storage_of(array.field(step) if pa.types.is_struct(array.type) else visible_items(array))
+    return array
+
+
+def node_steps(field: Field) -> list[tuple[tuple[Field, ...], tuple[int, ...]]]:
+    """As `leaf_steps`, for the fields that own a column in a file of version 2.0."""
+    below = [] if is_array_leaf(field) else list(enumerate(field.children))
+    deeper = [((field, *path), (number, *steps)) for number, child in below for path, steps in node_steps(child)]
+    return [((field,), ()), *deeper]
 
 
 def leaf_steps(field: Field) -> list[tuple[tuple[Field, ...], tuple[int, ...]]]:

@@ -15,7 +15,8 @@ from lance_spark.layouts.shred import Shredded, lasting_codes, shred
 from lance_spark.schema.field import Field
 from lance_spark.schema.logical_type import is_fixed_size_list, split
 
-_MAX_PIECES = 256
+MAX_PIECES = 256
+"""Maximum buffered pieces of a page before they are joined."""
 MAX_PAGE_ROWS = 1 << 24
 """Maximum rows of a page, whatever their size: levels take memory too."""
 
@@ -66,7 +67,7 @@ class ColumnWriter:
         if self._pieces:
             last = self._pieces[-1]
             self._pieces[-1] = replace(last, values=pa.concat_arrays([last.values]))
-        if len(self._pieces) >= _MAX_PIECES:
+        if len(self._pieces) >= MAX_PIECES:
             self._pieces = _joined(self._pieces)
 
     def flush(self) -> Iterator[PageBytes]:

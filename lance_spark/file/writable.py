@@ -5,8 +5,11 @@ from __future__ import annotations
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema import logical_type as lt
-from lance_spark.schema.columns import is_blob, is_packed
+from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
 from lance_spark.schema.field import Field, LanceSchema
+
+WRITABLE_VERSIONS = (FileVersion.V2_0, FileVersion.V2_1, FileVersion.V2_2)
+"""The versions of data files that can be written, oldest first."""
 
 
 def require_writable(schema: LanceSchema, version: FileVersion) -> None:
@@ -15,24 +18,37 @@ def require_writable(schema: LanceSchema, version: FileVersion) -> None:
     Raises:
         UnsupportedFeatureError: a field is not supported by the version, or not written by this release.
     """
-    if version not in (FileVersion.V2_1, FileVersion.V2_2):
-        raise UnsupportedFeatureError(
-            f"files of version {version.value} are not written; choose 2.1 or 2.2",
-            feature="file version",
-            version=version.value,
-        )
+    if version not in WRITABLE_VERSIONS:
+        raise UnsupportedFeatureError(_refusal(version), feature="file version", version=version.value)
     for top in schema.fields:
         _check(top, (), version)
+
+
+_VARIABLE = ("string", "binary", "large_string", "large_binary")
+
+
+def _refusal(version: FileVersion) -> str:
+    if version is FileVersion.V0_1:
+        return (
+            "files of the legacy version 0.1 are not written; "
+            "convert the table with upgrade_files, or overwrite it with version 2.0, 2.1 or 2.2"
+        )
+    return (
+        f"files of version {version.value} are not written, because that version is not final and its files may become "
+        "unreadable; choose 2.0, 2.1 or 2.2"
+    )
 
 
 def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None:
     name = ".".join(node.name for node in (*above, field))
     if is_blob(field):
         raise UnsupportedFeatureError(f"field {name!r}: blob columns are not written", feature="blob column")
+    if version is FileVersion.V2_0:
+        _check_v2_0(field, name)
     if is_packed(field):
         _check_packed(field, name, version)
         return
-    if version is FileVersion.V2_1 and field.logical_type == "map":
+    if version is not FileVersion.V2_2 and field.logical_type == "map":
         raise _needs_2_2(name, "map", version)
     if lt.is_fixed_size_list(field.logical_type):
         _check_fixed_size_list(field, above, name, version)
@@ -48,6 +64,23 @@ def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None
         _check(child, (*above, field), version)
 
 
+def _check_v2_0(field: Field, name: str) -> None:
+    if field.logical_type == "struct" and is_array_leaf(field) and not is_leaf(field):
+        raise UnsupportedFeatureError(
+            f"field {name!r}: in files of version 2.0 the metadata key lance-encoding:packed means packed whatever its "
+            "value; remove the key",
+            feature="packed struct",
+        )
+    requested = field.metadata.get("lance-encoding:compression", b"").lower()
+    if field.logical_type in ("large_string", "large_binary") and requested == b"fsst":
+        # The reference library reads no such file.
+        raise UnsupportedFeatureError(
+            f"field {name!r}: fsst compression of {field.logical_type} needs file version 2.1 or later",
+            feature="fsst",
+            version=FileVersion.V2_1.value,
+        )
+
+
 def _check_packed(field: Field, name: str, version: FileVersion) -> None:
     for child in field.children:
         kind = lt.split(child.logical_type)[0]
@@ -56,12 +89,8 @@ def _check_packed(field: Field, name: str, version: FileVersion) -> None:
                 f"field {name!r}: {child.logical_type} cannot be in a packed struct; remove the metadata",
                 feature="packed struct",
             )
-        if version is FileVersion.V2_1 and kind in (
-            "string",
-            "binary",
-            "large_string",
-            "large_binary",
-            "fixed_size_list",
+        if (version is not FileVersion.V2_2 and kind in _VARIABLE) or (
+            version is FileVersion.V2_1 and kind == "fixed_size_list"
         ):
             raise _needs_2_2(name, f"a packed struct with {kind}", version)
     if not field.children:
@@ -76,7 +105,7 @@ def _check_fixed_size_list(field: Field, above: tuple[Field, ...], name: str, ve
                 feature="fixed_size_list of struct",
             )
         return
-    if version is FileVersion.V2_1:
+    if version is not FileVersion.V2_2:
         raise _needs_2_2(name, "fixed_size_list of struct", version)
     below = [node for child in field.children for node in child.walk()]
     if any(_is_list(node) for node in (*above, *below)):

@@ -1,4 +1,4 @@
-"""Writes data files of version 2.1 and 2.2 (Lance file format specification, container).
+"""Writes data files of version 2.0 to 2.2 (Lance file format specification, container).
 
 ::
 
@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
@@ -24,13 +25,15 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
 from lance_spark.errors import InvalidInputError
-from lance_spark.file.batches import BatchChecker, leaf_steps
+from lance_spark.file.array_column_writer import ArrayColumnWriter
+from lance_spark.file.batches import BatchChecker, leaf_steps, node_steps
 from lance_spark.file.column_writer import ColumnWriter
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL
-from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.layouts.v2_0.registry import ARRAY_ENCODING_URL
+from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.wire import schema_to_proto
 from lance_spark.storage.base import ObjectStore
 
@@ -76,7 +79,7 @@ class _Column:
     """A column that is being written."""
 
     top: int
-    writer: ColumnWriter
+    writer: ColumnWriter | ArrayColumnWriter
     num_rows: int = 0
     pages: list[file2_pb2.ColumnMetadata.Page] = field(default_factory=list)
 
@@ -88,7 +91,7 @@ class FileWriter:
         store: the target store.
         path: path of the new file below the store's root.
         schema: fields with their ids; batches must have its Arrow types.
-        version: 2.1 or 2.2.
+        version: 2.0, 2.1 or 2.2.
         page_bytes: bytes of Arrow values in a page of a column.
 
     Raises:
@@ -108,11 +111,12 @@ class FileWriter:
         self._path = path
         self._schema = schema
         self._version = version
-        self._checker = BatchChecker(schema)
+        self._page_url = ARRAY_ENCODING_URL if version is FileVersion.V2_0 else PAGE_LAYOUT_URL
+        self._checker = BatchChecker(schema, version)
         self._columns = [
-            _Column(top, ColumnWriter(path, steps, version, page_bytes))
+            _Column(top, writer)
             for top, field in enumerate(schema.fields)
-            for path, steps in leaf_steps(field)
+            for writer in _column_writers(field, version, page_bytes)
         ]
         self._global_buffers: list[tuple[int, int]] = []
         self._num_rows = 0
@@ -210,14 +214,15 @@ class FileWriter:
         metadata = file2_pb2.ColumnMetadata.Page(
             length=page.num_rows,
             priority=column.num_rows,
-            encoding=_direct(PAGE_LAYOUT_URL, page.layout.to_proto().SerializeToString()),
+            encoding=_direct(self._page_url, page.layout.to_proto().SerializeToString()),
         )
         for buffer in page.buffers:
             position = self._write_aligned(buffer)
             metadata.buffer_offsets.append(position)
             metadata.buffer_sizes.append(buffer.size)
         column.pages.append(metadata)
-        column.num_rows += page.num_rows // column.writer.slots_per_row
+        rows = page.file_rows
+        column.num_rows += page.num_rows // column.writer.slots_per_row if rows is None else rows
 
     def _write_aligned(self, buffer: pa.Buffer) -> int:
         position = self._output.tell()
@@ -253,6 +258,14 @@ class FileWriter:
                 b"LANC",
             )
         )
+
+
+def _column_writers(field: Field, version: FileVersion, page_bytes: int) -> Iterator[ColumnWriter | ArrayColumnWriter]:
+    """The writers of the columns of a top-level field."""
+    if version is FileVersion.V2_0:
+        yield from (ArrayColumnWriter(path, steps, page_bytes) for path, steps in node_steps(field))
+    else:
+        yield from (ColumnWriter(path, steps, version, page_bytes) for path, steps in leaf_steps(field))
 
 
 def _direct(type_url: str, message: bytes) -> file2_pb2.Encoding:

@@ -33,9 +33,13 @@ class DictionaryValues:
 
 def requested_dictionary(values: pa.DictionaryArray) -> DictionaryValues:
     """The indices and items of an Arrow dictionary array; unused items are removed if there are many."""
-    if len(values.dictionary) > max(2 * len(values), 1000):
-        values = _compacted(values)
+    values = without_unused_items(values)
     return DictionaryValues(leaf_block(values.indices), leaf_block(values.dictionary))
+
+
+def without_unused_items(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values with a smaller dictionary, if most of its items are unused."""
+    return _compacted(values) if len(values.dictionary) > max(2 * len(values), 1000) else values
 
 
 def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lance_spark.layouts.base import PageLayout
+
+class PageDescription(Protocol):
+    """What the metadata of a page hold: a layout, or in file version 2.0 an array encoding."""
+
+    def to_proto(self) -> Any:
+        """The complete message."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +24,10 @@ class PageBytes:
         num_rows: `Page.length` of the wire format.
         layout: describes the buffers.
         buffers: the page's buffers in the order of the layout.
+        file_rows: rows of the file that the page belongs to; None if that follows from `num_rows`.
     """
 
     num_rows: int
-    layout: PageLayout
+    layout: PageDescription
     buffers: tuple[pa.Buffer, ...]
+    file_rows: int | None = None

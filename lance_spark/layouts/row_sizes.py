@@ -20,15 +20,16 @@ class RowSizes:
     Args:
         array: values of a top-level field.
         steps: child indices from there to the leaf, as in `shred`.
+        value_bytes: bytes per value at the end of that path; None for those of the leaf itself.
     """
 
-    def __init__(self, array: pa.Array, steps: Sequence[int]) -> None:
+    def __init__(self, array: pa.Array, steps: Sequence[int], value_bytes: int | None = None) -> None:
         self._num_rows = len(array)
         self._layers: list[Callable[[int], tuple[int, int]]] = []
         array = storage_of(array)
         for step in steps:
             array = storage_of(self._enter(array, step))
-        self._leaf = _leaf_bytes(array)
+        self._leaf = _leaf_bytes(array) if value_bytes is None else _equal_bytes(value_bytes)
         self._first = self._bytes_to(0)
 
     def before(self, row: int) -> int:
@@ -69,6 +70,10 @@ class RowSizes:
         offsets = np.frombuffer(array.buffers()[1], kind, len(array) + 1, array.offset * kind.itemsize)
         self._layers.append(lambda position: (int(offsets[position]), position * _ITEM_BYTES))
         return array.values
+
+
+def _equal_bytes(value_bytes: int) -> Callable[[int], int]:
+    return lambda position: position * value_bytes
 
 
 def _leaf_bytes(leaf: pa.Array) -> Callable[[int], int]:

@@ -237,7 +237,7 @@ class _Walk:
         return self.open_lists(array)
 
     def finish(self, leaf: pa.Array) -> Shredded:
-        leaf = _without_null_entries(storage_of(leaf))
+        leaf = without_null_entries(storage_of(leaf))
         self.mark_nulls(leaf)
         return Shredded(tuple(self.lists), self.present, self.num_rows, self.num_items, self.reps, self.codes, leaf)
 
@@ -336,7 +336,7 @@ def _validity(array: pa.Array) -> tuple[int, int]:
     return array.buffers()[0].address, array.offset
 
 
-def _without_null_entries(array: pa.Array) -> pa.Array:
+def without_null_entries(array: pa.Array) -> pa.Array:
     """Replaces a null in the dictionary by null indices."""
     if not pa.types.is_dictionary(array.type) or array.dictionary.null_count == 0:
         return array

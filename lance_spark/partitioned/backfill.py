@@ -89,7 +89,7 @@ class PartitionedBackfill:
         """See `Backfill.of_split`."""
         manifest = split.manifest
         check_writable(manifest.writer_flags, split.table.uri)
-        file_version = column_file_version(manifest)
+        file_version = column_file_version(manifest, self.written)
         require_writable(self.written, file_version)
         schema = partition_schema(self.schema)
         return BackfillPlan(manifest.version, schema, self.written, self.replaces, file_version, self.job)

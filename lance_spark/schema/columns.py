@@ -47,9 +47,14 @@ def column_fields(fields: Iterable[Field], version: FileVersion) -> tuple[Field,
     return tuple(path[-1] for field in fields for path in paths(field))
 
 
-def _nodes(field: Field) -> list[Field]:
+def is_array_leaf(field: Field) -> bool:
+    """True if the field owns a column in a file of version 2.0, and none of its children does."""
     # For writers of 2.0 files the mere presence of the newer key meant true.
     packed = field.logical_type == "struct" and _PACKED in field.metadata
-    if is_leaf(field) or packed or field.logical_type.startswith("fixed_size_list:"):
+    return is_leaf(field) or packed or field.logical_type.startswith("fixed_size_list:")
+
+
+def _nodes(field: Field) -> list[Field]:
+    if is_array_leaf(field):
         return [field]
     return [field, *(node for child in field.children for node in _nodes(child))]

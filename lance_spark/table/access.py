@@ -111,7 +111,7 @@ def write_dataset(
         uri: a URI, or a local path as a string or a `pathlib.Path`.
         mode: "create" (the table must not exist), "append" or "overwrite" (both create it if necessary).
         schema: for an iterable that may be empty.
-        file_format_version: "2.1" or "2.2"; None is that of the table, or 2.2 for a new one.
+        file_format_version: "2.0", "2.1" or "2.2"; None is that of the table, or 2.2 for a new one.
         max_rows_per_file, max_bytes_per_file: when to start a new data file, and fragment.
         branch: the branch to write to; None is the main one.
         enable_stable_row_ids: assigns row ids to the rows of a new table that survive updates and compaction.

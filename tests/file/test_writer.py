@@ -212,7 +212,14 @@ REFUSED = {
     "blob": (pa.field("c", pa.large_binary(), metadata={"lance-encoding:blob": "true"}), "2.2"),
     "list of empty structs": (pa.field("c", pa.list_(pa.struct([]))), "2.2"),
     "values of no bytes": (pa.field("c", pa.binary(0)), "2.2"),
-    "file version 2.0": (pa.field("c", pa.int8()), "2.0"),
+    "map in 2.0": (pa.field("c", pa.map_(pa.string(), pa.int8())), "2.0"),
+    "list of structs of fixed size in 2.0": (pa.field("c", pa.list_(pa.struct([("a", pa.int8())]), 2)), "2.0"),
+    "packed struct of strings in 2.0": (pa.field("c", pa.struct([("a", pa.string())]), metadata=PACKED), "2.0"),
+    "struct that 2.0 always packs": (
+        pa.field("c", pa.struct([("a", pa.int8())]), metadata={"lance-encoding:packed": "false"}),
+        "2.0",
+    ),
+    "file version 0.1": (pa.field("c", pa.int8()), "0.1"),
     "file version 2.3": (pa.field("c", pa.int8()), "2.3"),
 }
 
@@ -305,7 +312,7 @@ def test_global_buffers_and_schema_metadata(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("compression", "version"),
-    [(name, version) for name in ("lz4", "zstd", "none", "fsst") for version in ("2.1", "2.2")],
+    [(name, version) for name in ("lz4", "zstd", "none", "fsst") for version in ("2.0", "2.1", "2.2")],
 )
 def test_compression_that_the_metadata_ask_for(tmp_path: Path, compression: str, version: str) -> None:
     asked = {"lance-encoding:compression": compression, "lance-encoding:bss": "on"}

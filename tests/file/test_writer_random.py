@@ -17,10 +17,10 @@ PAGE_BYTES = st.sampled_from([1, 100, 1000, 8 << 20])
 _QUIET = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_any_array(tmp_path: Path, version: str) -> None:
     @_QUIET
-    @given(arrays(maps=version != "2.1"), PAGE_BYTES)
+    @given(arrays(maps=version == "2.2", null_structs=version != "2.0"), PAGE_BYTES)
     def check(array: pa.Array, page_bytes: int) -> None:
         table = pa.table({"c": array})
         path, _ = write_file(tmp_path, table, version, page_bytes=page_bytes)
@@ -29,10 +29,14 @@ def test_any_array(tmp_path: Path, version: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_any_array_in_batches(tmp_path: Path, version: str) -> None:
     @_QUIET
-    @given(arrays(maps=version != "2.1"), PAGE_BYTES, st.lists(st.integers(0, 60), max_size=4))
+    @given(
+        arrays(maps=version == "2.2", null_structs=version != "2.0"),
+        PAGE_BYTES,
+        st.lists(st.integers(0, 60), max_size=4),
+    )
     def check(array: pa.Array, page_bytes: int, cuts: list[int]) -> None:
         table = pa.table({"c": array})
         edges = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]

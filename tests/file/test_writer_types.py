@@ -10,9 +10,14 @@ import pytest
 from tests.support.arrays import leaves_table, nested_table
 from tests.support.written_files import assert_file_holds, write_file
 
-VERSIONS = ("2.1", "2.2")
+VERSIONS = ("2.0", "2.1", "2.2")
 ROWS = (0, 1, 1024, 1025)
 NULLS = (0.0, 0.3, 1.0)
+
+
+def nested(rows: int, nulls: float, version: str) -> pa.Table:
+    """Maps came with 2.2; a 2.0 file has no place for the validity of a struct."""
+    return nested_table(rows, nulls, maps=version == "2.2", null_structs=version != "2.0")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -27,7 +32,7 @@ def test_types_without_children(tmp_path: Path, version: str, nulls: float, rows
 @pytest.mark.parametrize("nulls", NULLS)
 @pytest.mark.parametrize("rows", ROWS)
 def test_nested_types(tmp_path: Path, version: str, nulls: float, rows: int) -> None:
-    table = nested_table(rows, nulls, maps=version != "2.1")
+    table = nested(rows, nulls, version)
     assert_file_holds(write_file(tmp_path, table, version)[0], table)
 
 
@@ -35,7 +40,7 @@ def test_nested_types(tmp_path: Path, version: str, nulls: float, rows: int) -> 
 @pytest.mark.parametrize("page_bytes", [1, 5_000])
 def test_many_pages(tmp_path: Path, version: str, page_bytes: int) -> None:
     rows = 60 if page_bytes == 1 else 3000
-    for table in (leaves_table(rows, 0.2), nested_table(rows, 0.2, maps=version != "2.1")):
+    for table in (leaves_table(rows, 0.2), nested(rows, 0.2, version)):
         path, _ = write_file(tmp_path, table, version, page_bytes=page_bytes)
         reference = assert_file_holds(path, table)
         assert max(len(column.pages) for column in reference.metadata().columns) > 3
@@ -43,8 +48,8 @@ def test_many_pages(tmp_path: Path, version: str, page_bytes: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_rows_in_batches(tmp_path: Path, version: str) -> None:
-    leaves, nested = leaves_table(100_000, 0.1), nested_table(100_000, 0.1, maps=version != "2.1")
-    table = pa.table({name: source[name] for source in (leaves, nested) for name in source.column_names})
+    sources = leaves_table(100_000, 0.1), nested(100_000, 0.1, version)
+    table = pa.table({name: source[name] for source in sources for name in source.column_names})
     batches = [table.slice(start, 30_001) for start in range(0, 100_000, 30_001)]
     path, written = write_file(tmp_path, table, version, page_bytes=1 << 20, batches=batches)
     assert written.num_rows == 100_000
@@ -54,7 +59,7 @@ def test_many_rows_in_batches(tmp_path: Path, version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [1, 7, 8, 1023])
 def test_sliced_arrays(tmp_path: Path, version: str, offset: int) -> None:
-    for whole in (leaves_table(3000, 0.2), nested_table(3000, 0.2, maps=version != "2.1")):
+    for whole in (leaves_table(3000, 0.2), nested(3000, 0.2, version)):
         table = whole.slice(offset, 1500)
         assert_file_holds(write_file(tmp_path, table, version)[0], table)
 

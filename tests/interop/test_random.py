@@ -15,12 +15,12 @@ from tests.support.equality import assert_tables_equal
 from tests.support.strategies import arrays
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_any_table(tmp_path: Path, version: str) -> None:
     uri = tmp_path / "t"
 
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(arrays(maps=version != "2.1"))
+    @given(arrays(maps=version == "2.2", null_structs=version != "2.0"))
     def check(values: pa.Array) -> None:
         shutil.rmtree(uri, ignore_errors=True)
         table = pa.table({"key": pa.array(range(len(values)), pa.int64()), "c": values})

@@ -17,7 +17,7 @@ from tests.support import arrays
 from tests.support.equality import assert_tables_equal
 
 READ_VERSIONS = ("2.0", "2.1", "2.2")
-WRITE_VERSIONS = ("2.1", "2.2")
+WRITE_VERSIONS = ("2.0", "2.1", "2.2")
 ROWS = (0, 1, 1024, 100_000)
 NULL_SHARES = (0.0, 0.3, 1.0)
 
@@ -84,7 +84,7 @@ def test_the_reference_appends_and_deletes_on_what_we_wrote(tmp_path: Path, vers
     assert lance_spark.open(uri).count_rows() == both.num_rows
 
 
-@pytest.mark.parametrize("version", WRITE_VERSIONS)
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("inner_nullable", [False, True])
 def test_required_members_of_null_structs(tmp_path: Path, version: str, inner_nullable: bool) -> None:
     inner = pa.struct([pa.field("text", pa.string(), nullable=False), pa.field("n", pa.int32(), nullable=False)])

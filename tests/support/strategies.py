@@ -46,13 +46,28 @@ def arrays(
     *,
     max_length: int = 60,
     maps: bool = True,
+    null_structs: bool = True,
 ) -> pa.Array:
-    """An array of a drawn type, sometimes messy, sometimes of nulls only."""
+    """An array of a drawn type, sometimes messy, sometimes of nulls only; visible structs are never null on request."""
     dtype = draw(types if types is not None else data_types(maps=maps))
     length = draw(st.integers(0, max_length))
     null_share = draw(st.sampled_from([0.0, 0.2, 0.9, 1.0]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return messy(dtype, length, null_share, rng) if draw(st.booleans()) else array(dtype, length, null_share, rng)
+    made = messy(dtype, length, null_share, rng) if draw(st.booleans()) else array(dtype, length, null_share, rng)
+    return made if null_structs else _without_null_structs(made)
+
+
+def _without_null_structs(values: pa.Array) -> pa.Array:
+    """The same array with the validity of structs removed, also below lists."""
+    dtype = values.type
+    if not pa.types.is_nested(dtype) or pa.types.is_fixed_size_list(dtype):
+        return values
+    buffers, length, offset = values.buffers(), len(values), values.offset
+    if pa.types.is_struct(dtype):
+        members = [_without_null_structs(values.field(number)) for number in range(dtype.num_fields)]
+        return pa.Array.from_buffers(dtype, length, [None], children=members)
+    items = _without_null_structs(values.values)
+    return pa.Array.from_buffers(dtype, length, buffers[:2], offset=offset, children=[items])
 
 
 def array(

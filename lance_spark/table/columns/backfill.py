@@ -105,7 +105,7 @@ def plan_new_columns(
             raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
     nullable = pa.schema([field.with_nullable(True) for field in fields])
     addition = with_added(base.schema, nullable, next_field_id(table.history, base))
-    file_version = column_file_version(base)
+    file_version = column_file_version(base, addition.added)
     require_writable(addition.added, file_version)
     return BackfillPlan(base.version, addition.schema, addition.added, False, file_version, job)
 
@@ -125,7 +125,7 @@ def plan_new_values(
         raise InvalidInputError(f"{list(columns)} are no columns to change")
     finder = FieldFinder(base.schema)
     written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
-    file_version = column_file_version(base)
+    file_version = column_file_version(base, written)
     require_writable(written, file_version)
     return BackfillPlan(base.version, base.schema, written, True, file_version, job)
 

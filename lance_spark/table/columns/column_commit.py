@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CommitStateUnknownError, UnsupportedFeatureError
+from lance_spark.file.writable import WRITABLE_VERSIONS
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.deletion import delete_quietly
@@ -44,8 +45,6 @@ class NewColumns:
 
 Values = Callable[[DataFragment, Bases], NewColumns | None]
 """The columns of a new file of a fragment; None for no file."""
-
-_WRITABLE = (FileVersion.V2_1, FileVersion.V2_2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,10 @@ def options_of(options: CommitOptions | None) -> CommitOptions:
     return CommitOptions() if options is None else options
 
 
-def column_file_version(base: Manifest) -> FileVersion:
-    """The file version of new files beside those of `base`.
+def column_file_version(base: Manifest, columns: LanceSchema) -> FileVersion:
+    """The file version of new files with `columns` beside those of `base`.
+
+    Values of deleted rows are null, and files of version 2.0 have no null structs; such columns get a newer file.
 
     Raises:
         UnsupportedFeatureError: the table is a legacy one.
@@ -110,11 +111,15 @@ def column_file_version(base: Manifest) -> FileVersion:
     known = data_format(base)
     if known is FileVersion.V0_1:
         raise UnsupportedFeatureError(
-            "a table of the legacy file version cannot get columns with values; overwrite it with a newer one",
+            "a table of the legacy file version 0.1 cannot get columns with values; "
+            "convert it with upgrade_files first",
             feature="file version",
             version=known.value,
         )
-    return known if known in _WRITABLE else DEFAULT_FILE_VERSION
+    has_structs = any(node.logical_type == "struct" for field in columns.fields for node in field.walk())
+    if known not in WRITABLE_VERSIONS or (known is FileVersion.V2_0 and has_structs):
+        return DEFAULT_FILE_VERSION
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,9 @@ class _ColumnFiles:
     def __init__(self, table: TableLocation, evolution: Evolution, base: Manifest) -> None:
         self._table = table
         self._evolution = evolution
-        self._file_version = DEFAULT_FILE_VERSION if evolution.values is None else column_file_version(base)
+        self._base = base
+        if evolution.values is not None:
+            column_file_version(base, LanceSchema((), {}))  # Refuses tables that get no files.
         self._files: dict[_Source, DataFile | None] = {}
 
     def from_version(self, manifest: Manifest) -> Merge:
@@ -169,7 +176,8 @@ class _ColumnFiles:
 
     def _written(self, fragment: DataFragment, bases: Bases, new: NewColumns) -> DataFile:
         num_rows = FragmentReader(fragment, bases).num_rows
-        return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=self._file_version)
+        file_version = column_file_version(self._base, new.schema)
+        return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=file_version)
 
     def remove(self, but_those_of: Manifest | None = None) -> None:
         """Removes the files that were written, except those of a version."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
-from lance_spark.file.writable import require_writable
+from lance_spark.file.writable import WRITABLE_VERSIONS, require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
@@ -30,7 +30,6 @@ from lance_spark.table.writing.write import FileLimits, remove_fragments, write_
 CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"
 MODES = (CREATE, APPEND, OVERWRITE)
 DEFAULT_FILE_VERSION = FileVersion.V2_2
-_WRITABLE_VERSIONS = (FileVersion.V2_1, FileVersion.V2_2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def plan_write(
         plan = WritePlan(base, True, conform.schema, file_version, conform, evolved)
     else:
         kept = None if base is None else data_format(base)
-        kept = kept if kept in _WRITABLE_VERSIONS else None
+        kept = kept if kept in WRITABLE_VERSIONS else None
         # In a table that records its field ids not even an overwrite reuses one.
         used = None if base is None else base.max_allocated_field_id
         schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
