@@ -11,6 +11,7 @@ from lance_spark.cli.diff import describe_diff, diff_tree
 from lance_spark.cli.inspect import describe, inspect_tree
 from lance_spark.cli.opening import Target, open_target
 from lance_spark.cli.output import columns_of, print_error, print_json, print_tree, progress_to
+from lance_spark.cli.upgrade import upgrade_line, upgrade_target
 from lance_spark.cli.verify import verify_target
 from lance_spark.cli.versions import describe_versions, version_rows
 from lance_spark.errors import InvalidInputError, LanceError
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m lance_spark", description="Looks into Lance tables; changes nothing."
+        prog="python -m lance_spark", description="Looks into Lance tables, and upgrades their files."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     inspect = _command(commands, "inspect", "show what a version of a table is made of", _inspect)
@@ -45,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--version", type=int, metavar="N")
         command.add_argument("--branch", metavar="NAME")
         command.add_argument("--tag", metavar="NAME")
+    upgrade = _command(commands, "upgrade", "rewrite a table in a newer file version", _upgrade)
+    upgrade.add_argument("--to", default="2.2", metavar="VERSION", help="2.0, 2.1 or 2.2 (default)")
+    upgrade.add_argument("--branch", metavar="NAME")
     versions = _command(commands, "versions", "list the versions of a table", _versions)
     versions.add_argument("--limit", type=int, metavar="N", help="only the newest N")
     diff = _command(commands, "diff", "compare two versions of a table", _diff)
@@ -121,6 +125,15 @@ def _versions(parsed: argparse.Namespace) -> int:
         print_json(document, sys.stdout)
     else:
         sys.stdout.write("\n".join(columns_of(version_rows(document))) + "\n")
+    return 0
+
+
+def _upgrade(parsed: argparse.Namespace) -> int:
+    document = upgrade_target(_target(parsed), parsed.to, progress_to(sys.stderr))
+    if parsed.json:
+        print_json(document, sys.stdout)
+    else:
+        sys.stdout.write(upgrade_line(document) + "\n")
     return 0
 
 

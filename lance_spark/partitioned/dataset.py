@@ -14,6 +14,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import compaction, history
 from lance_spark.partitioned.change_feed import plan_changes
+from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.merge import merge_rows
 from lance_spark.partitioned.properties import set_properties, user_properties
 from lance_spark.partitioned.save import (
@@ -35,6 +36,7 @@ from lance_spark.table.columns.add_columns import null_fields
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.vector_search.search import Part, Search
@@ -268,6 +270,14 @@ class PartitionedDataset(PartitionedTable, VectorVerbs):
             batch_size=batch_size,
         )
         return self.of(compaction.compact(self, filter, options, CommitOptions(commit_message)))
+
+    def upgrade_files(
+        self, version: str = "2.2", *, commit_message: str | None = None, progress: Progress | None = None
+    ) -> Self:
+        """See `Dataset.upgrade_files`. All partitions are upgraded in one version; new ones get the new files too."""
+        options = CommitOptions(commit_message)
+        wanted = upgrade_version(version)
+        return self.of(commit_partition_upgrade(self.newest(), wanted, (), options, progress))
 
     def plan_compaction(self, options: CompactionOptions | None = None) -> list[compaction.PartitionTask]:
         """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""

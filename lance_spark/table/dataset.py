@@ -21,6 +21,7 @@ from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.indexes.index_verbs import IndexVerbs
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
+from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -42,7 +43,7 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-class Dataset(SearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, IndexVerbs):
+class Dataset(SearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, UpgradeVerbs, IndexVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.

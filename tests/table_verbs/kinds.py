@@ -12,7 +12,7 @@ import pyarrow as pa
 import lance_spark
 from lance_spark.partitioned.dataset import create_partitioned_dataset, open_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
-from lance_spark.partitioned.table import STABLE_ROW_IDS
+from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS
 from lance_spark.partitioned.transforms.identity import Identity
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.int32())])
@@ -41,6 +41,7 @@ class Kind(ABC):
     """How a kind of table is made and written; all else goes through the dataset's own verbs."""
 
     stable_row_ids: bool
+    file_version: str = "2.2"
 
     @abstractmethod
     def create(self, *rows: Row) -> Any: ...
@@ -64,7 +65,9 @@ class Kind(ABC):
 class Plain(Kind):
     def create(self, *rows: Row) -> Any:
         uri = f"memory://table-verbs-{uuid.uuid4().hex}"
-        empty = lance_spark.write(SCHEMA.empty_table(), uri, enable_stable_row_ids=self.stable_row_ids)
+        empty = lance_spark.write(
+            SCHEMA.empty_table(), uri, enable_stable_row_ids=self.stable_row_ids, file_format_version=self.file_version
+        )
         return self.append(empty, *rows) if rows else empty
 
     def append(self, dataset: Any, *rows: Row) -> Any:
@@ -80,7 +83,9 @@ class Plain(Kind):
 class Partitioned(Kind):
     def create(self, *rows: Row) -> Any:
         root = f"memory://table-verbs-{uuid.uuid4().hex}"
-        properties = {STABLE_ROW_IDS: "true"} if self.stable_row_ids else None
+        properties = {FILE_VERSION: self.file_version}
+        if self.stable_row_ids:
+            properties[STABLE_ROW_IDS] = "true"
         by = [PartitionBy("p", ("p",), Identity())]
         empty = create_partitioned_dataset(root, SCHEMA, by, properties=properties)
         return empty.append(table_of(*rows)) if rows else empty

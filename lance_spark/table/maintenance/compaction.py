@@ -172,12 +172,12 @@ def commit_compaction(
             )
         return newest, fitting
 
-    with nullcontext() if keeps_files else cleanup_on_failure(lambda: _remove_files(table, results)):
+    with nullcontext() if keeps_files else cleanup_on_failure(lambda: remove_unused_files(table, results)):
         made, fitting = retry_on_conflict(
             attempt, (base, groups), newest_fitting, options.policy, max_attempts=_MAX_ATTEMPTS
         )
     if fitting and len(fitting) < len(groups) and not keeps_files:
-        _remove_files(table, results)
+        remove_unused_files(table, results)
     return made
 
 
@@ -186,7 +186,7 @@ def _run_all(table: TableLocation, base: Manifest, plan: CompactionPlan) -> list
     places = {message.id: place for place, message in enumerate(base.fragments.messages)}
     results: list[RewriteResult] = []
     with ExitStack() as on_error:
-        on_error.callback(_remove_files, table, results)
+        on_error.callback(remove_unused_files, table, results)
         results.extend(_rewritten(table, base, task, places) for task in plan.tasks)
         on_error.pop_all()
     return results
@@ -279,8 +279,8 @@ def _paths(fragments: Iterator[DataFragment]) -> Iterator[str]:
     return (file.path for fragment in fragments for file in fragment.files)
 
 
-def _remove_files(table: TableLocation, results: Sequence[RewriteResult]) -> None:
-    """Removes the new fragments that no version has; if that cannot be told, a clean-up does it later."""
+def remove_unused_files(table: TableLocation, results: Sequence[RewriteResult]) -> None:
+    """Removes the new fragments that no version has; if that cannot be determined, a clean-up does it later."""
     try:
         unused = _unused(table, results)
     except LanceError:

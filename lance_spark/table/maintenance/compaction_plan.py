@@ -243,20 +243,30 @@ def _sizes(table: TableLocation, base: Manifest) -> list[Size]:
 
 
 def _check_can_compact(table: TableLocation, base: Manifest, options: CompactionOptions) -> None:
-    if is_detached(base.version):
-        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
-    check_writable(base.writer_flags, table.uri)
     version = data_format(base)
     if version is FileVersion.V0_1:
         raise UnsupportedFeatureError(
-            f"{table.uri} is of the legacy file version; overwrite it to change that",
+            f"{table.uri} is of the legacy file version 0.1; convert it with upgrade_files, then compact",
             feature="file version",
             version=version.value,
         )
+    check_can_rewrite(table, base, new_file_version(base, options))
+
+
+def check_can_rewrite(table: TableLocation, base: Manifest, version: FileVersion) -> None:
+    """Checks that the rows of `base` can be moved to new files of a file version.
+
+    Raises:
+        InvalidInputError: the version is a detached one.
+        UnsupportedFeatureError: this release cannot rewrite the rows, or files of that version cannot hold them.
+    """
+    if is_detached(base.version):
+        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+    check_writable(base.writer_flags, table.uri)
     if any(index.name == FRAGMENT_REUSE_INDEX for index in parse_indices(base.index_section)):
         raise UnsupportedFeatureError(
             f"indices of {table.uri} wait to be told where an earlier compaction has moved rows; optimize the indices "
             "with the library that has made them, then compact",
             feature="fragment reuse index",
         )
-    require_writable(base.schema, new_file_version(base, options))
+    require_writable(base.schema, version)

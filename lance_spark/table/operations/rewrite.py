@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from lance_spark._proto import table_pb2, transaction_pb2
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, RetryableConflictError
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId
 from lance_spark.table.manifests.index_section import rewritten
 from lance_spark.table.manifests.manifest import Manifest
@@ -59,10 +60,15 @@ class Rewrite(CommittableOperation):
 
     Indexes no longer cover the old fragments, unless they are among `rewritten_indices`; so they are correct for the
     fragments that they still cover, whoever built them and when.
+
+    Attributes:
+        file_version: the new file version of the table if all older files are among the groups, None to keep it. The
+            message has no place for it.
     """
 
     groups: tuple[RewriteGroup, ...]
     rewritten_indices: tuple[RewrittenIndex, ...] = ()
+    file_version: FileVersion | None = None
 
     operation_kind: ClassVar[OperationKind] = OperationKind.REWRITE
 
@@ -105,7 +111,7 @@ class Rewrite(CommittableOperation):
             fragments=FragmentList(_replaced(previous.fragments.messages, self.touched_fragment_ids, groups)),
             version=settings.version,
             timestamp_nanos=settings.timestamp_nanos,
-            file_version=data_format(previous) or settings.file_version,
+            file_version=self.file_version or data_format(previous) or settings.file_version,
             max_fragment_id=id_after(largest_id, 0),
             index_section=rewritten(
                 previous.index_section,
@@ -118,7 +124,25 @@ class Rewrite(CommittableOperation):
             writer_version=writer_version(),
             tag="",
         )
+        self._check_file_versions(manifest)
         return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def _check_file_versions(self, manifest: Manifest) -> None:
+        """Checks that no file is left that is older than the table's new file version.
+
+        Raises:
+            RetryableConflictError: another writer has appended one.
+        """
+        if self.file_version is None:
+            return
+        messages = manifest.fragments.messages
+        numbers = {(file.file_major_version, file.file_minor_version) for item in messages for file in item.files}
+        if any(FileVersion.from_numbers(*pair) < self.file_version for pair in numbers):
+            raise RetryableConflictError(
+                f"another writer has added files older than version {self.file_version.value}; run the upgrade again",
+                own=self.operation_kind.value,
+                table_version=manifest.version - 1,
+            )
 
     def data_file_paths(self) -> frozenset[str]:
         return frozenset(

@@ -16,6 +16,7 @@ from lance_spark.spark.connector.procedures import (
     column_procedures,
     maintenance_procedures,
     partition_procedures,
+    upgrade_procedure,
     version_procedures,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -28,7 +29,14 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 
-_MODULES = (maintenance_procedures, version_procedures, column_procedures, partition_procedures, catalog_procedures)
+_MODULES = (
+    maintenance_procedures,
+    upgrade_procedure,
+    version_procedures,
+    column_procedures,
+    partition_procedures,
+    catalog_procedures,
+)
 _PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure for module in _MODULES for procedure in module.PROCEDURES
 }
