@@ -106,6 +106,10 @@ class DataFileReader(ABC):
         num_rows = self.num_rows if rows is None else rows.num_rows
         return pa.table([pa.nulls(num_rows)], names=["0"]).select([])
 
+    def read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """The bytes of some ranges of the file, which must be within it."""
+        return self._read_ranges(ranges)
+
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Reads from the cached end of the file, or from the store."""
         tail_start = self.size_bytes - self._tail.size

@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
@@ -24,8 +23,8 @@ from lance_spark.storage.base import ByteRange
 MAGIC = b"LANC"
 FOOTER_BYTES = 40
 _FOOTER = struct.Struct("<QQQIIHH4s")
-_SMALL_TABLE = 1024
-"""Bytes up to which a table is faster parsed without numpy."""
+_END = struct.Struct("<HH4s")
+_ENTRY = struct.Struct("<QQ")
 
 _ENTRY_BYTES = 16
 
@@ -49,16 +48,17 @@ class Footer:
         Raises:
             CorruptFileError: these are not the last bytes of a Lance file.
         """
-        if tail.size < 8 or tail.slice(tail.size - 4).to_pybytes() != MAGIC:
+        if tail.size < 8 or _END.unpack_from(tail, tail.size - _END.size)[2] != MAGIC:
             raise CorruptFileError(
                 f"this is no Lance file, or one that was not finished: it does not end with {MAGIC.decode()}"
             )
-        version = FileVersion.from_numbers(*struct.unpack("<HH", tail.slice(tail.size - 8, 4)))
+        major, minor, _ = _END.unpack_from(tail, tail.size - _END.size)
+        version = FileVersion.from_numbers(major, minor)
         if version is FileVersion.V0_1:
             return cls(0, 0, 0, 0, 0, version, file_size)
         if tail.size < FOOTER_BYTES:
             raise CorruptFileError(f"a Lance file of {file_size} bytes is shorter than its footer")
-        first, offsets, buffers, num_buffers, num_columns, *_ = _FOOTER.unpack(tail.slice(tail.size - FOOTER_BYTES))
+        first, offsets, buffers, num_buffers, num_columns, *_ = _FOOTER.unpack_from(tail, tail.size - FOOTER_BYTES)
         footer = cls(first, offsets, buffers, num_buffers, num_columns, version, file_size)
         for table in (footer.column_offsets, footer.buffer_offsets):
             if table.stop > file_size - FOOTER_BYTES:
@@ -80,20 +80,37 @@ class Footer:
         return ByteRange(self.buffer_offsets_position, self.num_global_buffers * _ENTRY_BYTES)
 
 
-def parse_offsets(table: pa.Buffer, file_size: int, what: str) -> tuple[EncodedBuffer, ...]:
-    """The (position, size) pairs of one of the two tables.
+class OffsetTable:
+    """The (position, size) pairs of one of the two tables, each parsed when it is asked for.
 
-    Raises:
-        CorruptFileError: a range is outside of the file.
+    Args:
+        table: the bytes of the table.
+        what: what the table is of, for errors.
     """
-    if table.size <= _SMALL_TABLE:
-        values = struct.unpack(f"<{table.size // 8}Q", table)
-        few = tuple(map(EncodedBuffer, values[::2], values[1::2]))
-        if all(position <= file_size and size <= file_size - position for position, size in few):
-            return few
-    pairs = np.frombuffer(table, "<u8").reshape(-1, 2)
-    outside = (pairs[:, 0] > file_size) | (pairs[:, 1] > file_size - np.minimum(pairs[:, 0], file_size))
-    if outside.any():
-        position, size = pairs[int(np.argmax(outside))].tolist()
-        raise CorruptFileError(f"{what} at {position} with {size} bytes leaves the file of {file_size} bytes")
-    return tuple(EncodedBuffer(position, size) for position, size in pairs.tolist())
+
+    __slots__ = ("_file_size", "_table", "_what")
+
+    def __init__(self, table: pa.Buffer, file_size: int, what: str) -> None:
+        self._table = table
+        self._file_size = file_size
+        self._what = what
+
+    def __len__(self) -> int:
+        return int(self._table.size) // _ENTRY_BYTES
+
+    def __getitem__(self, number: int) -> EncodedBuffer:
+        """The range of an entry that must exist.
+
+        Raises:
+            CorruptFileError: the range is outside of the file.
+        """
+        position, size = _ENTRY.unpack_from(self._table, number * _ENTRY_BYTES)
+        if position > self._file_size or size > self._file_size - position:
+            raise CorruptFileError(
+                f"{self._what} at {position} with {size} bytes leaves the file of {self._file_size} bytes"
+            )
+        return EncodedBuffer(position, size)
+
+    def all(self) -> tuple[EncodedBuffer, ...]:
+        """Every entry; raises as a single one."""
+        return tuple(self[number] for number in range(len(self)))

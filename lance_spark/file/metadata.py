@@ -30,6 +30,10 @@ MIN_ALIGNMENT = 8
 _CACHED_BYTES = 1 << 16
 """Descriptors up to this size are parsed once for all files with the same bytes."""
 
+_MAX_COLUMNS = 4096
+_columns: dict[tuple[bytes, int, int, FileVersion], tuple[EncodedColumn, int]] = {}
+"""Parsed columns with the end of their last buffer; files that were written together often have equal ones."""
+
 MessageT = TypeVar("MessageT", bound=Message)
 
 
@@ -89,16 +93,48 @@ def parse_column(
         CorruptFileError: the message cannot be parsed, or a buffer is outside of the file or not aligned.
         UnsupportedFeatureError: an experimental file without encodings.
     """
+    if data.size > _CACHED_BYTES or version is FileVersion.V2_0:
+        return _parsed_column(data.to_pybytes(), index, num_rows, file_size, file_buffers, read, version)[0]
+    key = (data.to_pybytes(), index, num_rows, version)
+    known = _columns.get(key)
+    if known is not None and known[1] <= file_size:
+        return known[0]
+    column, end, is_complete = _parsed_column(key[0], index, num_rows, file_size, file_buffers, read, version)
+    if is_complete:
+        if len(_columns) >= _MAX_COLUMNS:
+            _columns.clear()
+        _columns[key] = (column, end)
+    return column
+
+
+def _parsed_column(
+    data: bytes,
+    index: int,
+    num_rows: int,
+    file_size: int,
+    file_buffers: tuple[EncodedBuffer, ...],
+    read: Callable[[EncodedBuffer], pa.Buffer],
+    version: FileVersion,
+) -> tuple[EncodedColumn, int, bool]:
+    """(the column, the end of its last buffer in the file, whether `data` is all that it was parsed from)."""
+    indirect: list[EncodedBuffer] = []
+
+    def counted(buffer: EncodedBuffer) -> pa.Buffer:
+        indirect.append(buffer)
+        return read(buffer)
+
     try:
         message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata")
-        type_url, value = _encoding(message.encoding, file_size, read)
+        type_url, value = _encoding(message.encoding, file_size, counted)
         alignment = 1 if version is FileVersion.V2_0 else MIN_ALIGNMENT
-        pages = [_page(page, number, file_size, read, alignment) for number, page in enumerate(message.pages)]
+        pages = tuple([_page(page, number, file_size, counted, alignment) for number, page in enumerate(message.pages)])
         buffers = _buffers(message.buffer_offsets, message.buffer_sizes, file_size)
     except CorruptFileError as error:
         error.at(column=index)
         raise
-    return EncodedColumn(index, tuple(pages), num_rows, type_url, value, buffers, file_buffers)
+    places = [buffer for page in pages for buffer in page.buffers]
+    end = max((position + size for position, size in (*places, *buffers)), default=0)
+    return EncodedColumn(index, pages, num_rows, type_url, value, buffers, file_buffers), end, not indirect
 
 
 def _page(
@@ -148,5 +184,10 @@ def _encoding(message: Any, file_size: int, read: Callable[[EncodedBuffer], pa.B
         raise UnsupportedFeatureError(
             "a column without an encoding: the file comes from an experimental release", feature="column encoding"
         )
+    return _described(data if isinstance(data, bytes) else data.to_pybytes())
+
+
+@lru_cache(maxsize=1024)
+def _described(data: bytes) -> tuple[str, bytes]:
     described = parse_message(AnyMessage, data, "an encoding")
     return described.type_url, described.value

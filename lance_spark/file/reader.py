@@ -5,16 +5,17 @@ Opening takes one read of the end of the file, which usually contains all metada
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.data_file_reader import DataFileReader, located
-from lance_spark.file.footer import Footer, parse_offsets
+from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file.plan import described_blobs
+from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldReads, RowRanges
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.schema.columns import column_fields
@@ -30,8 +31,8 @@ class FileReader(DataFileReader):
         self._footer = footer
         self._columns: dict[int, EncodedColumn] = {}
         tables = self._read_ranges([footer.column_offsets, footer.buffer_offsets])
-        self._column_places = parse_offsets(tables[0], footer.file_size, "column metadata")
-        self._global_buffers = parse_offsets(tables[1], footer.file_size, "a global buffer")
+        self._column_places = OffsetTable(tables[0], footer.file_size, "column metadata")
+        self._global_buffers = OffsetTable(tables[1], footer.file_size, "a global buffer")
         self.schema, self.num_rows = parse_file_descriptor(self.read_global_buffer(0))
 
     @property
@@ -91,6 +92,18 @@ class FileReader(DataFileReader):
             columns = self._load(fields, column_indices)
             return sum(size for column in columns.values() for page in column.pages for _, size in page.buffers)
 
+    def encoded_columns_at(self, indices: Sequence[int]) -> list[EncodedColumn]:
+        """The metadata of the columns with these indices.
+
+        Raises:
+            CorruptFileError: the metadata contradicts the format, or there is no such column.
+        """
+        try:
+            self._load_columns(indices)
+            return [self._columns[index] for index in indices]
+        except CorruptFileError as error:
+            raise error.at(path=self.path, root=self._store.uri) from None
+
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         """The columns of `fields` that exist in the file; their metadata is fetched together."""
         wanted = {
@@ -98,16 +111,23 @@ class FileReader(DataFileReader):
             for owner in column_fields(fields, self.version)
             if column_indices.get(owner.id, -1) >= 0
         }
-        missing = sorted({index for index in wanted.values() if index not in self._columns})
-        if missing and missing[-1] >= self.num_columns:
+        self._load_columns(wanted.values())
+        return {field_id: self._columns[index] for field_id, index in wanted.items()}
+
+    def _load_columns(self, indices: Iterable[int]) -> None:
+        """Fetches and parses the metadata of columns, all at once."""
+        missing = sorted({index for index in indices if index not in self._columns})
+        if not missing:
+            return
+        if missing[-1] >= self.num_columns:
             raise CorruptFileError(f"column {missing[-1]} of {self.num_columns} is missing")
-        places = [self._column_places[index] for index in missing]
-        data = self._read_ranges([ByteRange(*place) for place in places])
+        data = self._read_ranges([ByteRange(*self._column_places[index]) for index in missing])
+        # Only pages of 2.0 refer to buffers of the file.
+        buffers = self._global_buffers.all() if self.version is FileVersion.V2_0 else ()
         for index, metadata in zip(missing, data, strict=True):
             self._columns[index] = parse_column(
-                metadata, index, self.num_rows, self.size_bytes, self._global_buffers, self._read_buffer, self.version
+                metadata, index, self.num_rows, self.size_bytes, buffers, self._read_buffer, self.version
             )
-        return {field_id: self._columns[index] for field_id, index in wanted.items()}
 
     def _read_buffer(self, buffer: EncodedBuffer) -> pa.Buffer:
         return self._read_ranges([ByteRange(*buffer)])[0]

@@ -204,6 +204,11 @@ class EncodedPage:
     type_url: str
     message: bytes
 
+    def moved(self, distance: int) -> EncodedPage:
+        """The page with its buffers `distance` bytes later."""
+        buffers = tuple([EncodedBuffer(position + distance, size) for position, size in self.buffers])
+        return EncodedPage(buffers, self.num_rows, self.first_row, self.type_url, self.message)
+
     def locate(self, piece: BufferSlice) -> FileRange:
         """The file range of a slice of this page's buffers.
 

@@ -372,12 +372,11 @@ def update_rows(
             for opened in current.open_all(current.partitions(condition)):
                 scan = current.plan(opened, filter=condition, with_row_address=True)
                 found = [np.empty(0, np.uint64)]
-                for fragment in opened.manifest.fragments:
-                    for batch in scan.read_fragment(fragment):
-                        rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=current.schema)
-                        found.append(batch.column(batch.num_columns - 1).to_numpy())
-                        homes = pa.array([opened.partition.object_id] * batch.num_rows)
-                        writer.write(assignments(rows), RowOrigins(homes, found[-1]))
+                for batch in scan.read_fragments(opened.manifest.fragments):
+                    rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=current.schema)
+                    found.append(batch.column(batch.num_columns - 1).to_numpy())
+                    homes = pa.array([opened.partition.object_id] * batch.num_rows)
+                    writer.write(assignments(rows), RowOrigins(homes, found[-1]))
                 deleted[opened.partition.object_id] = np.concatenate(found)
             added = writer.close()
         return commit_delta(current, plan, RowDelta(deleted, added), options)
@@ -387,6 +386,4 @@ def update_rows(
 
 def _addresses(table: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:
     scan = table.plan(opened, [ROW_ADDRESS], condition)
-    return [
-        batch.column(0).to_numpy() for fragment in opened.manifest.fragments for batch in scan.read_fragment(fragment)
-    ]
+    return [batch.column(0).to_numpy() for batch in scan.read_fragments(opened.manifest.fragments)]

@@ -350,7 +350,7 @@ class PartitionedTable:
     def count_rows(self, filter: Expr | str | None = None) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers."""
         opened = self.open_all(self.partitions(filter))
-        return sum(sum(self.plan(item, [], filter).counts(item.manifest.fragments)) for item in opened)
+        return sum(self.plan(item, [], filter).total(item.manifest.fragments) for item in opened)
 
 
 class PlannedTable(PartitionedTable):

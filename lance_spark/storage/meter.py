@@ -57,12 +57,15 @@ class ReadMeter:
         try:
             yield reading
         finally:
-            seconds = perf_counter() - start
-            with self._lock:
-                so_far = self._counts
-                self._counts = ReadCounts(
-                    so_far.requests + requests, so_far.num_bytes + reading.num_bytes, so_far.seconds + seconds
-                )
+            self.add(requests, reading.num_bytes, perf_counter() - start)
+
+    def add(self, requests: int, num_bytes: int, seconds: float) -> None:
+        """Counts finished reads."""
+        with self._lock:
+            so_far = self._counts
+            self._counts = ReadCounts(
+                so_far.requests + requests, so_far.num_bytes + num_bytes, so_far.seconds + seconds
+            )
 
 
 READS = ReadMeter()

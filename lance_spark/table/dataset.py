@@ -272,7 +272,7 @@ class Dataset(SearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVe
             use_scalar_index: whether the table's scalar indexes may answer. The number is the same.
         """
         plan = self.plan(columns=[], filter=filter)
-        return sum(Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index).counts(self.fragments))
+        return Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index).total(self.fragments)
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
         """How a scan with this filter finds its rows: for each index that answers, its kind, the condition, how many

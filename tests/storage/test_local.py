@@ -107,14 +107,25 @@ def test_a_file_that_was_cut_off_is_corrupt(store: LocalStore, size: int) -> Non
 
 def test_few_files_stay_mapped(store: LocalStore) -> None:
     for number in range(local._MAX_MAPS + 20):
-        store.put(f"data/{number}", b"x")
-        store.read_range(f"data/{number}", ByteRange(0, 1))
+        store.put(f"data/{number}", b"xy")
+        # The beginning of a file would be copied.
+        store.read_range(f"data/{number}", ByteRange(1, 1))
     assert len(store._maps) == local._MAX_MAPS
 
 
+def test_beginning_of_a_small_file_is_copied_and_checked(store: LocalStore) -> None:
+    store.put("a", b"abc")
+    assert store.read_range("a", ByteRange(0, 3)).to_pybytes() == b"abc"
+    assert not store._maps
+    with pytest.raises(CorruptFileError):
+        store.read_range("a", ByteRange(0, 4))
+    with pytest.raises(NotFoundError):
+        store.read_range("b", ByteRange(0, 1))
+
+
 def test_a_deleted_file_does_not_stay_mapped(store: LocalStore) -> None:
-    store.put("a", b"x")
-    store.read_range("a", ByteRange(0, 1))
+    store.put("a", b"xy")
+    store.read_range("a", ByteRange(1, 1))
     store.delete("a")
     assert not store._maps
 

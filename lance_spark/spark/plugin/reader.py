@@ -130,15 +130,14 @@ class LanceReader(DataSourceReader):
 
     def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
         left = self._limit
-        for piece in partition.slices:
-            fragment = DataFragment.from_bytes(piece.fragment)
-            for batch in self._scan.read_fragment(fragment, start=piece.start, stop=piece.stop):
-                if left is not None:
-                    batch = batch.slice(0, left)
-                    left -= batch.num_rows
-                yield to_spark_batch(batch, self._target)
-                if left == 0:
-                    return
+        slices = ((DataFragment.from_bytes(piece.fragment), piece.start, piece.stop) for piece in partition.slices)
+        for batch in self._scan.read_slices(slices):
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield to_spark_batch(batch, self._target)
+            if left == 0:
+                return
 
 
 class PushdownReader(LanceReader):

@@ -199,7 +199,7 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
     bases = table.bases(base)
     scan = Scan.of(base.schema, bases, batch_rows=task.options.batch_size)
     num_rows = sum(scan.count(fragment) for fragment in old)
-    batches: Iterator[pa.RecordBatch] = (batch for fragment in old for batch in scan.read_fragment(fragment))
+    batches = scan.read_fragments(old)
     with ExitStack() as writers:
         new: list[DataFragment] = []
         for limits in task.options.file_limits(num_rows):

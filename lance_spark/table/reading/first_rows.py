@@ -129,9 +129,7 @@ class FirstRows:
         return max(_KEPT_AT_LEAST, 4 * self.limit)
 
     def _key_batches(self, slices: Sequence[FragmentRows]) -> Iterator[pa.RecordBatch]:
-        scan = self._key_scan()
-        for fragment, start, stop in slices:
-            yield from scan.read_fragment(fragment, start=start, stop=stop)
+        yield from self._key_scan().read_slices(slices)
 
     def _key_scan(self) -> Scan:
         paths = [key.path for key in self.keys]

@@ -80,15 +80,21 @@ class FragmentReader:
             CorruptFileError: a file's row count differs from the fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the version of a file is not supported.
         """
-        return FragmentColumns(fields, self._fragment.files, self._checked, known)
+        return FragmentColumns(fields, self._fragment.files, self.open_file, known)
 
     def row_group_files(self) -> list[V01FileReader]:
         """The files of version 0.1, which have row groups with statistics."""
         old = [file for file in self._fragment.files if file.version is FileVersion.V0_1]
-        readers = [self._checked(file) for file in old]
+        readers = [self.open_file(file) for file in old]
         return [reader for reader in readers if isinstance(reader, V01FileReader)]
 
-    def _checked(self, file: DataFile) -> DataFileReader:
+    def open_file(self, file: DataFile) -> DataFileReader:
+        """The reader of one of the fragment's data files.
+
+        Raises:
+            CorruptFileError: its row count differs from the fragment's, or it is not a Lance file.
+            UnsupportedFeatureError: the version of the file is not supported.
+        """
         reader = self._open(file)
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(

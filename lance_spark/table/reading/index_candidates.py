@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -80,6 +80,19 @@ class Candidates:
         elif offsets:
             # Exact answers are checked too: index files have no checksums, and the rows are read anyway.
             yield from self.scan.read_fragment(fragment, offsets=np.array(offsets.to_array(), np.int64))
+
+    def read_fragments(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
+        """The rows of several fragments, as `Scan.read_fragments`."""
+        for has_answer, run in groupby(fragments, lambda fragment: fragment.id in self._matches):
+            if has_answer:
+                for fragment in run:
+                    yield from self.read_fragment(fragment)
+            else:
+                yield from self.scan.read_fragments(run)
+
+    def total(self, fragments: FragmentList) -> int:
+        """The rows of all `fragments` that the scan returns."""
+        return sum(self.counts(fragments)) if self._matches else self.scan.total(fragments)
 
     def counts(self, fragments: FragmentList) -> list[int]:
         """The rows of each fragment that the scan returns; no data is read where an index has the exact answer."""

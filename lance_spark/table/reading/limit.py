@@ -34,7 +34,7 @@ def limited(
     """
     _check_range(limit, offset)
     if limit is None and not offset:
-        return (batch for fragment in fragments for batch in (candidates or scan).read_fragment(fragment))
+        return (candidates or scan).read_fragments(fragments)
     if scan.filter is None:
         return _by_position(scan, fragments, offset or 0, limit)
     return _by_counting(candidates or scan, fragments, offset or 0, limit)
@@ -109,15 +109,14 @@ def _by_counting(
     scan: Scan | Candidates, fragments: Sequence[DataFragment], skip: int, limit: int | None
 ) -> Iterator[pa.RecordBatch]:
     remaining = limit
-    for fragment in fragments:
+    if remaining == 0:
+        return
+    for batch in scan.read_fragments(fragments):
+        passed = min(skip, batch.num_rows)
+        skip -= passed
+        piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)
+        if piece.num_rows:
+            yield piece
+        remaining = None if remaining is None else remaining - piece.num_rows
         if remaining == 0:
             return
-        for batch in scan.read_fragment(fragment):
-            passed = min(skip, batch.num_rows)
-            skip -= passed
-            piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)
-            if piece.num_rows:
-                yield piece
-            remaining = None if remaining is None else remaining - piece.num_rows
-            if remaining == 0:
-                return

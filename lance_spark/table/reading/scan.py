@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
 from lance_spark.expr.literals import Literal
@@ -41,10 +42,18 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder, project, prune
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
-from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, RowLineage, filterable
+from lance_spark.table.reading.system_columns import (
+    ROW_ADDRESS,
+    ROW_ID,
+    SYSTEM_FIELDS,
+    RowLineage,
+    SystemColumns,
+    filterable,
+)
 from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
@@ -180,6 +189,47 @@ class Scan:
                         window.adapt(rows.num_rows, decoded.num_bytes)
                         yield from self._batches(decoded)
 
+    def read_fragments(
+        self, fragments: Iterable[DataFragment], *, at_once: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of several fragments, in order; small ones are read together. Raises as `read_fragment`.
+
+        Args:
+            at_once: read that many together at first at most; None for no expectation.
+        """
+        for group in grouped(fragments, self.decoded.fields, self.window_bytes, first=at_once or FIRST_GROUP):
+            if len(group) == 1:
+                yield from self.read_fragment(group[0])
+                continue
+            try:
+                decoded = self._decode_group(group)
+            except LanceError:
+                # One by one, so that the error names the file, and comes after the rows before it.
+                for fragment in group:
+                    yield from self.read_fragment(fragment)
+            else:
+                if decoded.num_rows:
+                    yield from self._batches(decoded)
+
+    def read_slices(self, slices: Iterable[tuple[DataFragment, int, int | None]]) -> Iterator[pa.RecordBatch]:
+        """The rows [start, stop) of each (fragment, start, stop), in order. Raises as `read_fragment`."""
+        for is_whole, run in groupby(slices, _is_whole):
+            if is_whole:
+                yield from self.read_fragments(fragment for fragment, _, _ in run)
+            else:
+                for fragment, start, stop in run:
+                    yield from self.read_fragment(fragment, start=start, stop=stop)
+
+    def _decode_group(self, fragments: Sequence[DataFragment]) -> _Decoded:
+        """The rows of small fragments of one shape."""
+        reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)
+        source = _Source(
+            tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
+            reader.columns(self._later_fields, self.schema.fields),
+            reader,
+        )
+        return self._decode(source, reader.deletions.live_rows(0, reader.num_rows))
+
     def _row_spans(self, reader: FragmentReader) -> list[tuple[int, int]]:
         """The rows that statistics of the data files do not rule out, as (start, stop) in ascending order."""
         files = [] if self.filter is None else reader.row_group_files()
@@ -194,6 +244,12 @@ class Scan:
             with self.bases.reading():
                 return FragmentReader(fragment, self.bases).num_live_rows() if known is None else known
         return sum(batch.num_rows for batch in self.read_fragment(fragment))
+
+    def total(self, fragments: FragmentList) -> int:
+        """The rows of all `fragments` that the scan returns."""
+        if self.filter is None:
+            return sum(self.counts(fragments))
+        return sum(batch.num_rows for batch in self.read_fragments(fragments))
 
     def counts(self, fragments: FragmentList) -> list[int]:
         """`count` of each fragment."""
@@ -226,11 +282,32 @@ class Scan:
         with self.bases.reading():
             reader = FragmentReader(fragment, self.bases)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            rows = row_ranges(reader.deletions.offsets_of_live(positions))
-            fields = self.projection.fields
-            read = reader.columns(fields, self.schema.fields).read(rows)
-            columns = self._with_system(_named(fields, read), lineage, rows, self.output)
-        return self._table(columns)
+            return self._rows_of(reader, lineage, reader.deletions.offsets_of_live(positions))
+
+    def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
+        """`read_rows` of several fragments, in order; small ones are read together."""
+        positions = {fragment.id: places for fragment, places in wanted}
+        fragments = [fragment for fragment, _ in wanted]
+        for group in grouped(fragments, self.projection.fields, self.window_bytes, first=LARGEST_GROUP):
+            if len(group) > 1:
+                try:
+                    yield self._read_rows_of_group(group, [positions[fragment.id] for fragment in group])
+                    continue
+                except LanceError:
+                    # One by one, so that the error names the file.
+                    pass
+            for fragment in group:
+                yield self.read_rows(fragment, positions[fragment.id])
+
+    def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
+        reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)
+        return self._rows_of(reader, reader, reader.offsets_of_live(positions))
+
+    def _rows_of(self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, offsets: Int64Array) -> pa.Table:
+        rows = row_ranges(offsets)
+        fields = self.projection.fields
+        read = reader.columns(fields, self.schema.fields).read(rows)
+        return self._table(self._with_system(_named(fields, read), lineage, rows, self.output))
 
     @cached_property
     def _filter_fields(self) -> tuple[Field, ...]:
@@ -335,7 +412,7 @@ class Scan:
         return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))
 
     def _matches(
-        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges
+        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
     ) -> pa.ChunkedArray:
         """bool[rows.num_rows] without nulls: which rows a condition keeps."""
         known = self._filterable
@@ -347,7 +424,7 @@ class Scan:
         return pa.chunked_array(masks, pa.bool_())
 
     def _with_system(
-        self, columns: dict[str, pa.ChunkedArray], lineage: RowLineage, rows: RowRanges, names: Sequence[str]
+        self, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges, names: Sequence[str]
     ) -> dict[str, pa.ChunkedArray]:
         missing = [name for name in names if name not in columns]
         if not missing:
@@ -391,7 +468,7 @@ class _Source:
 
     stages: tuple[FragmentColumns, ...]
     later: FragmentColumns
-    lineage: RowLineage
+    lineage: SystemColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +478,11 @@ class _Decoded:
     columns: dict[str, pa.ChunkedArray]
     num_rows: int
     num_bytes: int
+
+
+def _is_whole(piece: tuple[DataFragment, int, int | None]) -> bool:
+    fragment, start, stop = piece
+    return start == 0 and (stop is None or (fragment.physical_rows is not None and stop >= fragment.physical_rows))
 
 
 def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:

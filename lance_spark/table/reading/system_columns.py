@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,18 @@ LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 # Rows without lineage: no stable row ids, or a writer without row versions. The reference library returns the same.
 _UNKNOWN_VERSION = 1
+
+
+class SystemColumns(Protocol):
+    """Computes the system columns of some rows."""
+
+    def column(self, name: str, rows: Int64Array) -> pa.Array:
+        """The system column `name` for `rows` (int64[n], ascending offsets).
+
+        Raises:
+            CorruptFileError: there is no lineage, or it does not match the rows.
+        """
+        ...
 
 
 class RowLineage:

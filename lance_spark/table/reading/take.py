@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         InvalidInputError: no such row.
     """
     positions = _positions(indices)
-    pieces = [(bound, fragments, place) for bound, fragments in parts for place in range(len(fragments))]
+    pieces = [(part, place) for part, (_, fragments) in enumerate(parts) for place in range(len(fragments))]
     counts = np.array([count for bound, fragments in parts for count in bound.counts(fragments)], np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -43,19 +44,20 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         raise InvalidInputError(f"there is no row {int(outside[0])}; the table has {total} rows, counted from 0")
     if not scan.output:
         return pa.Table.from_batches([no_columns(len(positions))])
-    wanted, places = np.unique(positions, return_inverse=True)
-    found = []
-    owners = np.searchsorted(ends, wanted, side="right")
-    for owner in np.unique(owners).tolist():
-        inside = wanted[owners == owner] - (int(ends[owner]) - int(counts[owner]))
-        bound, fragments, place = pieces[owner]
-        found.append(bound.read_rows(fragments[place], inside))
+    wanted, order = np.unique(positions, return_inverse=True)
+    owners, first = np.unique(np.searchsorted(ends, wanted, side="right"), return_index=True)
+    places = zip(owners.tolist(), np.split(wanted, first[1:]), strict=True) if len(wanted) else ()
+    found: list[pa.Table] = []
+    for part, group in groupby(places, lambda item: pieces[item[0]][0]):
+        bound, fragments = parts[part]
+        inside = [(fragments[pieces[owner][1]], rows - (ends[owner] - counts[owner])) for owner, rows in group]
+        found += bound.read_rows_of_fragments(inside)
     if not found:
         return scan.arrow_schema.empty_table()
     rows = pa.concat_tables(found)
     if len(wanted) == len(positions) and bool((wanted == positions).all()):
         return rows
-    columns = [take_chunked(column, places) for column in rows.columns]
+    columns = [take_chunked(column, order) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -36,7 +36,7 @@ class Window:
         self._batch_rows = batch_rows
         width, careful = 0.0, False
         for field, encoded_width in columns:
-            fixed = _fixed_width(field)
+            fixed = fixed_width(field)
             width += fixed if fixed is not None else encoded_width * _EXPANSION
             careful = careful or (fixed is None and encoded_width < _TINY_WIDTH)
         self._rows = self._rows_of(width)
@@ -65,14 +65,19 @@ def fits_one_window(num_bytes: int, fields: Iterable[Field], num_rows: int, enco
     """
     if num_rows > _CAREFUL_ROWS:
         return False
-    fixed = sum(_fixed_width(field) or 0.0 for field in fields)
-    return num_rows * max(1.0, fixed) + encoded_bytes * _EXPANSION <= num_bytes
+    return window_bytes_of([fixed_width(field) for field in fields], num_rows, encoded_bytes) <= num_bytes
 
 
-def _fixed_width(field: Field) -> float | None:
+def window_bytes_of(widths: Sequence[float | None], num_rows: int, encoded_bytes: int) -> float:
+    """About the most bytes that columns of `num_rows` rows decode to; `widths` are bytes per row, None if they vary."""
+    fixed = sum(width or 0.0 for width in widths)
+    return num_rows * max(1.0, fixed) + (encoded_bytes * _EXPANSION if None in widths else 0)
+
+
+def fixed_width(field: Field) -> float | None:
     """Bytes per row of `field` in Arrow; None if it varies."""
     if field.logical_type == "struct" and not is_leaf(field):
-        widths = [_fixed_width(child) for child in field.children]
+        widths = [fixed_width(child) for child in field.children]
         known = [width for width in widths if width is not None]
         return sum(known) if len(known) == len(widths) else None
     if field.children:

@@ -72,10 +72,9 @@ def _update_once(
     # A value that does not fit its column is an error even if there is no row to change.
     assignments(pa.RecordBatch.from_pylist([], schema=columns))
     with MovedRowWriter(table.store, base.schema, file_version=file_version) as writer:
-        for fragment in base.fragments:
-            for batch in scan.read_fragment(fragment):
-                rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
-                writer.write(assignments(rows), batch.column(batch.num_columns - 1).to_numpy())
+        for batch in scan.read_fragments(base.fragments):
+            rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
+            writer.write(assignments(rows), batch.column(batch.num_columns - 1).to_numpy())
         new = writer.close()
     with cleanup_on_failure(lambda: remove_new(table.store, new)):
         deleted = rows_by_fragment(source_addresses_of(new))

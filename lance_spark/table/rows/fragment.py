@@ -52,6 +52,10 @@ class DataFile:
     size_bytes: int | None = None
     base_id: BaseId | None = None
 
+    def __hash__(self) -> int:
+        # Paths are unique; the ids of a wide table are thousands of numbers.
+        return hash(self.path)
+
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
         """The data file of a message.

@@ -55,10 +55,11 @@ def test_reader_of_a_removed_version_hears_which(uri: str, old: Dataset, read: s
 
 
 def test_stream_of_batches_hears_in_the_middle(uri: str) -> None:
-    lance_spark.write(pa.table({"a": [1, 2, 3]}), uri, max_rows_per_file=1)
+    # Small fragments are read in groups; the first group has fewer than these.
+    lance_spark.write(pa.table({"a": range(100)}), uri, max_rows_per_file=1)
     old = lance_spark.open(uri)
     batches = old.scan()
-    assert next(batches).to_pydict() == {"a": [1]}
+    assert next(batches)["a"][0].as_py() == 0
     lance_spark.write(pa.table({"a": [4]}), uri, mode="overwrite")
     remove_old_versions(uri)
     with pytest.raises(NotFoundError, match=REMOVED):

@@ -67,8 +67,9 @@ class SplitWork:
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
-        for piece in self.slices:
-            yield from scan.read_fragment(DataFragment.from_bytes(piece.fragment), start=piece.start, stop=piece.stop)
+        yield from scan.read_slices(
+            (DataFragment.from_bytes(piece.fragment), piece.start, piece.stop) for piece in self.slices
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""Several data files of one version and schema, read as one.
+
+The files lie one behind the other in an address space of their own, and each column has the pages of all files. So the
+pages of many small files are decoded together, which costs little more than decoding one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.reader import FileReader
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.base import EncodedColumn, FieldReads, RowRanges
+from lance_spark.layouts.field_readers import field_reader
+from lance_spark.layouts.v2_0.registry import holds_blobs
+from lance_spark.schema.columns import column_fields
+from lance_spark.schema.field import Field, FieldId
+from lance_spark.storage.base import ByteRange
+
+_ALIGNMENT = 64
+_EMPTY = pa.py_buffer(b"")
+
+
+class JoinedReader(DataFileReader):
+    """Open data files as one; rows are numbered from the first row of the first file.
+
+    Errors name the first file. Blob columns cannot be read, because their pages contain positions in a file.
+
+    Args:
+        files: at least one.
+
+    Raises:
+        UnsupportedFeatureError: the files differ in version or schema.
+    """
+
+    def __init__(self, files: Sequence[FileReader]) -> None:
+        first = files[0]
+        sizes = [(file.size_bytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT for file in files]
+        *self._starts, total = accumulate(sizes, initial=0)
+        super().__init__(first._store, first.path, first.version, total, _EMPTY)
+        if any(file.version is not first.version or file.schema != first.schema for file in files):
+            raise UnsupportedFeatureError("files of several schemas cannot be read as one", feature="joined files")
+        self.schema = first.schema
+        self.num_rows = sum(file.num_rows for file in files)
+        self._files = files
+        self._joined: dict[int, EncodedColumn] = {}
+
+    @property
+    def columns(self) -> Mapping[FieldId, int]:
+        return self._files[0].columns
+
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
+        return sum(file.estimated_bytes(fields, column_indices) for file in self._files)
+
+    def _field_reads(
+        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges
+    ) -> list[FieldReads]:
+        columns = self._load(fields, column_indices)
+        read_field = field_reader(self.version)
+        return [read_field(field, columns, rows) for field in fields]
+
+    def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
+        wanted = {
+            owner.id: column_indices[owner.id]
+            for owner in column_fields(fields, self.version)
+            if column_indices.get(owner.id, -1) >= 0
+        }
+        missing = sorted({index for index in wanted.values() if index not in self._joined})
+        if missing:
+            parts = [file.encoded_columns_at(missing) for file in self._files]
+            for place, index in enumerate(missing):
+                self._joined[index] = self._join([columns[place] for columns in parts])
+        return {field_id: self._joined[index] for field_id, index in wanted.items()}
+
+    def _join(self, parts: Sequence[EncodedColumn]) -> EncodedColumn:
+        first = parts[0]
+        if any(part.buffers or part.message != first.message for part in parts):
+            raise UnsupportedFeatureError("buffers of columns cannot be joined", feature="joined files")
+        if self.version is FileVersion.V2_0 and holds_blobs(first.type_url, first.message):
+            raise UnsupportedFeatureError("blobs cannot be joined", feature="joined files")
+        pages = [page.moved(start) for start, part in zip(self._starts, parts, strict=True) for page in part.pages]
+        return EncodedColumn(first.index, tuple(pages), self.num_rows, first.type_url, first.message)
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        by_file: dict[int, list[int]] = {}
+        for number, wanted in enumerate(ranges):
+            by_file.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(number)
+        found: list[pa.Buffer] = [_EMPTY] * len(ranges)
+        for place, numbers in by_file.items():
+            start, file = self._starts[place], self._files[place]
+            moved = [ByteRange(ranges[number].start - start, ranges[number].length) for number in numbers]
+            if any(wanted.stop > file.size_bytes for wanted in moved):
+                raise CorruptFileError(f"a value leaves the file of {file.size_bytes} bytes", path=file.path)
+            for number, data in zip(numbers, file.read_ranges(moved), strict=True):
+                found[number] = data
+        return found

@@ -1,0 +1,180 @@
+"""Consecutive small fragments read as one.
+
+Reading a fragment of a hundred rows costs about as much as reading one of ten thousand: schemas are resolved, kernels
+called and filters evaluated for each. So fragments with the same columns in the same kind of files are read together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.joined_reader import JoinedReader
+from lance_spark.file.reader import FileReader
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import Field
+from lance_spark.table.bases import Bases
+from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS, ROW_ID, RowLineage
+from lance_spark.table.reading.window import fixed_width, window_bytes_of
+from lance_spark.table.rows.deletion_vector import DeletionVector
+from lance_spark.table.rows.fragment import DataFile, DataFragment
+from lance_spark.table.rows.row_address import UInt64Array
+
+FIRST_GROUP = 16
+"""Fragments of the first group. Groups grow, so that who stops early has not read much for nothing."""
+
+LARGEST_GROUP = 1024
+_GROWTH = 4
+_SMALL_FILE_BYTES = 1 << 20
+_ROWS = 1 << 17
+"""Rows of a group, unless all columns have a fixed width: a page of equal texts can be tiny in the file."""
+
+_JOINABLE = (FileVersion.V2_0, FileVersion.V2_1, FileVersion.V2_2)
+
+
+class FragmentGroup:
+    """Fragments of the same shape (`grouped`), as `FragmentReader` has one; rows are numbered through.
+
+    Args:
+        fragments: at least one.
+        stable_row_ids: whether the table has stable row ids.
+    """
+
+    def __init__(self, fragments: Sequence[DataFragment], bases: Bases, stable_row_ids: bool) -> None:
+        self.fragments = fragments
+        self._readers = [FragmentReader(fragment, bases) for fragment in fragments]
+        self._stable_row_ids = stable_row_ids
+        *starts, self.num_rows = accumulate((reader.num_rows for reader in self._readers), initial=0)
+        self.starts: Int64Array = np.array(starts, np.int64)
+        self._files: dict[int, DataFileReader] = {}
+        self._deletions: DeletionVector | None = None
+
+    @property
+    def deletions(self) -> DeletionVector:
+        """The deleted rows of all fragments."""
+        if self._deletions is None:
+            parts = [
+                reader.deletions.offsets + start
+                for reader, fragment, start in zip(self._readers, self.fragments, self.starts.tolist(), strict=True)
+                if fragment.deletion_file is not None
+            ]
+            self._deletions = DeletionVector(np.concatenate(parts)) if parts else DeletionVector.empty()
+        return self._deletions
+
+    def offsets_of_live(self, positions: Sequence[Int64Array]) -> Int64Array:
+        """int64[n]: the rows of the group for the positions (int64, ascending) of live rows of each fragment."""
+        parts = [
+            wanted if fragment.deletion_file is None else reader.deletions.offsets_of_live(wanted)
+            for reader, fragment, wanted in zip(self._readers, self.fragments, positions, strict=True)
+        ]
+        return np.concatenate(parts) + np.repeat(self.starts, [len(part) for part in parts])
+
+    def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
+        """As `FragmentReader.columns`.
+
+        Raises:
+            CorruptFileError: a file's row count differs from its fragment's, or it is not a Lance file.
+            UnsupportedFeatureError: the files cannot be read as one.
+        """
+        return FragmentColumns(fields, self.fragments[0].files, self._joined, known)
+
+    def _joined(self, file: DataFile) -> DataFileReader:
+        place = self.fragments[0].files.index(file)
+        if place not in self._files:
+            pairs = zip(self._readers, self.fragments, strict=True)
+            opened = [reader.open_file(fragment.files[place]) for reader, fragment in pairs]
+            files = [file for file in opened if isinstance(file, FileReader)]
+            if len(files) < len(opened):
+                raise UnsupportedFeatureError("files of 0.1 cannot be joined", feature="joined files")
+            self._files[place] = JoinedReader(files)
+        return self._files[place]
+
+    def column(self, name: str, rows: Int64Array) -> pa.Array:
+        """The system column `name` for `rows` (int64[n], ascending rows of the group), as `RowLineage.column`.
+
+        Raises:
+            CorruptFileError: a fragment has no lineage, or it does not match its rows.
+        """
+        owners = np.searchsorted(self.starts, rows, "right") - 1
+        if name in (FRAGMENT_ID, ROW_ADDRESS) or (name == ROW_ID and not self._stable_row_ids):
+            ids = np.array([fragment.id for fragment in self.fragments], np.uint64)[owners]
+            if name == FRAGMENT_ID:
+                return pa.array(ids)
+            addresses: UInt64Array = (ids << np.uint64(32)) | (rows - self.starts[owners]).astype(np.uint64)
+            return pa.array(addresses)
+        borders = np.searchsorted(owners, np.arange(len(self.fragments) + 1)).tolist()
+        parts = [
+            RowLineage(fragment, reader, self._stable_row_ids).column(name, rows[first:last] - start)
+            for fragment, reader, start, first, last in zip(
+                self.fragments, self._readers, self.starts.tolist(), borders, borders[1:], strict=False
+            )
+            if first < last
+        ]
+        return pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
+
+
+def grouped(
+    fragments: Iterable[DataFragment], fields: Sequence[Field], window_bytes: int, *, first: int = FIRST_GROUP
+) -> Iterator[list[DataFragment]]:
+    """Consecutive `fragments` in groups that `FragmentGroup` can read and that decode to about `window_bytes` at most.
+
+    Args:
+        fields: the top-level fields that are read.
+        first: fragments of the first group at most; later groups are larger.
+    """
+    joinable = not any(is_blob(node) for field in fields for node in field.walk())
+    widths = [fixed_width(field) for field in fields]
+    is_fixed = None not in widths
+    group: list[DataFragment] = []
+    num_rows, num_bytes = 0, 0.0
+    for fragment in fragments:
+        size = _small_bytes(fragment) if joinable else None
+        rows = fragment.physical_rows or 0
+        decoded = window_bytes if size is None else window_bytes_of(widths, rows, size)
+        if group and (
+            size is None
+            or len(group) >= first
+            or num_bytes + decoded > window_bytes
+            or (num_rows + rows > _ROWS and not is_fixed)
+            or not _same_shape(fragment, group[0])
+        ):
+            if len(group) >= first:
+                first = min(first * _GROWTH, LARGEST_GROUP)
+            yield group
+            group, num_rows, num_bytes = [], 0, 0.0
+        if size is None:
+            yield [fragment]
+            continue
+        group.append(fragment)
+        num_rows, num_bytes = num_rows + rows, num_bytes + decoded
+    if group:
+        yield group
+
+
+def _small_bytes(fragment: DataFragment) -> int | None:
+    """The bytes of the files of a fragment; None if they are large, of unknown size, or not of a version to join."""
+    if fragment.physical_rows is None or not fragment.files:
+        return None
+    num_bytes = 0
+    for file in fragment.files:
+        if file.size_bytes is None or file.size_bytes > _SMALL_FILE_BYTES or file.version not in _JOINABLE:
+            return None
+        num_bytes += file.size_bytes
+    return num_bytes
+
+
+def _same_shape(one: DataFragment, other: DataFragment) -> bool:
+    """Whether the files of two fragments have the same columns in the same places."""
+    return len(one.files) == len(other.files) and all(
+        file.version is like.version and file.fields == like.fields and file.column_indices == like.column_indices
+        for file, like in zip(one.files, other.files, strict=True)
+    )
