@@ -185,7 +185,7 @@ def _merged(
     for segment in segments:
         known = {number for other in old for number in other.fragment_rows} | fresh
         covered = chosen_fragments(base, _live(base).intersection(segment.fragment_ids()) - known)
-        if _is_usable(base, definition, segment):
+        if is_usable(base, definition, segment):
             rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
             mapping = kept_row_ids(covered, bases) if holds_row_ids(definition, base) else kept_addresses(rows)
             old.append(OldSegment(index_files(segment, bases), mapping, rows))
@@ -214,8 +214,8 @@ def _live(base: Manifest) -> set[int]:
     return {message.id for message in base.fragments.messages}
 
 
-def _is_usable(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
-    """Whether the row ids in a segment's files mean what new segments of its kind mean by them."""
+def is_usable(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
+    """Whether row ids in a segment's files mean the same as in new segments of its kind."""
     index_type = definition.builder.index_type
     version = segment.message.index_version
     if version > index_type.max_version or not segment.tells_coverage:

@@ -29,6 +29,8 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.commits.rewrite_rules import columns_stay
+from lance_spark.table.indexes.create import removing_on_failure
+from lance_spark.table.indexes.remap import remap_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionOptions,
@@ -250,9 +252,12 @@ def _groups(base: Manifest, results: Sequence[RewriteResult]) -> list[RewriteGro
 
 
 def _commit(table: TableLocation, newest: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions) -> Manifest:
-    transaction = Transaction.new(newest.version, Rewrite(tuple(groups)), options.all_properties())
-    new_table = NewTable(data_format(newest) or DEFAULT_FILE_VERSION)
-    return Commit(table.history, newest, transaction, new_table, options.policy).run()
+    remapped = remap_indices(table, newest, groups, options)
+    with removing_on_failure(table, remapped.segments):
+        operation = Rewrite(remapped.groups, remapped.indices)
+        transaction = Transaction.new(newest.version, operation, options.all_properties())
+        new_table = NewTable(data_format(newest) or DEFAULT_FILE_VERSION)
+        return Commit(table.history, newest, transaction, new_table, options.policy).run()
 
 
 def _fitting(base: Manifest, newest: Manifest, groups: Sequence[RewriteGroup]) -> list[RewriteGroup]:

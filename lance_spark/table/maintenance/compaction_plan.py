@@ -171,7 +171,7 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
     """
     options = options or CompactionOptions()
     _check_can_compact(table, base, options)
-    found = bins(_sizes(table, base), options)
+    found = bins(_sizes(table, base), options, _coverage(base))
     messages = base.fragments.messages
     tasks = (tuple(FragmentId(messages[place].id) for place in places) for places in found)
     return CompactionPlan(base.version, tuple(CompactionTask(base.version, ids, options) for ids in tasks))
@@ -183,20 +183,30 @@ def new_file_version(base: Manifest, options: CompactionOptions) -> FileVersion:
     return FileVersion.parse(asked) if asked is not None else data_format(base) or FileVersion.V2_2
 
 
-def bins(sizes: Sequence[Size], options: CompactionOptions) -> list[list[int]]:
-    """The places of the fragments that belong together, as the reference library groups them."""
+def bins(
+    sizes: Sequence[Size], options: CompactionOptions, coverage: Sequence[frozenset[str]] | None = None
+) -> list[list[int]]:
+    """The places of the fragments that belong together, as the reference library groups them.
+
+    Args:
+        coverage: the segments of indexes that cover each fragment. Fragments of different coverage stay apart, because
+            no index could cover a mixture of them.
+    """
     return [
         places
-        for run in _runs(sizes, options)
+        for run in _runs(sizes, options, coverage or [frozenset()] * len(sizes))
         for places in _split(run, sizes, options.target_rows_per_fragment)
         if len(places) > 1 or _sheds_rows(sizes[places[0]], options)
     ]
 
 
-def _runs(sizes: Sequence[Size], options: CompactionOptions) -> Iterator[list[int]]:
+def _runs(sizes: Sequence[Size], options: CompactionOptions, coverage: Sequence[frozenset[str]]) -> Iterator[list[int]]:
     """Stretches of neighbours that are worth a rewrite, each alone or with others."""
     run: list[int] = []
     for place, size in enumerate(sizes):
+        if run and coverage[run[-1]] != coverage[place]:
+            yield run
+            run = []
         if _sheds_rows(size, options) or not _is_full(size, options):
             run.append(place)
         elif run:
@@ -226,6 +236,15 @@ def _is_full(size: Size, options: CompactionOptions) -> bool:
 def _sheds_rows(size: Size, options: CompactionOptions) -> bool:
     deleted = size.physical_rows - size.live_rows
     return options.materialize_deletions and deleted > options.materialize_deletions_threshold * size.physical_rows
+
+
+def _coverage(base: Manifest) -> list[frozenset[str]]:
+    """The UUIDs of the index segments that cover each fragment."""
+    found: dict[int, set[str]] = {}
+    for index in parse_indices(base.index_section):
+        for fragment_id in index.fragment_ids() if not index.is_system else ():
+            found.setdefault(fragment_id, set()).add(index.uuid)
+    return [frozenset(found.get(message.id, ())) for message in base.fragments.messages]
 
 
 def _sizes(table: TableLocation, base: Manifest) -> list[Size]:

@@ -45,9 +45,9 @@ class MaintenanceVerbs:
         """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
 
         Rows and their stable ids stay. Rows that are rewritten keep their order, and come after those that are not, as
-        in the reference library. Indices no longer cover what was rewritten: readers scan it,
-        until the library that has made an index optimizes it. Fragments that other writers change meanwhile are left
-        as they are.
+        in the reference library. BTREE, BITMAP, LABEL_LIST and NGRAM indexes follow the rows; other indexes no longer
+        cover them, until they are optimized. Fragments that the same indexes cover are joined, others are not.
+        Fragments that other writers change meanwhile are left as they are.
 
         What is None is as ``lance.compaction.<name>`` in the table's config says, else the default.
 

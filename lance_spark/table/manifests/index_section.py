@@ -87,6 +87,7 @@ def rewritten(
     section: bytes | None,
     groups: Sequence[FragmentGroup],
     new_indices: Mapping[bytes, Callable[[IndexMetadata, Sequence[FragmentGroup]], IndexMetadata]],
+    follows_rows: Callable[[IndexMetadata], bool] = lambda index: False,
 ) -> bytes | None:
     """The section after the rows of each group's old fragments were rewritten into its new ones.
 
@@ -94,6 +95,8 @@ def rewritten(
         groups: (ids of the old fragments, ids of the new ones).
         new_indices: the replacements of indexes that were remapped to the new addresses, by UUID as 16 bytes. Every
             other index no longer covers the old fragments, as after `without_fragments`.
+        follows_rows: whether an index holds stable row ids: it covers the new fragments of a group if it covered all
+            old ones.
 
     Raises:
         CorruptFileError: not a serialized section, or it contains an invalid Roaring bitmap.
@@ -102,9 +105,29 @@ def rewritten(
         section,
         lambda index: new_indices[index.message.uuid.uuid](index, groups)
         if index.message.uuid.uuid in new_indices
+        else index.with_fragments(coverage_after(index, groups))
+        if not index.is_system and follows_rows(index)
         else index,
     )
     return without_fragments(section, [fragment_id for old, _ in groups for fragment_id in old])
+
+
+def coverage_after(index: IndexMetadata, groups: Sequence[FragmentGroup]) -> pyroaring.BitMap:
+    """The fragments that an index covers whose rows follow a compaction: the new ones of a group if it covered all old
+    ones.
+
+    >>> index = IndexMetadata.of(bytes(16), "i", [0], 1, [0, 1, 2])
+    >>> sorted(coverage_after(index, [([0, 1], [7, 8]), ([2, 3], [9])]))
+    [7, 8]
+    """
+    covered = index.fragment_ids()
+    after = pyroaring.BitMap(covered)
+    for old, new in groups:
+        deleted = pyroaring.BitMap(old)
+        after -= deleted
+        if deleted <= covered:
+            after |= pyroaring.BitMap(new)
+    return after
 
 
 def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: Collection[str] = ()) -> bytes | None:

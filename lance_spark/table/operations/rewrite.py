@@ -9,7 +9,9 @@ from typing import ClassVar
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
+from lance_spark.index.registry import index_type_of
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId
+from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import rewritten
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
@@ -58,8 +60,8 @@ class RewriteGroup:
 class Rewrite(CommittableOperation):
     """Replaces each group's old fragments with its new ones. Fragments are ordered by id.
 
-    Indexes no longer cover the old fragments, unless they are among `rewritten_indices`; so they are correct for the
-    fragments that they still cover, whoever built them and when.
+    Indexes no longer cover the old fragments, unless they are among `rewritten_indices` or hold stable row ids; so they
+    are correct for the fragments that they still cover, whoever built them and when.
 
     Attributes:
         file_version: the new file version of the table if all older files are among the groups, None to keep it. The
@@ -120,6 +122,7 @@ class Rewrite(CommittableOperation):
                     for group in self.groups
                 ],
                 {index.old_id: index.applied for index in self.rewritten_indices},
+                _holds_row_ids if previous.has_stable_row_ids else lambda index: False,
             ),
             writer_version=writer_version(),
             tag="",
@@ -180,6 +183,13 @@ class Rewrite(CommittableOperation):
             largest_id = largest_id if reserved else largest_id + len(new)
             result[group.old_fragments[0].id] = new
         return result, largest_id
+
+
+def _holds_row_ids(index: IndexMetadata) -> bool:
+    """Whether an index of a table with stable row ids holds these, and not addresses."""
+    index_type = index_type_of(index.message.index_details.type_url)
+    version = index.message.index_version
+    return index_type is not None and version <= index_type.max_version and index_type.holds_row_ids(version)
 
 
 def _replaced(

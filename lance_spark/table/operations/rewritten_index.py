@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyroaring
-
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.manifests.index_section import FragmentGroup
+from lance_spark.table.manifests.index_section import FragmentGroup, coverage_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +37,6 @@ class RewrittenIndex:
         Args:
             groups: the index covers the new fragments of a group if it covered all old ones.
         """
-        covered = index.fragment_ids()
-        after = pyroaring.BitMap(covered)
-        for old, new in groups:
-            deleted = pyroaring.BitMap(old)
-            after -= deleted
-            if deleted <= covered:
-                after |= pyroaring.BitMap(new)
         message = table_pb2.IndexMetadata()
         message.CopyFrom(index.message)
         message.uuid.CopyFrom(self.message.new_id)
@@ -54,5 +45,5 @@ class RewrittenIndex:
         del message.files[:]
         message.files.extend(self.message.new_index_files)
         message.ClearField("base_id")  # Written by this commit, so it is below the table's own root.
-        message.fragment_bitmap = after.serialize()
+        message.fragment_bitmap = coverage_after(index, groups).serialize()
         return IndexMetadata.from_proto(message)

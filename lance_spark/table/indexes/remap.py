@@ -1,0 +1,258 @@
+"""Remaps indexes to the addresses that a compaction gives to rows.
+
+Segments that hold addresses get new files, in which the rows of rewritten fragments have their new addresses. That
+needs the ids of the new fragments before the commit, so they are reserved by a transaction of their own. Segments that
+hold stable row ids stay as they are; the commit changes the fragments that they cover.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark._proto import transaction_pb2
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import LanceError, StorageError
+from lance_spark.index.builders.base import IndexedRows, OldSegment
+from lance_spark.table.bases import Bases
+from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.indexes.build import remove_segments, write_segment
+from lance_spark.table.indexes.definition import IndexDefinition
+from lance_spark.table.indexes.optimize import definition_of, index_files, is_usable
+from lance_spark.table.indexes.rows import holds_row_ids
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
+from lance_spark.table.operations import ReserveFragments, RewriteGroup
+from lance_spark.table.operations.manifest_builder import data_format, largest_fragment_id
+from lance_spark.table.operations.rewritten_index import RewrittenIndex
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment, FragmentId
+from lance_spark.table.rows.row_address import UInt64Array, row_addresses, split_addresses
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Remapped:
+    """What a compaction commits.
+
+    Attributes:
+        groups: the rewritten fragments; new ones have ids if there are remapped indexes.
+        indices: the remapped indexes.
+        segments: their metadata, whose files are to be removed if the commit fails.
+    """
+
+    groups: tuple[RewriteGroup, ...]
+    indices: tuple[RewrittenIndex, ...] = ()
+    segments: tuple[IndexMetadata, ...] = ()
+
+
+def remap_indices(
+    table: TableLocation, base: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions
+) -> Remapped:
+    """Segments of `base` with the new addresses of rewritten rows, uncommitted.
+
+    A segment that cannot be read is left out: it no longer covers the rewritten fragments.
+
+    Raises:
+        CommitConflictError: the ids of the new fragments could not be reserved.
+        CommitStateUnknownError: the store did not say whether they were.
+        StorageError: the store failed. No file of an index is left behind.
+    """
+    chosen = _remappable(table.bases(base), base, groups)
+    if not chosen:
+        return Remapped(tuple(groups))
+    numbered = _with_ids(table, base, groups, options)
+    made: list[IndexMetadata] = []
+    indices: list[RewrittenIndex] = []
+    done = False
+    try:
+        for definition, segment in chosen:
+            new = _remapped(table, base, definition, segment, numbered)
+            if new is not None:
+                made.append(new)
+                indices.append(_rewritten(segment, new))
+        done = True
+    finally:
+        if not done:
+            remove_segments(table, made)
+    return Remapped(tuple(numbered), tuple(indices), tuple(made))
+
+
+def _remappable(
+    bases: Bases, base: Manifest, groups: Sequence[RewriteGroup]
+) -> list[tuple[IndexDefinition, IndexMetadata]]:
+    """The segments that hold addresses and cover all old fragments of a group."""
+    found = []
+    for segment in parse_indices(base.index_section):
+        if segment.is_system or not any(group.old_ids <= set(segment.fragment_ids()) for group in groups):
+            continue
+        definition = definition_of(base.schema, [segment], bases)
+        if (
+            definition is not None
+            and definition.builder.can_remap
+            and not holds_row_ids(definition, base)
+            and is_usable(base, definition, segment)
+        ):
+            found.append((definition, segment))
+    return found
+
+
+def _with_ids(
+    table: TableLocation, base: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions
+) -> list[RewriteGroup]:
+    """The groups with ids of new fragments that no other writer can get."""
+    count = sum(len(group.new_fragments) for group in groups)
+    transaction = Transaction.new(base.version, ReserveFragments(count))
+    new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
+    reserved = Commit(table.history, base, transaction, new_table, options.policy).run()
+    next_id = largest_fragment_id(reserved) - count + 1
+    numbered = []
+    for group in groups:
+        new = [replace(fragment, id=FragmentId(next_id + place)) for place, fragment in enumerate(group.new_fragments)]
+        next_id += len(new)
+        numbered.append(replace(group, new_fragments=tuple(new)))
+    return numbered
+
+
+def _remapped(
+    table: TableLocation,
+    base: Manifest,
+    definition: IndexDefinition,
+    segment: IndexMetadata,
+    groups: Sequence[RewriteGroup],
+) -> IndexMetadata | None:
+    bases = table.bases(base)
+    covered = {fragment.id: fragment for fragment in base.fragments if fragment.id in segment.fragment_ids()}
+    moved = [group for group in groups if group.old_ids <= covered.keys()]
+    touched = {fragment_id for group in groups for fragment_id in group.old_ids}
+    mapping = MovedRows.of(moved, covered.keys() - touched, bases)
+    rows = {int(number): FragmentReader(fragment, bases).num_rows for number, fragment in covered.items()}
+    old = OldSegment(index_files(segment, bases), mapping, rows)
+    new_ids = [fragment.id for group in moved for fragment in group.new_fragments]
+    try:
+        return write_segment(
+            table,
+            base,
+            definition,
+            [*(covered.keys() - touched), *new_ids],
+            lambda output: definition.builder.merge([old], IndexedRows.none(definition.builder.dtype), output),
+            dataset_version=segment.message.dataset_version,
+        )
+    except StorageError:
+        raise
+    except LanceError as error:
+        _LOGGER.warning(
+            "segment %s of index %s cannot be read, it no longer covers compacted fragments: %s",
+            segment.uuid,
+            segment.name,
+            error,
+        )
+        return None
+
+
+def _rewritten(old: IndexMetadata, new: IndexMetadata) -> RewrittenIndex:
+    message = transaction_pb2.Transaction.Rewrite.RewrittenIndex(
+        new_index_details=new.message.index_details,
+        new_index_version=new.message.index_version,
+        new_index_files=new.message.files,
+    )
+    message.old_id.CopyFrom(old.message.uuid)
+    message.new_id.CopyFrom(new.message.uuid)
+    return RewrittenIndex.from_proto(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the rows of an old fragment went.
+
+    Attributes:
+        deleted: int64[n]: offsets of deleted rows, ascending.
+        first: how many live rows of its group come before.
+        new_ids: the new fragments of the group.
+        starts: int64[k]: how many rows of the group come before each new fragment.
+    """
+
+    deleted: Int64Array
+    first: int
+    new_ids: Sequence[int]
+    starts: Int64Array
+
+    def addresses(self, offsets: Int64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
+        """(bool[n]: which rows are live, uint64[k]: the new addresses of those)."""
+        before = np.searchsorted(self.deleted, offsets)
+        is_deleted = np.zeros(len(offsets), np.bool_)
+        if len(self.deleted):
+            is_deleted = self.deleted[np.minimum(before, len(self.deleted) - 1)] == offsets
+        ranks = (self.first + offsets - before)[~is_deleted]
+        places = np.searchsorted(self.starts, ranks, side="right") - 1
+        addresses = row_addresses(0, ranks - self.starts[places]) if len(ranks) else np.empty(0, np.uint64)
+        highs = np.array(self.new_ids, np.uint64)[places] << np.uint64(32) if len(ranks) else addresses
+        return ~is_deleted, addresses | highs
+
+
+class MovedRows:
+    """The new addresses of rows: an `IdMapping`.
+
+    Args:
+        places: by old fragment id.
+        unmoved: ids of fragments whose rows keep their addresses. Rows of all other fragments are dropped.
+    """
+
+    def __init__(self, places: Mapping[int, _Place], unmoved: frozenset[int]) -> None:
+        self._places = places
+        self._unmoved = unmoved
+
+    @classmethod
+    def of(cls, groups: Sequence[RewriteGroup], unmoved: Sequence[int] | set[FragmentId], bases: Bases) -> MovedRows:
+        """The mapping of a compaction.
+
+        Args:
+            groups: rewritten fragments, with ids of the new ones.
+
+        Raises:
+            LanceError: a deletion file cannot be read.
+        """
+        places: dict[int, _Place] = {}
+        for group in groups:
+            first = 0
+            new_ids = [int(fragment.id) for fragment in group.new_fragments]
+            sizes = [fragment.physical_rows or 0 for fragment in group.new_fragments]
+            starts: Int64Array = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+            for fragment in group.old_fragments:
+                deleted, live = _deletions(fragment, bases)
+                places[int(fragment.id)] = _Place(deleted, first, new_ids, starts)
+                first += live
+        return cls(places, frozenset(int(number) for number in unmoved))
+
+    def __call__(self, ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
+        fragments, offsets = split_addresses(ids)
+        order = np.argsort(fragments, kind="stable")
+        breaks = np.flatnonzero(np.diff(fragments[order], prepend=-1))
+        kept = np.zeros(len(ids), np.bool_)
+        moved = ids.copy()
+        for start, stop in pairwise([*breaks.tolist(), len(ids)]):
+            rows = order[start:stop]
+            fragment_id = int(fragments[rows[0]])
+            if fragment_id in self._unmoved:
+                kept[rows] = True
+            elif fragment_id in self._places:
+                live, addresses = self._places[fragment_id].addresses(offsets[rows])
+                kept[rows] = live
+                moved[rows[live]] = addresses
+        return kept, moved[kept]
+
+
+def _deletions(fragment: DataFragment, bases: Bases) -> tuple[Int64Array, int]:
+    """(offsets of deleted rows, number of live rows)."""
+    reader = FragmentReader(fragment, bases)
+    return reader.deletions.offsets, reader.num_live_rows()
