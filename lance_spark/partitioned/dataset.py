@@ -14,6 +14,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import compaction, history
 from lance_spark.partitioned.change_feed import plan_changes
+from lance_spark.partitioned.index_verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.merge import merge_rows
 from lance_spark.partitioned.properties import set_properties, user_properties
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class PartitionedDataset(PartitionedTable, VectorVerbs):
+class PartitionedDataset(PartitionedIndexVerbs, VectorVerbs):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 
     Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not
@@ -392,11 +393,7 @@ class PartitionedDataset(PartitionedTable, VectorVerbs):
 
     def commit_indices(self, new: Sequence[Any]) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
-        raise self._unsupported("indices", "build them in the tables of its partitions")
-
-    def drop_index(self, name: str) -> NoReturn:
-        """Raises `UnsupportedFeatureError`."""
-        raise self._unsupported("indices", "drop them in the tables of its partitions")
+        raise self._unsupported("indexes without a partition", "use commit_index_segments")
 
     def update_metadata(self, entries: Mapping[str, str | None]) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""

@@ -197,7 +197,6 @@ def partitioned() -> PartitionedDataset:
         ("shallow_clone", ("memory://clone",)),
         ("add_bases", ([],)),
         ("commit_indices", ([],)),
-        ("drop_index", ("i",)),
         ("update_metadata", ({"a": "b"},)),
         ("update_schema_metadata", ({"a": "b"},)),
         ("update_field_metadata", ({"id": {"a": "b"}},)),

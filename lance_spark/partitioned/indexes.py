@@ -1,0 +1,258 @@
+"""Indexes of a partitioned table: each partition's table has its own segments; one version of the whole shows them.
+
+An index of the table is an index of the same name, column and kind in its partitions. A partition that came after the
+index was built does not have it before `optimize_indices`; its rows are scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_spark.partitioned.change import ChangeTable, Step
+from lance_spark.partitioned.commit import commit_changes, with_operation_name
+from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.indexes.commit import commit_indices, drop_index
+from lance_spark.table.indexes.create import create_index
+from lance_spark.table.indexes.definition import IndexDefinition, define
+from lance_spark.table.indexes.describe import index_statistics, list_indices
+from lance_spark.table.indexes.optimize import OptimizeOptions, definition_of, optimize_indices
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.writing.save import CommitOptions
+
+_MAX_ATTEMPTS = 5
+_SUMS = ("num_segments", "num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows")
+
+
+def create_partition_indexes(
+    table: PartitionedTable,
+    column: str,
+    kind: str,
+    name: str | None,
+    *,
+    replace: bool,
+    parameters: Mapping[str, object],
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The newest version of the table with an index in each partition. Arguments and errors as `create_index`.
+
+    Raises:
+        InvalidInputError: the table has no partition yet, and as `create_index`.
+    """
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        opened = _opened(current)
+        if not opened:
+            raise InvalidInputError(f"{current.root} has no partition to index; write rows first")
+        # A default name that another kind of index has in some partition gets a number.
+        found = max((define(item.manifest, column, kind, name, {}).name for item in opened), key=len)
+        if not replace and any(index.name == found for index in _all_indexes(opened)):
+            raise AlreadyExistsError(f"{current.root} has an index {found!r}; replace it or choose another name")
+
+        def step(location: TableLocation, base: Manifest) -> Manifest:
+            inner = _inner(options)
+            return create_index(location, column, kind, found, replace=True, parameters=parameters, options=inner)
+
+        return _commit(current, opened, step, options, "create_index")
+
+    return _retried(table, attempt, options)
+
+
+def optimize_partition_indexes(
+    table: PartitionedTable, optimize: OptimizeOptions, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The newest version of the table with optimized indexes; it itself if there is nothing to do.
+
+    Partitions that lack an index that others have get it. Arguments and errors as `optimize_indices`.
+    """
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        opened = _opened(current)
+        known = _definitions(opened)
+        missing = sorted(set(optimize.names or ()) - {index.name for index in _all_indexes(opened)})
+        if missing:
+            raise NotFoundError(
+                f"{current.root} has no index {missing[0]!r}; known: {', '.join(sorted(known)) or 'none'}"
+            )
+        wanted = {name: found for name, found in known.items() if optimize.names is None or name in optimize.names}
+
+        def step(location: TableLocation, base: Manifest) -> Manifest:
+            return _optimized(location, optimize, wanted, _inner(options))
+
+        changing = [item for item in opened if _needs(item.manifest, optimize, wanted)]
+        return _commit(current, changing, step, options, "optimize_indices") if changing else current
+
+    return _retried(table, attempt, options)
+
+
+def drop_partition_indexes(
+    table: PartitionedTable, name: str, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The newest version of the table without the index `name`. Errors as `drop_index`."""
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        having = [item for item in _opened(current) if any(index.name == name for index in _indexes(item))]
+        if not having:
+            raise NotFoundError(f"{current.root} has no index {name!r}")
+
+        def step(location: TableLocation, base: Manifest) -> Manifest:
+            return drop_index(location, name, _inner(options))
+
+        return _commit(current, having, step, options, "drop_index")
+
+    return _retried(table, attempt, options)
+
+
+def commit_partition_segments(
+    table: PartitionedTable,
+    segments: Mapping[str, Sequence[IndexMetadata]],
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version in which segments that were built apart replace the indexes of their names.
+
+    Args:
+        table: the version that they were built from.
+        segments: by the object id of their partition.
+
+    Raises: as `commit_indices`.
+    """
+    changes = []
+    for object_id, new in segments.items():
+        partition = table.index.by_id.get(object_id)
+        if partition is None:
+            raise InvalidInputError(f"{table.root} has no partition {object_id!r}")
+        opened = table.open(partition)
+        changes.append(ChangeTable(partition, opened.manifest, _segments_step(tuple(new), _inner(options))))
+    return commit_changes(table, changes, with_operation_name(options, "create_index"))
+
+
+def list_partition_indexes(table: PartitionedTable) -> list[dict[str, Any]]:
+    """The segments of all partitions as `list_indices` gives them, each with the object id as `partition`."""
+    found = [
+        {**index, "partition": item.partition.object_id}
+        for item in _opened(table)
+        for index in list_indices(item.manifest)
+    ]
+    return sorted(found, key=lambda index: (str(index["name"]), str(index["partition"])))
+
+
+def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, Any]:
+    """The sums of `index_statistics` over all partitions; rows of partitions without the index are unindexed.
+
+    Raises:
+        NotFoundError: no partition has such an index.
+    """
+    parts = []
+    unindexed_rows = unindexed_fragments = 0
+    for item in _opened(table):
+        if any(index.name == name for index in _indexes(item)):
+            parts.append(index_statistics(item.manifest, item.table.bases(item.manifest), name))
+        else:
+            unindexed_fragments += len(item.manifest.fragments)
+            unindexed_rows += sum(count or 0 for count in item.manifest.fragments.row_counts())
+    if not parts:
+        raise NotFoundError(f"{table.root} has no index {name!r}")
+    sizes = [part["size_bytes"] for part in parts]
+    times = [part["updated_at_timestamp_ms"] for part in parts if part["updated_at_timestamp_ms"] is not None]
+    sums = {key: sum(part[key] for part in parts) for key in _SUMS}
+    sums["num_unindexed_fragments"] += unindexed_fragments
+    sums["num_unindexed_rows"] += unindexed_rows
+    return {
+        "index_type": parts[0]["index_type"],
+        "name": name,
+        **sums,
+        "num_indexed_rows_per_segment": [count for part in parts for count in part["num_indexed_rows_per_segment"]],
+        "size_bytes": None if None in sizes else sum(sizes),
+        "updated_at_timestamp_ms": max(times, default=None),
+        "segments": [segment for part in parts for segment in part["segments"]],
+    }
+
+
+def _segments_step(new: Sequence[IndexMetadata], options: CommitOptions) -> Step:
+    return lambda location, base: commit_indices(location, base, new, options)
+
+
+def _optimized(
+    location: TableLocation,
+    optimize: OptimizeOptions,
+    wanted: Mapping[str, IndexDefinition],
+    options: CommitOptions,
+) -> Manifest:
+    """Optimizes the indexes of one partition and adds those that it lacks."""
+    newest = location.newest()
+    present = {index.name for index in parse_indices(newest.index_section)}
+    for name, definition in wanted.items():
+        if name not in present:
+            column = ".".join("`" + part.replace("`", "``") + "`" for part in definition.column)
+            kind = definition.builder.index_type.type_name
+            parameters = definition.builder.parameters
+            create_index(location, column, kind, name, replace=True, parameters=parameters, options=options)
+    own = OptimizeOptions(
+        tuple(name for name in wanted if name in present), optimize.num_indices_to_merge, optimize.retrain
+    )
+    return optimize_indices(location, own, options) if own.names else location.newest()
+
+
+def _needs(manifest: Manifest, optimize: OptimizeOptions, wanted: Mapping[str, IndexDefinition]) -> bool:
+    """Whether something of a partition's indexes may change."""
+    live = {message.id for message in manifest.fragments.messages}
+    for name in wanted:
+        segments = [index for index in parse_indices(manifest.index_section) if index.name == name]
+        covered = {number for index in segments for number in index.fragment_ids()}
+        if optimize.retrain or live - covered or min(len(segments), optimize.num_indices_to_merge) > 1 or not segments:
+            return True
+    return False
+
+
+def _definitions(opened: Sequence[PartitionVersion]) -> dict[str, IndexDefinition]:
+    """What the indexes are over that this release can build, by name, as the first partition that has them says."""
+    found: dict[str, IndexDefinition] = {}
+    for item in opened:
+        by_name: dict[str, list[IndexMetadata]] = {}
+        for index in _indexes(item):
+            by_name.setdefault(index.name, []).append(index)
+        for name in by_name.keys() - found.keys():
+            definition = definition_of(item.manifest.schema, by_name[name], item.table.bases(item.manifest))
+            if definition is not None:
+                found[name] = definition
+    return found
+
+
+def _opened(table: PartitionedTable) -> list[PartitionVersion]:
+    return table.open_all(table.index.partitions)
+
+
+def _indexes(item: PartitionVersion) -> list[IndexMetadata]:
+    return [index for index in parse_indices(item.manifest.index_section) if not index.is_system]
+
+
+def _all_indexes(opened: Sequence[PartitionVersion]) -> list[IndexMetadata]:
+    return [index for item in opened for index in _indexes(item)]
+
+
+def _commit(
+    table: PartitionedTable,
+    opened: Sequence[PartitionVersion],
+    step: Step,
+    options: CommitOptions | None,
+    operation: str,
+) -> PartitionedTable:
+    changes = [ChangeTable(item.partition, item.manifest, step) for item in opened]
+    return commit_changes(table, changes, with_operation_name(options, operation))
+
+
+def _inner(options: CommitOptions | None) -> CommitOptions:
+    return options or CommitOptions()
+
+
+def _retried(table: PartitionedTable, attempt: Any, options: CommitOptions | None) -> PartitionedTable:
+    policy = options.policy if options else None
+    made: PartitionedTable = retry_on_conflict(
+        attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS
+    )
+    return made

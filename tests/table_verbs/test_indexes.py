@@ -1,0 +1,110 @@
+"""Verbs on indexes have the same effect, whether the table has partitions or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_spark.partitioned.dataset import PartitionedDataset
+from tests.table_verbs.kinds import ROWS, Kind, Partitioned
+
+
+def num_rows(dataset: Any, name: str) -> tuple[int, int]:
+    """(indexed rows, rows without index)."""
+    found = dataset.index_statistics(name)
+    return found["num_indexed_rows"], found["num_unindexed_rows"]
+
+
+@pytest.mark.parametrize("index", ["BTREE", "ZONEMAP", "BITMAP"])
+def test_created_index_covers_all_rows_in_one_version(kind: Kind, dataset: Any, index: str) -> None:
+    made = dataset.create_scalar_index("id", index)
+    assert made.version == dataset.version + 1
+    assert {(entry["name"], *entry["fields"]) for entry in made.list_indices()} == {("id_idx", "id")}
+    assert num_rows(made, "id_idx") == (5, 0)
+    assert made.index_statistics("id_idx")["size_bytes"] > 0
+    kind.check(made, ROWS)
+    assert dataset.list_indices() == []
+
+
+def test_optimize_covers_new_rows_and_new_partitions(kind: Kind, dataset: Any) -> None:
+    made = dataset.create_scalar_index("id", "BTREE", zone_size=7)
+    made = kind.append(made, (6, "a", 60), (7, "new", 70))
+    assert num_rows(made, "id_idx") == (5, 2)
+    optimized = made.optimize_indices()
+    assert optimized.version == made.version + 1
+    assert num_rows(optimized, "id_idx") == (7, 0)
+    assert optimized.optimize_indices().version == optimized.version
+    kind.check(optimized, [*ROWS, (6, "a", 60), (7, "new", 70)])
+
+
+def test_dropped_index_is_gone(kind: Kind, dataset: Any) -> None:
+    made = dataset.create_scalar_index("id").create_scalar_index("v", "ZONEMAP")
+    dropped = made.drop_index("id_idx")
+    assert dropped.version == made.version + 1
+    assert {entry["name"] for entry in dropped.list_indices()} == {"v_idx"}
+    with pytest.raises(NotFoundError, match="id_idx"):
+        dropped.drop_index("id_idx")
+    with pytest.raises(NotFoundError, match="id_idx"):
+        dropped.index_statistics("id_idx")
+    with pytest.raises(NotFoundError, match="id_idx"):
+        dropped.optimize_indices("id_idx")
+    kind.check(dropped, ROWS)
+
+
+def test_name_that_is_taken(dataset: Any) -> None:
+    made = dataset.create_scalar_index("id")
+    with pytest.raises(AlreadyExistsError, match="id_idx"):
+        made.create_scalar_index("id", replace=False)
+    replaced = made.create_scalar_index("id")
+    assert len(replaced.list_indices()) == len(made.list_indices())
+    assert {entry["uuid"] for entry in replaced.list_indices()}.isdisjoint(
+        entry["uuid"] for entry in made.list_indices()
+    )
+
+
+def test_default_name_that_another_kind_has_gets_a_number(dataset: Any) -> None:
+    made = dataset.create_scalar_index("id").create_scalar_index("id", "ZONEMAP")
+    assert {(entry["name"], entry["type"]) for entry in made.list_indices()} == {
+        ("id_idx", "BTree"),
+        ("id_idx_2", "ZoneMap"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [(("nope",), NotFoundError), (("id", "QUADTREE"), InvalidInputError), (("id", "NGRAM"), InvalidInputError)],
+)
+def test_index_that_cannot_be_built(
+    kind: Kind, dataset: Any, arguments: tuple[str, ...], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        dataset.create_scalar_index(*arguments)
+    kind.check(dataset, ROWS)
+
+
+def test_rows_that_change_and_move_are_found(kind: Kind, dataset: Any) -> None:
+    made = dataset.create_scalar_index("id").update({"v": "1"}, "id = 1").delete("id = 2").compact()
+    assert made.to_table(filter="id = 1")["v"].to_pylist() == [1]
+    assert made.count_rows("id = 2") == 0
+    assert made.optimize_indices().count_rows("id >= 1") == 4
+
+
+def test_partitioned_table_without_partitions_is_not_indexed() -> None:
+    empty = Partitioned(stable_row_ids=False).create()
+    with pytest.raises(InvalidInputError, match="no partition"):
+        empty.create_scalar_index("id")
+
+
+def test_segments_of_partitions_are_built_apart_and_committed_together() -> None:
+    table: PartitionedDataset = Partitioned(stable_row_ids=False).create(*ROWS)
+    segments = {
+        partition.object_id: [table.build_index_segment("id", name="i", partition=partition.object_id)]
+        for partition in table.index.partitions
+    }
+    made = table.commit_index_segments(segments)
+    assert made.version == table.version + 1
+    assert num_rows(made, "i") == (5, 0)
+    with pytest.raises(InvalidInputError, match="elsewhere"):
+        table.commit_index_segments({"elsewhere": []})
