@@ -27,6 +27,7 @@ from lance_spark.partitioned.save import (
     save_rows,
     update_rows,
 )
+from lance_spark.partitioned.search import PartitionedSearchVerbs
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.storage.paths import UriOrPath
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class PartitionedDataset(PartitionedIndexVerbs, VectorVerbs):
+class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 
     Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not

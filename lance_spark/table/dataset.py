@@ -33,7 +33,7 @@ from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.row_level.update import update_rows
 from lance_spark.table.rows.fragment import FragmentList
-from lance_spark.table.search.search_verbs import SearchVerbs
+from lance_spark.table.search.search_verbs import DatasetSearchVerbs
 from lance_spark.table.source import Split
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
@@ -43,7 +43,7 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-class Dataset(SearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, UpgradeVerbs, IndexVerbs):
+class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, UpgradeVerbs, IndexVerbs):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.

@@ -71,24 +71,37 @@ class TextColumn:
         analyzer: analyzes the words of queries.
         indexed: the parts of the index.
         scanned: rows without an index, or None.
+        other_indexed, other_scanned: parts of the same column in other partitions of the table, which count for the
+            statistics.
     """
 
     analyzer: Analyzer
     indexed: tuple[Source, ...]
     scanned: Source | None
+    other_indexed: tuple[TextPart, ...] = ()
+    other_scanned: tuple[TextPart, ...] = ()
+
+    @property
+    def indexed_parts(self) -> tuple[TextPart, ...]:
+        """The parts of the index."""
+        return tuple(source.part for source in self.indexed)
+
+    @property
+    def scanned_parts(self) -> tuple[TextPart, ...]:
+        """The parts that were read."""
+        return () if self.scanned is None else (self.scanned.part,)
 
     @property
     def parts(self) -> tuple[TextPart, ...]:
-        """All parts."""
-        sources = self.indexed if self.scanned is None else (*self.indexed, self.scanned)
-        return tuple(source.part for source in sources)
+        """All parts of the column, those in other partitions included."""
+        return (*self.indexed_parts, *self.other_indexed, *self.scanned_parts, *self.other_scanned)
 
     def groups(self) -> list[tuple[tuple[Source, ...], Statistics]]:
         """Parts with the statistics for their scores.
 
         As in the reference library, rows without an index count for the scores of each other only.
         """
-        found = [(self.indexed, Statistics.of(source.part for source in self.indexed))] if self.indexed else []
+        found = [(self.indexed, Statistics.of((*self.indexed_parts, *self.other_indexed)))] if self.indexed else []
         if self.scanned is not None:
             found.append(((self.scanned,), Statistics.of(self.parts)))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,28 +10,19 @@ import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
-from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.search.text_search import SearchRequest, best, found_rows, read_found
+from lance_spark.table.search.text_search import SearchedPart, SearchRequest, search_parts
 
 
-class SearchVerbs:
-    """Full-text search."""
+class SearchVerbs(ABC):
+    """Full-text search, for all kinds of tables."""
 
-    location: TableLocation
-    manifest: Manifest
-
-    if TYPE_CHECKING:
-
-        def plan(
-            self,
-            columns: Sequence[str] | None = None,
-            filter: str | Expr | None = None,
-            *,
-            with_row_id: bool = False,
-            with_row_address: bool = False,
-        ) -> Scan: ...
+    @abstractmethod
+    def _searched_parts(
+        self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
+    ) -> tuple[list[SearchedPart], pa.Schema]:
+        """The partitions to search, with plans for these arguments, and the schema of the plans."""
 
     def search(
         self,
@@ -69,8 +61,29 @@ class SearchVerbs:
             InvalidInputError: an argument makes no sense, a column is not text, or the filter fails on a value.
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
-        where = None if search_columns is None else tuple(search_columns)
-        request = SearchRequest(query, where, limit, offset, with_score, use_index)
+        request = SearchRequest(query, search_columns, limit, offset, with_score, use_index)
+        parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
+        return search_parts(request, parts, schema)
+
+
+class DatasetSearchVerbs(SearchVerbs):
+    """Full-text search in a table without partitions."""
+
+    manifest: Manifest
+
+    if TYPE_CHECKING:
+
+        def plan(
+            self,
+            columns: Sequence[str] | None = None,
+            filter: str | Expr | None = None,
+            *,
+            with_row_id: bool = False,
+            with_row_address: bool = False,
+        ) -> Scan: ...
+
+    def _searched_parts(
+        self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
+    ) -> tuple[list[SearchedPart], pa.Schema]:
         scan = self.plan(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
-        rows = best(found_rows(request, self.manifest, scan), limit, offset)
-        return read_found(request, self.manifest, scan, rows)
+        return [SearchedPart(self.manifest, scan)], scan.arrow_schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,10 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.segments import warn_unused
 from lance_spark.index.text.part import AnalyzedPart
-from lance_spark.index.text.search import Source, TextColumn
+from lance_spark.index.text.search import Columns, Source, TextColumn
 from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
 from lance_spark.schema.arrow import to_arrow_field
-from lance_spark.schema.field import Field
+from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
@@ -44,24 +44,31 @@ class TextColumns:
     """The searchable columns of a version.
 
     Args:
+        schema: the columns, which a partition may have only some of.
         use_index: False scans all rows, with the analysis of the index if there is one.
     """
 
-    def __init__(self, manifest: Manifest, bases: Bases, *, use_index: bool = True) -> None:
+    def __init__(self, manifest: Manifest, schema: LanceSchema, bases: Bases, *, use_index: bool = True) -> None:
         self._manifest = manifest
+        self._schema = schema
         self._bases = bases
         self._use_index = use_index
-        self._finder = FieldFinder(manifest.schema)
+        self._finder = FieldFinder(schema)
         self._indexes = _text_indexes(manifest)
         self._made: dict[tuple[str, bool], TextColumn] = {}
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is a text index on any column."""
+        return bool(self._indexes)
 
     def searched_by_default(self) -> tuple[str, ...]:
         """The columns that a query without columns searches: those with an index, else all columns of text."""
         ids = {field_id for index in self._indexes for field_id in index.message.fields}
-        indexed = [path for path, field in _leaves(self._manifest.schema.fields) if field.id in ids]
+        indexed = [path for path, field in _leaves(self._schema.fields) if field.id in ids]
         if indexed:
             return tuple(indexed)
-        return tuple(field.name for field in self._manifest.schema.fields if is_text(to_arrow_field(field).type))
+        return tuple(field.name for field in self._schema.fields if is_text(to_arrow_field(field).type))
 
     def __call__(self, name: str, needs_positions: bool) -> TextColumn:
         """What is searched in a column.
@@ -145,7 +152,7 @@ class TextColumns:
         if not fragments:
             return None
         scan = Scan.of(
-            self._manifest.schema,
+            self._schema,
             self._bases,
             columns=[_quoted(names)],
             with_row_address=True,
@@ -220,3 +227,31 @@ def _values(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     for name in names[1:]:
         column = pc.struct_field(column, [name])
     return column
+
+
+class JoinedColumns:
+    """The searchable columns of several partitions of a table, which share their statistics."""
+
+    def __init__(self, parts: Sequence[TextColumns]) -> None:
+        self._parts = parts
+
+    def searched_by_default(self) -> tuple[str, ...]:
+        """The columns with an index in any partition, else all columns of text."""
+        if not any(part.has_index for part in self._parts):
+            return self._parts[0].searched_by_default() if self._parts else ()
+        names = (name for part in self._parts if part.has_index for name in part.searched_by_default())
+        return tuple(dict.fromkeys(names))
+
+    def of(self, number: int) -> Columns:
+        """The columns of partition `number`."""
+
+        def column(name: str, needs_positions: bool) -> TextColumn:
+            own = self._parts[number](name, needs_positions)
+            others = [part(name, needs_positions) for place, part in enumerate(self._parts) if place != number]
+            return replace(
+                own,
+                other_indexed=tuple(part for other in others for part in other.indexed_parts),
+                other_scanned=tuple(part for other in others for part in other.scanned_parts),
+            )
+
+        return column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,10 @@ from lance_spark.index.text.queries import MatchQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.scan import Scan, no_columns
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.search.text_columns import TextColumns
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.search.text_columns import JoinedColumns, TextColumns
 
 SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
@@ -40,7 +42,7 @@ class SearchRequest:
     """
 
     query: str | TextQuery
-    search_columns: tuple[str, ...] | None = None
+    search_columns: Sequence[str] | None = None
     limit: int | None = None
     offset: int | None = None
     with_score: bool = True
@@ -59,61 +61,96 @@ class SearchRequest:
             raise InvalidInputError(f"{self.query!r} is neither words nor a text query")
 
 
-def found_rows(request: SearchRequest, manifest: Manifest, scan: Scan) -> RowScores:
-    """All rows that match, ascending by address.
+@dataclass(frozen=True)
+class SearchedPart:
+    """A table, or a partition of one.
+
+    Attributes:
+        manifest: its version.
+        scan: reads the columns of the result; its filter restricts the rows.
+    """
+
+    manifest: Manifest
+    scan: Scan
+
+    @cached_property
+    def fragments(self) -> dict[int, DataFragment]:
+        """The fragments by id."""
+        return {int(fragment.id): fragment for fragment in self.manifest.fragments}
+
+    def filtered(self, found: RowScores) -> RowScores:
+        """The rows that the filter keeps."""
+        if self.scan.filter is None:
+            return found
+        kept = np.zeros(len(found.addresses), np.bool_)
+        for fragment_id, start, stop in _by_fragment(found.addresses):
+            offsets = (found.addresses[start:stop] & _LOW).astype(np.int64)
+            kept[start:stop] = self.scan.matches(self.fragments[fragment_id], offsets)
+        return found.keep(kept)
+
+    def read(self, addresses: npt.NDArray[np.uint64]) -> pa.Table:
+        """The columns of the rows at `addresses` (uint64[n]), in this order."""
+        output = tuple(dict.fromkeys((*self.scan.output, ROW_ADDRESS)))
+        reader = replace(self.scan, output=output, filter=None, uncut=True)
+        order = np.argsort(addresses)
+        ascending = addresses[order]
+        parts: list[pa.RecordBatch] = []
+        for fragment_id, start, stop in _by_fragment(ascending):
+            offsets = (ascending[start:stop] & _LOW).astype(np.int64)
+            parts += reader.read_fragment(self.fragments[fragment_id], offsets=offsets)
+        table = pa.Table.from_batches(parts, schema=reader.arrow_schema)
+        return _taken(table, np.argsort(order), self.scan.arrow_schema)
+
+
+def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: pa.Schema) -> pa.Table:
+    """The best rows of all parts, with their scores.
 
     Args:
-        scan: the result's plan, with the filter of the request.
+        schema: of the result, without the score.
 
     Raises:
         NotFoundError: no such column.
         InvalidInputError: a column is not text, or the filter fails on a value.
     """
-    columns = TextColumns(manifest, scan.bases, use_index=request.use_index)
+    found = found_rows(request, parts)
+    owners = np.repeat(np.arange(len(found)), [len(rows.scores) for rows in found])
+    addresses = np.concatenate([np.empty(0, np.uint64), *(rows.addresses for rows in found)])
+    scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
+    chosen = best_places(scores, request.limit, request.offset)
+    owners, addresses, scores = owners[chosen], addresses[chosen], scores[chosen]
+    tables = [part.read(addresses[owners == number]) for number, part in enumerate(parts)]
+    table = pa.concat_tables([schema.empty_table(), *tables])
+    result = _taken(table, np.argsort(np.argsort(owners, kind="stable"), kind="stable"), schema)
+    return result.append_column(SCORE_FIELD, pa.array(scores)) if request.with_score else result
+
+
+def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[RowScores]:
+    """The rows of each part that match, ascending by address."""
+    columns = JoinedColumns(
+        [TextColumns(part.manifest, part.scan.schema, part.scan.bases, use_index=request.use_index) for part in parts]
+    )
     query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
-    where = request.search_columns or columns.searched_by_default()
-    found = search(query.on(where), columns)
-    return found if scan.filter is None else _filtered(found, manifest, scan)
+    bound = query.on(request.search_columns or columns.searched_by_default()) if parts else query
+    return [part.filtered(search(bound, columns.of(number))) for number, part in enumerate(parts)]
 
 
-def _filtered(found: RowScores, manifest: Manifest, scan: Scan) -> RowScores:
-    kept = np.zeros(len(found.addresses), np.bool_)
-    fragments = {int(fragment.id): fragment for fragment in manifest.fragments}
-    for fragment_id, start, stop in _by_fragment(found.addresses):
-        offsets = (found.addresses[start:stop] & _LOW).astype(np.int64)
-        kept[start:stop] = scan.matches(fragments[fragment_id], offsets)
-    return found.keep(kept)
-
-
-def best(found: RowScores, limit: int | None, offset: int | None) -> RowScores:
-    """Rows in the order of descending scores, those of equal scores by address."""
+def best_places(scores: npt.NDArray[np.float32], limit: int | None, offset: int | None) -> npt.NDArray[np.int64]:
+    """The places of the highest scores, descending, equal ones in their order."""
     skip = offset or 0
-    stop = len(found.scores) if limit is None else min(len(found.scores), skip + limit)
-    places = np.arange(len(found.scores))
-    if stop < len(places):
+    stop = len(scores) if limit is None else min(len(scores), skip + limit)
+    places = np.arange(len(scores))
+    if 0 < stop < len(places):
         # Only rows that can be among the first `stop` are sorted.
-        worst = np.partition(found.scores, len(places) - stop)[len(places) - stop] if stop else np.float32(np.inf)
-        places = np.flatnonzero(found.scores >= worst)
-    order = places[np.argsort(-found.scores[places], kind="stable")][skip:stop]
-    return RowScores(found.addresses[order], found.scores[order])
+        worst = np.partition(scores, len(places) - stop)[len(places) - stop]
+        places = np.flatnonzero(scores >= worst)
+    return places[np.argsort(-scores[places], kind="stable")][skip:stop]
 
 
-def read_found(request: SearchRequest, manifest: Manifest, scan: Scan, rows: RowScores) -> pa.Table:
-    """The columns of some rows, in their order, with their scores."""
-    reader = replace(scan, output=tuple(dict.fromkeys((*scan.output, ROW_ADDRESS))), filter=None, uncut=True)
-    order = np.argsort(rows.addresses)
-    ascending = rows.addresses[order]
-    parts: list[pa.RecordBatch] = []
-    fragments = {int(fragment.id): fragment for fragment in manifest.fragments}
-    for fragment_id, start, stop in _by_fragment(ascending):
-        offsets = (ascending[start:stop] & _LOW).astype(np.int64)
-        parts += reader.read_fragment(fragments[fragment_id], offsets=offsets)
-    table = pa.Table.from_batches(parts, schema=reader.arrow_schema)
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    chosen = [take_chunked(table.column(name), places) for name in scan.output]
-    result = pa.Table.from_arrays(chosen, schema=scan.arrow_schema)
-    return result.append_column(SCORE_FIELD, pa.array(rows.scores)) if request.with_score else result
+def _taken(table: pa.Table, places: npt.NDArray[np.int64], schema: pa.Schema) -> pa.Table:
+    columns = [take_chunked(table.column(field.name), places) for field in schema]
+    if not columns:
+        return pa.Table.from_batches([no_columns(len(places))])
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _by_fragment(addresses: npt.NDArray[np.uint64]) -> Sequence[tuple[int, int, int]]:

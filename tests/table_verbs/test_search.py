@@ -1,0 +1,86 @@
+"""Full-text search on both kinds of tables."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.partitioned.dataset import create_partitioned_dataset
+from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.transforms.identity import Identity
+
+ROWS = pa.table(
+    {
+        "id": [1, 2, 3, 4, 5, 6],
+        "p": ["a", "a", "b", "b", "c", "c"],
+        "title": ["red apple", "green apple", "red red rose", None, "blue", "The Apples of Eden"],
+    }
+)
+
+
+def plain() -> Any:
+    return lance_spark.write(ROWS, f"memory://search-{uuid.uuid4().hex}")
+
+
+def partitioned() -> Any:
+    root = f"memory://search-{uuid.uuid4().hex}"
+    return create_partitioned_dataset(root, ROWS.schema, [PartitionBy("p", ("p",), Identity())]).append(ROWS)
+
+
+@pytest.fixture(params=[plain, partitioned], ids=["plain", "partitioned"])
+def dataset(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
+def test_rows_come_best_first_with_scores(dataset: Any) -> None:
+    found = dataset.search("red apple")
+    assert found.column_names == ["id", "p", "title", "_score"]
+    assert found["id"].to_pylist() == plain().search("red apple")["id"].to_pylist()
+    assert found["_score"].equals(plain().search("red apple")["_score"])
+    assert sorted(found["id"].to_pylist()) == [1, 2, 3, 6]
+    assert found["id"][0].as_py() == 1
+
+
+def test_limit_offset_filter_and_columns(dataset: Any) -> None:
+    full = dataset.search("red apple", columns=["title"])
+    assert dataset.search("red apple", columns=["title"], limit=2, offset=1).equals(full.slice(1, 2).combine_chunks())
+    found = dataset.search("apple", columns=["id"], filter="p <> 'a'")
+    assert found["id"].to_pylist() == [6]
+    everywhere = dict(zip(*dataset.search("apple", columns=["id"]).columns, strict=True))
+    assert found["_score"][0] == everywhere[pa.scalar(6)]
+    assert dataset.search("apple", columns=["id"], with_score=False).column_names == ["id"]
+    assert dataset.search("apple", columns=[], with_score=False).num_rows == 3
+    assert dataset.search("nothing", with_row_id=True).column_names == ["id", "p", "title", "_rowid", "_score"]
+
+
+def test_phrase_and_operators(dataset: Any) -> None:
+    def ids(query: Any) -> list[int]:
+        return sorted(dataset.search(query, search_columns=["title"])["id"].to_pylist())
+
+    assert ids(lance_spark.PhraseQuery("red rose")) == [3]
+    assert ids(lance_spark.MatchQuery("red apple", operator="AND")) == [1]
+    assert ids(lance_spark.MatchQuery("appl", fuzziness=1)) == [1, 2, 6]
+    without = lance_spark.BooleanQuery(
+        must=(lance_spark.MatchQuery("apple"),), must_not=(lance_spark.MatchQuery("green"),)
+    )
+    assert ids(without) == [1, 6]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"query": "x", "search_columns": ["nope"]}, NotFoundError, "nope"),
+        ({"query": "x", "search_columns": ["id"]}, InvalidInputError, "'id' is int64"),
+        ({"query": "x", "limit": -1}, InvalidInputError, "limit -1"),
+        ({"query": 3}, InvalidInputError, "3 is neither words nor a text query"),
+        ({"query": "x", "search_columns": "title"}, InvalidInputError, "must be a list"),
+    ],
+)
+def test_bad_argument_is_refused(dataset: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        dataset.search(**arguments)
