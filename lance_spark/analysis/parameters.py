@@ -133,3 +133,9 @@ def _require(name: str, value: object, kind: type, *, optional: bool = False) ->
         return
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InvalidInputError(f"{name} is {value!r}, not of type {kind.__name__}")
+
+
+AS_WRITTEN = TextParameters(
+    max_token_length=None, lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False
+)
+"""Runs of letters and digits, unchanged."""

@@ -45,6 +45,8 @@ from lance_spark.expr.nodes import (
     StringMatch,
 )
 from lance_spark.expr.text_match import like, match_text
+from lance_spark.expr.text_nodes import ContainsTokens, TextMatch
+from lance_spark.expr.token_match import check_searchable, contains_tokens
 from lance_spark.expr.values import NUMBERS, Family, Operand, as_array, as_boolean, null_like, plain, required_family
 
 
@@ -203,7 +205,7 @@ def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Op
 def can_fail(expr: Expr) -> bool:
     """Whether evaluation may fail on a value, not just on a type."""
     return any(
-        isinstance(node, (Arithmetic, Negate))
+        isinstance(node, (Arithmetic, Negate, TextMatch))
         or (isinstance(node, Cast) and not node.is_try)
         or (isinstance(node, Function) and node.name is FunctionName.ABS)
         for node in expr.walk()
@@ -243,6 +245,20 @@ def _(expr: ArrayContains, rows: Rows) -> Operand:
     lists, item = _evaluate(expr.value, rows), _evaluate(expr.item, rows)
     with _named(expr):
         return array_contains(lists, item, rows.time_zone)
+
+
+@_evaluate.register
+def _(expr: ContainsTokens, rows: Rows) -> Operand:
+    value = _evaluate(expr.value, rows)
+    with _named(expr):
+        return contains_tokens(value, expr.words)
+
+
+@_evaluate.register
+def _(expr: TextMatch, rows: Rows) -> Operand:
+    values = [_evaluate(column, rows) for column in expr.columns]
+    with _named(expr):
+        return check_searchable(values, rows.batch.num_rows)
 
 
 @_evaluate.register

@@ -41,6 +41,7 @@ from lance_spark.expr.sql_literals import (
     read_string,
     read_typed,
 )
+from lance_spark.expr.sql_text import TEXT_CALLS
 
 # Tokens
 
@@ -576,6 +577,7 @@ _CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = 
     "isnull": (1, lambda _, values: nodes.IsNull(*values)),
     "isnotnull": (1, lambda _, values: nodes.Not(nodes.IsNull(*values))),
     **ARRAY_CALLS,
+    **TEXT_CALLS,
     "mod": (2, lambda _, values: nodes.Arithmetic(ArithmeticOp.REMAINDER, *values)),
 }
 """The number of arguments, unless the node checks it, and the constructor of the node from name and arguments."""

@@ -22,7 +22,13 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
         parts = [
             SearchedPart(
                 opened.manifest,
-                self.plan(opened, columns, filter, with_row_id=with_row_id, with_row_address=with_row_address),
+                self.plan(
+                    opened,
+                    columns,
+                    self.searched_filter(opened, filter),
+                    with_row_id=with_row_id,
+                    with_row_address=with_row_address,
+                ),
             )
             for opened in self.splits()
         ]

@@ -42,6 +42,7 @@ from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import take_of_splits
 from lance_spark.table.rows.fragment import FragmentList
+from lance_spark.table.search.text_filters import with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
@@ -292,6 +293,13 @@ class PartitionedTable:
             time_zone=time_zone,
         )
 
+    def searched_filter(self, opened: PartitionVersion, filter: Expr | str | None) -> Expr | None:
+        """The filter for a plan of one partition, with the rows of its text searches; they are those of this
+        partition only.
+        """
+        schema = with_blob_descriptors(self.specs.schema, data_format(opened.manifest))
+        return with_text_searches_done(filter, opened.manifest, schema, opened.bases, "UTC")
+
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -309,7 +317,10 @@ class PartitionedTable:
     ) -> list[tuple[Scan, FragmentList]]:
         """For each partition what to read of it, and its fragments."""
         return [
-            (self.plan(opened, columns, filter, batch_rows=batch_size), opened.manifest.fragments)
+            (
+                self.plan(opened, columns, self.searched_filter(opened, filter), batch_rows=batch_size),
+                opened.manifest.fragments,
+            )
             for opened in self.open_all(self.partitions(filter))
         ]
 
@@ -350,7 +361,8 @@ class PartitionedTable:
     def count_rows(self, filter: Expr | str | None = None) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers."""
         opened = self.open_all(self.partitions(filter))
-        return sum(self.plan(item, [], filter).total(item.manifest.fragments) for item in opened)
+        plans = ((self.plan(item, [], self.searched_filter(item, filter)), item) for item in opened)
+        return sum(plan.total(item.manifest.fragments) for plan, item in plans)
 
 
 class PlannedTable(PartitionedTable):

@@ -34,6 +34,7 @@ from lance_spark.table.row_level.merge import MergeActions, merge_rows
 from lance_spark.table.row_level.update import update_rows
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
+from lance_spark.table.search.text_filters import with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
@@ -188,11 +189,12 @@ class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, Mainte
             batch_rows: rows of a batch at most.
             window_bytes: about how much is decoded at a time.
         """
+        bases = self.location.bases(self.manifest)
         return Scan.of(
             self._shown,
-            self.location.bases(self.manifest),
+            bases,
             columns=columns,
-            filter=filter,
+            filter=with_text_searches_done(filter, self.manifest, self._shown, bases, "UTC"),
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             stable_row_ids=self.manifest.has_stable_row_ids,

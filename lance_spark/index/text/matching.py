@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.analysis.analyzer import Analyzer, Token
-from lance_spark.analysis.parameters import TextParameters
+from lance_spark.analysis.parameters import AS_WRITTEN
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.queries import MatchQuery
 from lance_spark.index.text.scoring import Statistics
 
 _POSITION_BITS = 32
-_AS_WRITTEN = TextParameters(
-    max_token_length=None, lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def words_of(query: MatchQuery, analyzer: Analyzer, parts: Sequence[TextPart]) -
         return [Word(tuple(terms)) for terms in by_position.values()]
     words = []
     room = query.max_expansions
-    for token in Analyzer(_AS_WRITTEN).tokens(query.query):
+    for token in Analyzer(AS_WRITTEN).tokens(query.query):
         distance = _distance(token.text) if query.fuzziness is None else query.fuzziness
         found = {term for part in parts for term in part.within(token.text, distance, query.prefix_length)}
         terms = sorted(found, key=str.encode)[:room]

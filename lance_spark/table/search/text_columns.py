@@ -154,7 +154,7 @@ class TextColumns:
         scan = Scan.of(
             self._schema,
             self._bases,
-            columns=[_quoted(names)],
+            columns=[quoted(names)],
             with_row_address=True,
             stable_row_ids=self._manifest.has_stable_row_ids,
         )
@@ -210,14 +210,15 @@ def _leaves(fields: Sequence[Field], prefix: tuple[str, ...] = ()) -> list[tuple
     for field in fields:
         names = (*prefix, field.name)
         if is_text(to_arrow_field(field).type):
-            found.append((_quoted(names), field))
-            found += [(_quoted(names), child) for child in field.children]
+            found.append((quoted(names), field))
+            found += [(quoted(names), child) for child in field.children]
         else:
             found += _leaves(field.children, names)
     return found
 
 
-def _quoted(names: Sequence[str]) -> str:
+def quoted(names: Sequence[str]) -> str:
+    """The path of a column as text."""
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 

@@ -1,0 +1,110 @@
+"""Text searches in filters: each is replaced by the addresses of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lance_spark.analysis.analyzer import Analyzer
+from lance_spark.analysis.parameters import AS_WRITTEN
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.literals import literal
+from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
+from lance_spark.expr.sql import parse
+from lance_spark.expr.text_nodes import TextMatch
+from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
+from lance_spark.index.text.search import search
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, filterable
+from lance_spark.table.search.text_columns import TextColumns, quoted
+
+
+def with_text_searches_done(
+    filter: str | Expr | None, manifest: Manifest, schema: LanceSchema, bases: Bases, time_zone: str
+) -> Expr | None:
+    """The filter with the rows of this version in place of `lance_match` and the like.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: the filter makes no sense, or a text search is part of something else than AND, OR and NOT.
+    """
+    if filter is None:
+        return None
+    tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+    if not any(isinstance(node, TextMatch) for node in tree.walk()):
+        return tree
+    check_filter(tree, filterable(to_arrow_schema(schema)), time_zone=time_zone)
+    if ROW_ADDRESS in schema.names():
+        raise InvalidInputError(f"text search in filters is not possible in a table with a column {ROW_ADDRESS}")
+    return _Searches(schema, TextColumns(manifest, schema, bases)).done(tree, is_positive=True)
+
+
+class _Searches:
+    def __init__(self, schema: LanceSchema, columns: TextColumns) -> None:
+        self._arrow_schema = to_arrow_schema(schema)
+        self._columns = columns
+
+    def done(self, expr: Expr, *, is_positive: bool) -> Expr:
+        """`expr` with the rows of its text searches.
+
+        Args:
+            is_positive: FALSE and NULL are the same, because no NOT is around it.
+        """
+        if isinstance(expr, TextMatch):
+            return self._rows(expr, is_positive=is_positive)
+        if isinstance(expr, (And, Or)):
+            return type(expr)(tuple(self.done(term, is_positive=is_positive) for term in expr.terms))
+        if isinstance(expr, Not):
+            return Not(self.done(expr.value, is_positive=False))
+        inner = next((node for node in expr.walk() if isinstance(node, TextMatch)), None)
+        if inner is not None:
+            raise InvalidInputError(f"{inner} can only be combined by AND, OR and NOT, not inside of {expr}")
+        return expr
+
+    def _rows(self, expr: TextMatch, *, is_positive: bool) -> Expr:
+        found = search(self._query(expr), self._columns)
+        rows = InArray(Column((ROW_ADDRESS,)), pa.array(found.addresses))
+        if is_positive:
+            return rows
+        nulls: tuple[Expr, ...] = tuple(IsNull(column) for column in expr.columns)
+        return Or((rows, And((*nulls, literal(None)))))
+
+    def _query(self, expr: TextMatch) -> TextQuery:
+        names = [quoted(resolve_names(self._arrow_schema, column.path)) for column in expr.columns]
+        if expr.options.slop is not None:
+            return PhraseQuery(expr.words, names[0], expr.options.slop)
+        if expr.options.operator == "OR" or len(names) == 1:
+            return _match(expr, expr.words, names)
+        tokens = list(dict.fromkeys(token.text for token in Analyzer(AS_WRITTEN).tokens(expr.words)))
+        needed = [word for word in tokens if expr.options.fuzziness != 0 or self._has_terms(word, names)]
+        return (
+            BooleanQuery(must=tuple(_match(expr, word, names) for word in needed))
+            if needed
+            else _match(expr, "", names)
+        )
+
+    def _has_terms(self, word: str, names: Sequence[str]) -> bool:
+        return any(self._columns(name, False).analyzer.tokens(word) for name in names)
+
+
+def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:
+    options = expr.options
+    return BestQuery(
+        tuple(
+            MatchQuery(
+                words,
+                name,
+                fuzziness=options.fuzziness,
+                max_expansions=options.max_expansions,
+                operator=options.operator,
+                prefix_length=options.prefix_length,
+            )
+            for name in names
+        )
+    )
