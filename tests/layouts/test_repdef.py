@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts import repdef
 from lance_spark.layouts.repdef import LevelScheme, layers_from_wire, layers_to_wire
 from lance_spark.layouts.repdef import RepDefLayer as Layer
 from lance_spark.layouts.unravel import SlotLevels, unravel
 from tests.layouts.pages import path_of
 
 ALL_LISTS = [Layer.ALL_VALID_LIST, Layer.NULLABLE_LIST, Layer.EMPTYABLE_LIST, Layer.NULL_AND_EMPTY_LIST]
-
-
-def test_worked_example() -> None:
-    assert doctest.testmod(repdef).failed == 0
 
 
 def read(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.namespace import locations, object_id
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import checked_location, hashed_directory, listed_directory, requested_location
@@ -216,10 +213,3 @@ def test_directories_of_new_tables() -> None:
     for name in ("", ".", "..", "a/b", "a\\b", "a%b", "a$b", "a\x7fb", "ü" * 200):
         assert listed_directory(name) is None
     assert checked_location(hashed_directory("../../x\0\n")).count("/") == 0
-
-
-@pytest.mark.parametrize("module", [locations, object_id], ids=lambda module: module.__name__)
-def test_the_examples_in_the_docstrings_are_true(module: ModuleType) -> None:
-    result = doctest.testmod(module)
-    assert result.attempted
-    assert not result.failed

@@ -317,8 +317,8 @@ def segments_of(values: UInt64Array) -> tuple[U64Segment, ...]:
 
     Rows rewritten from several fragments form ascending runs; each becomes its own segment unless it is short.
 
-    >>> segments_of(np.array([4, 5, 6, 1, 2, 3], np.uint64))
-    (Range(start=4, end=7), Range(start=1, end=4))
+    >>> segments_of(np.concatenate([np.arange(40, 60), np.arange(20)]).astype(np.uint64))
+    (Range(start=40, end=60), Range(start=0, end=20))
     """
     if len(values) == 0:
         return ()
