@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import lance
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+
+import lance_spark
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.transforms.identity import Identity
 
 
 @pytest.fixture
@@ -210,6 +216,28 @@ def test_properties_of_columns_that_writers_would_not_understand(spark: SparkSes
 def test_a_table_is_renamed_with_the_catalogs_name(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} RENAME TO {table}_new")
     assert spark.table(f"{table}_new").count() == 2
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_create_table_like_partitioned_table(spark: SparkSession, table: str, tmp_path: Path, by_path: bool) -> None:
+    """Types that Spark does not have, the partitioning, and no rows."""
+    types = [("k", pa.string()), ("v", pa.list_(pa.float32(), 2)), ("u", pa.uint8()), ("t", pa.large_string())]
+    schema = pa.schema(types)
+    root = str(tmp_path / "source")
+    rows = pa.table({"k": ["a", "b"], "v": [[1, 2], None], "u": [1, 255], "t": ["x", None]}, schema)
+    save_rows(create_partitioned(root, schema, [PartitionBy("by_k", ("k",), Identity())]), rows)
+    source = f"lance.`{root}`"
+    if not by_path:
+        spark.sql(f"CREATE TABLE {table}_first LIKE {source}")
+        source = f"{table}_first"
+    spark.sql(f"CREATE TABLE {table}_like LIKE {source} TBLPROPERTIES ('team' = 'blue')")
+    uri = spark.sql(f"DESCRIBE EXTENDED {table}_like").where("col_name = 'Location'").first().data_type
+    made = lance_spark.open(uri)
+    assert {field.name: field.type for field in made.schema} == dict(types)
+    assert (made.num_partitions, made.count_rows(), made.config["team"]) == (0, 0, "blue")
+    spark.sql(f"INSERT INTO {table}_like SELECT * FROM lance.`{root}`")
+    assert sorted(map(str, lance_spark.open(uri).to_table().to_pylist())) == sorted(map(str, rows.to_pylist()))
+    assert lance_spark.open(uri).num_partitions == 2
 
 
 def test_create_table_like(spark: SparkSession, table: str, uri: str) -> None:

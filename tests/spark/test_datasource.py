@@ -270,3 +270,11 @@ def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, h
     assert sentence.startswith(f"lance_spark.errors.{kind}: ")
     assert data.name in sentence
     assert uri in sentence
+
+
+def test_zone_maps_option_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    lance_spark.write(pa.table({"id": [1]}), uri)
+    for value in ("true", "false"):
+        with pytest.raises(PySparkException, match="option zone_maps is for the connector"):
+            spark.read.format("lance").option("zone_maps", value).load(uri).collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
@@ -80,6 +81,10 @@ class MakeRequest:
     like: TableHandle | None = None
     default_source: str = "lance"
 
+    def like_schema(self) -> pa.Schema | None:
+        """The columns of `like`."""
+        return None if self.like is None else to_arrow_schema(self.like.source().lance_schema)
+
     def table_name(self) -> TableName:
         """The name only."""
         return TableName(self.catalog, self.namespace, self.name, self.options, self.by_path)
@@ -125,11 +130,10 @@ def _made(request: MakeRequest) -> MakeReply:
     staged = _stage(request)
     if isinstance(staged, MakeReply):
         return staged
-    like = None if request.like is None else to_arrow_schema(request.like.source().lance_schema)
     place = ResolvedTable(staged.uri, staged.storage_options, name=staged.name)
     table = staged_table(staged)
     try:
-        made = table.commit(like=like)
+        made = table.commit(like=request.like_schema())
     except CommitStateUnknownError:
         raise  # The table may exist; its name must be kept.
     except BaseException:
@@ -317,7 +321,9 @@ def _stage_partitioned(
     )
     if changes_kind and not request.partitioning:
         return _stage_elsewhere(staged, table)
-    made = NewPartitionedTable(staged, partition_fields(request.partitioning), table.storage_options(), request.options)
+    made = NewPartitionedTable(
+        staged, partition_fields(request.partitioning), table.storage_options(), request.options, request.like_schema()
+    )
     if changes_kind or place is None or whole is None:
         return made.stage(None if changes_kind else place)
     return made.stage_over(place, whole)

@@ -46,12 +46,14 @@ class NewPartitionedTable:
     Attributes:
         partition_by: the fields of its spec.
         options: of the write that makes it by path; Spark tells those of a write by name later.
+        like: columns of another table, whose types the columns get.
     """
 
     staged: Staged
     partition_by: Sequence[PartitionBy]
     storage_options: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
+    like: pa.Schema | None = None
 
     def stage(self, place: ResolvedTable | None) -> TableHandle:
         """Makes it, without rows and without a name, at `place` or in a new directory of the catalog.
@@ -82,7 +84,9 @@ class NewPartitionedTable:
     def _create(self, place: ResolvedTable) -> PartitionedTable:
         parsed = TableProperties.parse(self.staged.properties, place.uri, self.options)
         columns, options = self.staged.columns, parsed.options
-        types = table_types(written_schema(columns), None, options.column_properties, large=options.use_large_var_types)
+        types = table_types(
+            written_schema(columns), self.like, options.column_properties, large=options.use_large_var_types
+        )
         properties = dict(parsed.config)
         if options.file_format_version is not None:
             properties[FILE_VERSION] = options.file_format_version

@@ -48,7 +48,8 @@ class Session:
     Attributes:
         parallelism: tasks that the cluster runs at a time.
         inline_bytes: how small a read is that the planner does by itself, as the user has written it.
-        zone_maps: whether the planner may compute bounds of columns, as the user has written it.
+        zone_maps, top_n, aggregates, selectivity: whether scans do what the settings of these names say, as the user
+            has written it (docs/options.md); None if it is not set.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
     """
 
@@ -57,6 +58,9 @@ class Session:
     parallelism: int = 1
     inline_bytes: str | None = None
     zone_maps: str | None = None
+    top_n: str | None = None
+    aggregates: str | None = None
+    selectivity: str | None = None
     store_failed: bool = False
 
 

@@ -25,7 +25,7 @@ from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, Aggregate
 from lance_spark.spark.connector.scan.local_scan import can_be_inline
 from lance_spark.spark.connector.scan.partitioning import LIMITED, Clustering, Partitioning, partitioning_of
 from lance_spark.spark.connector.scan.plan_description import ScanCounts, plan_description
-from lance_spark.spark.connector.scan.requests import AggregateRequest, Key, ScanPlan, ScanRequest, asked_zone_maps
+from lance_spark.spark.connector.scan.requests import AggregateRequest, Key, ScanPlan, ScanRequest
 from lance_spark.spark.connector.scan.runtime_filters import MANY_ROWS, affordable, filter_columns, runtime_filter
 from lance_spark.spark.connector.scan.selection import (
     LOCATION_COLUMNS,
@@ -33,6 +33,7 @@ from lance_spark.spark.connector.scan.selection import (
     SelectedFragment,
     SplitScan,
 )
+from lance_spark.spark.connector.scan.settings import uses_selectivity, uses_top_n, uses_zone_maps
 from lance_spark.spark.connector.scan.statistics import most_rows, planned_bytes, sampled_selectivity
 from lance_spark.spark.connector.scan.task_packing import (
     Piece,
@@ -188,7 +189,7 @@ class ScanPlanner:
 
     def _sort_keys(self) -> tuple[SortKey, ...]:
         top_n = self._request.top_n
-        if top_n is None or self._limit is not None or not self._options.push_down_top_n:
+        if top_n is None or self._limit is not None or not uses_top_n(self._options, self._session):
             return ()
         return top_n.sort_keys(self._source.schema) or ()
 
@@ -197,7 +198,7 @@ class ScanPlanner:
 
     @property
     def _uses_zone_maps(self) -> bool:
-        asked = asked_zone_maps(self._options, self._session)
+        asked = uses_zone_maps(self._options, self._session)
         return not self.is_remote if asked is None else asked
 
     @cached_property
@@ -297,8 +298,8 @@ class ScanPlanner:
             coalesced_tasks=tasks.coalesced_tasks,
             metrics=counts.metrics(is_partitioned=self._partitioning is not None) | {"bytes_planned": size or 0},
             runtime_columns=self._runtime_columns(),
-            needs_selectivity=self._filters_many_rows(),
-            selectivity=_selectivities.get(self._selectivity_key),
+            needs_selectivity=self._samples_rows(),
+            selectivity=_selectivities.get(self._selectivity_key) if self._samples_rows() else None,
             filters_values=_filters_values(self._filter),
         )
 
@@ -307,6 +308,10 @@ class ScanPlanner:
             return self._session.parallelism
         num_rows = most_rows(self._selected)
         return num_rows if num_rows is None or self._limit is None else min(num_rows, self._limit)
+
+    def _samples_rows(self) -> bool:
+        """Whether a sample is worth it: a filter of many rows, and nothing that limits them."""
+        return uses_selectivity(self._session) and self._filters_many_rows()
 
     def _filters_many_rows(self) -> bool:
         num_rows = most_rows(self._selected)
@@ -317,7 +322,7 @@ class ScanPlanner:
 
     def selectivity(self) -> float:
         """About which share of the planned rows the filter keeps, from a sample."""
-        if not self._filters_many_rows():
+        if not self._samples_rows():
             return 1.0
         found = _selectivities.get(self._selectivity_key)
         if found is None:

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import DataType, StructType
 
-from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.connector.channel.handles import TableHandle
-from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.local_scan import InlineRows
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
@@ -24,8 +22,6 @@ from lance_spark.spark.connector.scan.runtime_filters import (
 from lance_spark.spark.connector.scan.top_n import TopN
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.partitions import BYTES_PER_ROW
-
-_ZONE_MAPS = "spark.sql.lance.zoneMaps"
 
 
 def encoded_filter(condition: Expr) -> str:
@@ -141,18 +137,3 @@ class ScanPlan:
             selectivity=None,
             is_inline=True,
         )
-
-
-def asked_zone_maps(options: ReadOptions, session: Session) -> bool | None:
-    """Whether the planner may compute bounds of the columns of a filter: by the option of the read, else by the
-    setting; None if neither says.
-
-    Raises:
-        InvalidInputError: the setting is neither true nor false.
-    """
-    if options.zone_maps is not None or session.zone_maps is None:
-        return options.zone_maps
-    text = session.zone_maps.strip().lower()
-    if text not in ("true", "false"):
-        raise InvalidInputError(f"{_ZONE_MAPS} is {session.zone_maps!r}; set it to true or false")
-    return text == "true"

@@ -15,6 +15,7 @@ from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.scan.local_scan import most_bytes, scan_locally
 from lance_spark.spark.connector.scan.planner import ScanPlanner
 from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanPlan, ScanRequest, encoded_filter
+from lance_spark.spark.connector.scan.settings import uses_aggregates
 from lance_spark.spark.options import log_read_options_without_effect
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.source import known_row_counts
@@ -98,6 +99,8 @@ def take_offset(request: ScanRequest, _call: Call) -> Taken:
 def aggregate(request: AggregateRequest, call: Call) -> Reply:
     """The row of the aggregates, where metadata has it exactly, or what the tasks return of it, with their plan."""
     log_read_options_without_effect(request.scan.options)
+    if not uses_aggregates(call.session):
+        return Reply(AggregateReply())
     counts = _known_counts(request.scan)
     required = {column.name for column in request.scan.handle.filterable() if not column.nullable}
     counted = [item.kind == "count_star" or item.counts_one_of(required) for item in request.aggregates]

@@ -37,7 +37,11 @@ public final class LancePy {
 
   /** Maximum size of a local scan. */
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
+
   private static final String ZONE_MAPS = "spark.sql.lance.zoneMaps";
+  private static final String TOP_N = "spark.sql.lance.topN.enabled";
+  private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
+  private static final String SELECTIVITY = "spark.sql.lance.selectivity.enabled";
 
   private static final int PYTHON_EXCEPTION = -2;
 
@@ -135,16 +139,21 @@ public final class LancePy {
     session.put("time_zone", conf.sessionLocalTimeZone());
     session.put("case_sensitive", conf.caseSensitiveAnalysis());
     session.put("parallelism", SparkContext.getOrCreate().defaultParallelism());
-    String inline = conf.getConfString(INLINE_BYTES, null);
-    if (inline != null) {
-      session.put("inline_bytes", inline);
-    }
-    String zoneMaps = conf.getConfString(ZONE_MAPS, null);
-    if (zoneMaps != null) {
-      session.put("zone_maps", zoneMaps);
-    }
+    put(session, "inline_bytes", INLINE_BYTES);
+    put(session, "zone_maps", ZONE_MAPS);
+    put(session, "top_n", TOP_N);
+    put(session, "aggregates", AGGREGATES);
+    put(session, "selectivity", SELECTIVITY);
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;
+  }
+
+  /** Adds a setting of the user, if it is set. */
+  private static void put(ObjectNode session, String name, String setting) {
+    String value = SQLConf.get().getConfString(setting, null);
+    if (value != null) {
+      session.put(name, value);
+    }
   }
 
   private static final class Runner extends PythonPlannerRunner<Reply> {

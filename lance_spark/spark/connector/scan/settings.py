@@ -1,0 +1,43 @@
+"""The settings by which a user leaves out what the planner does for speed. The rows of a query are the same without."""
+
+from __future__ import annotations
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.spark.connector.channel.registry import Session
+from lance_spark.spark.options import ReadOptions
+
+
+def uses_zone_maps(options: ReadOptions, session: Session) -> bool | None:
+    """Whether the planner may compute bounds of the columns of a filter: by the option of the read, else by the
+    setting; None if neither says.
+
+    Raises:
+        InvalidInputError: the setting is neither true nor false.
+    """
+    if options.zone_maps is not None:
+        return options.zone_maps
+    return _flag("spark.sql.lance.zoneMaps", session.zone_maps)
+
+
+def uses_top_n(options: ReadOptions, session: Session) -> bool:
+    """Whether tasks may return the first rows only, of ORDER BY with LIMIT. Raises as `uses_zone_maps`."""
+    return options.push_down_top_n and _flag("spark.sql.lance.topN.enabled", session.top_n) is not False
+
+
+def uses_aggregates(session: Session) -> bool:
+    """Whether metadata or tasks may answer aggregates. Raises as `uses_zone_maps`."""
+    return _flag("spark.sql.lance.aggregates.enabled", session.aggregates) is not False
+
+
+def uses_selectivity(session: Session) -> bool:
+    """Whether the planner may read a sample of the rows to estimate a filter. Raises as `uses_zone_maps`."""
+    return _flag("spark.sql.lance.selectivity.enabled", session.selectivity) is not False
+
+
+def _flag(setting: str, value: str | None) -> bool | None:
+    if value is None:
+        return None
+    text = value.strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{setting} is {value!r}; set it to true or false")
+    return text == "true"
