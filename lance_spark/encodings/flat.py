@@ -30,6 +30,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bits import concatenate_bits, split_bits
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
+from lance_spark.kernels.v2_0 import gather_bits
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -80,6 +81,25 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
+        bits = self.bits_per_value
+        if bits == 0 or (bits % 8 and bits != 1):
+            return None
+        held = buffers[0]
+        if bool((held.num_values > held.sizes * 8 // bits).any()):
+            raise CorruptFileError(f"flat: a chunk is too short for its values of {bits} bits")
+        count = len(places)
+        if bits == 1:
+            target = pa.py_buffer(bytearray((count + 7) // 8))
+            starts, lengths = held.starts[chunks] * 8 + places, np.ones(count, np.int64)
+            gather_bits(held.data.address, address_of(starts), address_of(lengths), count, target.address)
+            return FixedWidthBlock(target, 1, count)
+        width = bits // 8
+        target = pa.allocate_buffer(count * width)
+        starts, lengths = held.starts[chunks] + places * width, np.full(count, width)
+        concatenate(held.data.address, address_of(starts), address_of(lengths), count, target.address)
+        return FixedWidthBlock(target, bits, count)
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         """The values; a view if the slices are adjacent, else a copy."""

@@ -20,7 +20,7 @@ from lance_spark.encodings.base import (
     MiniBlockEncoding,
     PerValueEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.registry import parse, register
@@ -87,6 +87,9 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
         return self._decoded(self.values.decode_mini_blocks(buffers))
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> VariableWidthBlock:
+        return self._decoded(self.values.take_mini_blocks(buffers, chunks, places))
 
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> VariableWidthBlock:
         return self._decoded(self.values.decode_values(block))

@@ -28,6 +28,7 @@ from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, block_widths, pack_inline, unpack_inline
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.takes import take_inline
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -98,6 +99,23 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
+        word_bits = self.uncompressed_bits_per_value
+        starts, sizes = np.ascontiguousarray(buffers[0].starts), np.ascontiguousarray(buffers[0].sizes)
+        target = pa.allocate_buffer(len(places) * word_bits // 8)
+        status = take_inline(
+            buffers[0].data.address,
+            address_of(starts),
+            address_of(sizes),
+            address_of(chunks),
+            address_of(places),
+            len(places),
+            word_bits,
+            target.address,
+        )
+        check(status, self.wire_name)
+        return FixedWidthBlock(target, word_bits, len(places))
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value

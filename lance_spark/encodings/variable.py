@@ -33,6 +33,8 @@ from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.offsets import concatenate_variable, plan_variable_chunks, write_variable_chunks
+from lance_spark.kernels.slices import concatenate
+from lance_spark.kernels.takes import locate_variable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -118,6 +120,26 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
         chunks = buffers[0]
         return self._joined(chunks, chunks.starts, chunks.starts, chunks.sizes)
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> VariableWidthBlock:
+        held, count = buffers[0], len(places)
+        tables = [np.ascontiguousarray(held.starts), np.ascontiguousarray(held.sizes), chunks, places]
+        starts, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
+        status = locate_variable(
+            held.data.address,
+            *map(address_of, tables),
+            count,
+            self.bits_per_offset // 8,
+            address_of(starts),
+            address_of(lengths),
+        )
+        check(status, self.wire_name)
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        data = pa.allocate_buffer(int(offsets[-1]))
+        concatenate(held.data.address, address_of(starts), address_of(lengths), count, data.address)
+        bits = 32 if self.bits_per_offset == 32 and data.size <= _MAX_INT32_BYTES else 64
+        return VariableWidthBlock(pa.py_buffer(offsets.astype(np.int32) if bits == 32 else offsets), data, bits, count)
 
     def decode_blocks(self, chunks: Chunks) -> VariableWidthBlock:
         headers = [

@@ -49,6 +49,11 @@ class DataFileReader(ABC):
         self.size_bytes = file_size
 
     @property
+    def cached_bytes(self) -> int:
+        """About how much memory the reader takes, with its end of the file and parsed metadata."""
+        return 4096 + 4 * int(self._tail.size)
+
+    @property
     @abstractmethod
     def columns(self) -> Mapping[FieldId, int]:
         """The column of each field of the file's own schema that owns one.

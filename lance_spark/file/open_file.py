@@ -9,6 +9,7 @@ from lance_spark.file.v0_1_reader import V01FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.cache import cached_by_path, has_free_etags
 
 
 def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) -> DataFileReader:
@@ -24,6 +25,18 @@ def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) ->
         CorruptFileError: not a complete Lance file.
         UnsupportedFeatureError: a version of the format that is not supported.
     """
+    if not has_free_etags(store):
+        return _opened(store, path, size)
+
+    def opened() -> tuple[DataFileReader, int]:
+        reader = _opened(store, path, size)
+        return reader, reader.cached_bytes
+
+    # Local files only: from other stores the end of the file is cached, which is all that opening needs.
+    return cached_by_path(store, "data file", path, size, opened)
+
+
+def _opened(store: ObjectStore, path: str, size: int | None) -> DataFileReader:
     with located(store, path):
         tail, file_size = read_tail(store, path, size)
         footer = Footer.parse(tail, file_size)

@@ -1,9 +1,9 @@
 """A process-wide LRU cache of values read from immutable objects, bounded by bytes.
 
-Five kinds of values are cached: manifests by version, deletion vectors, the ends of data files, bounds of their
-columns, and the open files and dictionaries of indexes. Such objects are never modified; but a table can be dropped
-and created again, and then the same name means another object. So besides the store and the path, a key holds what
-distinguishes the two:
+These values are cached: manifests by version, deletion vectors, the ends of data files, open local data files, bounds
+of their columns, and the open files and dictionaries of indexes. Such objects are never modified; but a table can be
+dropped and created again, and then the same name means another object. So besides the store and the path, a key holds
+what distinguishes the two:
 
 - names of data files, deletion files and index folders are random and never reused;
 - manifests are numbered, so their key has the object's current *stamp* from a listing or the store (an ETag; on a
@@ -19,7 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from lance_spark.storage.base import ObjectStore
 
@@ -134,6 +134,11 @@ shared = Cache(_bytes_of_environment())
 """The cache of this process. The environment variable LANCE_SPARK_CACHE_BYTES sets its size."""
 
 
+def _is_identified(store: ObjectStore) -> TypeGuard[Identified]:
+    # isinstance with a protocol takes longer than to read a small file.
+    return all(hasattr(store, name) for name in ("identity", "etags_are_free", "etag"))
+
+
 def has_free_etags(store: ObjectStore) -> bool:
     """Whether `store` returns stamps without a request."""
     # A check against the protocol `Identified` takes longer than to read a small file.
@@ -142,7 +147,7 @@ def has_free_etags(store: ObjectStore) -> bool:
 
 def free_etag(store: ObjectStore, path: str) -> Hashable | None:
     """The stamp of an object, None if it would cost a request."""
-    return store.etag(path) if has_free_etags(store) and isinstance(store, Identified) else None
+    return store.etag(path) if has_free_etags(store) and _is_identified(store) else None
 
 
 def cached_by_path(
@@ -155,7 +160,7 @@ def cached_by_path(
         details: anything else that the value depends on.
     """
     etag = free_etag(store, path)
-    if not isinstance(store, Identified) or (etag is None and store.etags_are_free):
+    if not _is_identified(store) or (etag is None and store.etags_are_free):
         return make()[0]
     return _kept((kind, store.identity, path, etag, details), make)
 
@@ -164,19 +169,19 @@ def cached_by_etag(
     store: ObjectStore, kind: str, path: str, etag: Hashable | None, make: Callable[[], tuple[Value, int]]
 ) -> Value:
     """The cached value for the object with this current stamp; on a miss `make`'s, not cached if the stamp is None."""
-    if etag is None or not isinstance(store, Identified):
+    if etag is None or not _is_identified(store):
         return make()[0]
     return _kept((kind, store.identity, path, etag), make)
 
 
 def peek_by_etag(store: ObjectStore, kind: str, path: str, etag: Hashable) -> object | None:
     """The value that `put_by_etag` cached for the object with this current stamp, None if it is not cached."""
-    return shared.get((kind, store.identity, path, etag)) if isinstance(store, Identified) else None
+    return shared.get((kind, store.identity, path, etag)) if _is_identified(store) else None
 
 
 def put_by_etag(store: ObjectStore, kind: str, path: str, etag: Hashable, value: object, num_bytes: int) -> None:
     """Caches `value`, of size `num_bytes`, for the object with this current stamp."""
-    if isinstance(store, Identified):
+    if _is_identified(store):
         shared.put((kind, store.identity, path, etag), value, num_bytes)
 
 

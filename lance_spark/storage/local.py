@@ -38,7 +38,7 @@ _COPIED_BYTES = 1 << 20
 """Objects up to this size are copied when they are read completely."""
 
 _SMALL_BYTES = 1 << 17
-"""Up to this size copying the start of a file takes less time than mapping it."""
+"""Up to this size copying a range takes less time than mapping the file."""
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _MAX_MAPS = 64
@@ -77,14 +77,14 @@ class LocalStore:
             return self._mapped(path, descriptor, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
 
     def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
-        if byte_range.start == 0 and 0 < byte_range.length <= _SMALL_BYTES:
-            data = self._read_small(path, byte_range.length)
+        if 0 < byte_range.length <= _SMALL_BYTES and byte_range.start >= 0:
+            data = self._read_small(path, byte_range)
             if data is not None:
                 return data
         return self.read_ranges(path, [byte_range])[0]
 
-    def _read_small(self, path: str, length: int) -> pa.Buffer | None:
-        """A copy of the first bytes of an object; None if it is shorter, or no file."""
+    def _read_small(self, path: str, wanted: ByteRange) -> pa.Buffer | None:
+        """A copy of a range of an object; None if it does not have the range, or is no file."""
         start = time.perf_counter()
         file = self._file(path)
         try:
@@ -93,14 +93,14 @@ class LocalStore:
             # The general way explains it.
             return None
         try:
-            data = pa.allocate_buffer(length)
-            count = os.preadv(descriptor, [data], 0)
+            data = pa.allocate_buffer(wanted.length)
+            count = os.preadv(descriptor, [data], wanted.start)
         except OSError:
             return None
         finally:
             os.close(descriptor)
         READS.add(1, count, time.perf_counter() - start)
-        return data if count == length else None
+        return data if count == wanted.length else None
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         num_bytes = sum(wanted.length for wanted in byte_ranges)

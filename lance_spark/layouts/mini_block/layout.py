@@ -46,6 +46,9 @@ from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
 SMALL_BYTES = 64 * 1024
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""
 
+_FEW_VALUES = 8
+"""Values are taken one by one if at most one in so many is wanted of the chunks."""
+
 _WORDS, _DATA = 0, 1
 
 
@@ -164,6 +167,10 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     starts = table.starts[chosen]
     spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
     data, places = spans.located((yield spans.slices(_DATA)))
+    if index is None and rows.num_rows * _FEW_VALUES < int(table.num_values[chosen].sum()):
+        taken = decoder.take(chosen, data, places, rows)
+        if taken is not None:
+            return taken
     decoded = decoder.decode(chosen, data, places)
     return decoded.pick(rows, index) if has_lists else decoded.pick_values(rows)
 
@@ -180,28 +187,60 @@ class _Decoder:
 
     def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
         """Decodes the chunks with the indices `chosen` (None: all), which begin at `starts` in `data`."""
-        layout, table = self.layout, self.table
-        sizes, num_values = table.sizes, table.num_values
-        if chosen is not None:
-            sizes, num_values = sizes[chosen], num_values[chosen]
-        encodings = [layout.rep_compression, layout.def_compression]
-        parts = ChunkParts.locate(
-            data,
-            starts,
-            sizes,
-            num_values,
-            num_level_parts=sum(encoding is not None for encoding in encodings),
-            num_value_parts=layout.value_compression.num_buffers,
-            large_chunks=layout.has_large_chunk,
-        )
+        layout = self.layout
+        parts, num_values = self._parts(chosen, data, starts)
         level_parts = iter(parts.levels)
         repetition, definition = (
-            None if encoding is None else decode_levels(encoding, next(level_parts)) for encoding in encodings
+            None if encoding is None else decode_levels(encoding, next(level_parts))
+            for encoding in self._level_encodings
         )
         num_levels = parts.num_levels if parts.levels else num_values
         values = layout.value_compression.decode_mini_blocks(parts.values)
         levels = SlotLevels(repetition, definition, int(num_levels.sum()))
         return _Decoded(self, chosen, levels, num_levels, num_values, values)
+
+    @property
+    def _level_encodings(self) -> tuple[BlockEncoding | None, BlockEncoding | None]:
+        return self.layout.rep_compression, self.layout.def_compression
+
+    def _parts(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> tuple[ChunkParts, Int64Array]:
+        """(the parts of the chunks, the number of values of each)."""
+        sizes, num_values = self.table.sizes, self.table.num_values
+        if chosen is not None:
+            sizes, num_values = sizes[chosen], num_values[chosen]
+        parts = ChunkParts.locate(
+            data,
+            starts,
+            sizes,
+            num_values,
+            num_level_parts=sum(encoding is not None for encoding in self._level_encodings),
+            num_value_parts=self.layout.value_compression.num_buffers,
+            large_chunks=self.layout.has_large_chunk,
+        )
+        return parts, num_values
+
+    def take(self, chosen: Int64Array, data: pa.Buffer, starts: Int64Array, rows: RowRanges) -> pa.Array | None:
+        """Few `rows` of pages without lists, without decoding their chunks; None if the encoding cannot do that."""
+        layout = self.layout
+        if layout.rep_compression is not None:
+            return None
+        parts, num_values = self._parts(chosen, data, starts)
+        wanted = rows.indices()
+        first_values = (np.cumsum(self.table.num_values) - self.table.num_values)[chosen]
+        chunk = np.searchsorted(first_values, wanted, "right") - 1
+        place = wanted - first_values[chunk]
+        values = layout.value_compression.take_mini_blocks(parts.values, chunk, place)
+        if values is None:
+            return None
+        definition = None
+        if layout.def_compression is not None:
+            if bool((parts.num_levels != num_values).any()):
+                raise CorruptFileError("mini-block: a chunk without lists has other levels than values")
+            levels = decode_levels(layout.def_compression, parts.levels[0])
+            definition = levels[(np.cumsum(num_values) - num_values)[chunk] + place]
+        leaf_type = self.path.nodes[0].data_type
+        leaf = block_leaf(values, leaf_type) if self.dictionary is None else self.dictionary.leaf(values)
+        return unravel(self.path, LevelScheme.of(layout.layers), SlotLevels(None, definition, len(wanted)), leaf)
 
 
 @dataclass(frozen=True, slots=True)

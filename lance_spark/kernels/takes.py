@@ -1,0 +1,71 @@
+"""Single values out of encoded chunks, without decoding the others.
+
+Value i is number `places[i]` of chunk `chunks[i]`; both are checked by the caller against the tables of chunks. All
+arguments are int64. A negative result is ``~i`` for the first value whose chunk contradicts its size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
+from lance_spark.kernels.jit import kernel, pointer_i64
+from lance_spark.kernels.words import read_word, write_word
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, target):
+    """Copies values of inline bit packing (`lance_spark.kernels.bitpack` has the order of a block)."""
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    chunk = pointer_i64(chunks)
+    place = pointer_i64(places)
+    word_bytes = word_bits >> 3
+    lanes = BLOCK_VALUES // word_bits
+    for i in range(num_taken):
+        first = data + start[chunk[i]]
+        if size[chunk[i]] < word_bytes or place[i] >= BLOCK_VALUES:
+            return ~np.int64(i)
+        width = np.int64(read_word(first, word_bytes))
+        if width < 0 or width > word_bits or size[chunk[i]] < word_bytes + width * BLOCK_BYTES_PER_BIT:
+            return ~np.int64(i)
+        value = np.uint64(0)
+        if width > 0:
+            rest = place[i] & 127
+            order = rest // lanes * (lanes >> 4)
+            octet = ((order & 1) << 2) | (order & 2) | (order >> 2)
+            bit = (octet * 8 + (place[i] >> 7)) * width
+            word = bit // word_bits
+            shift = bit - word * word_bits
+            source = first + word_bytes + (word * lanes + rest % lanes) * word_bytes
+            value = read_word(source, word_bytes) >> np.uint64(shift)
+            if shift + width > word_bits:
+                high = read_word(source + lanes * word_bytes, word_bytes)
+                value |= high << np.uint64(word_bits - shift)
+            if width < 64:
+                value &= (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+        write_word(target + i * word_bytes, word_bytes, value)
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def locate_variable(data, starts, sizes, chunks, places, num_taken, offset_bytes, value_starts, value_lengths):
+    """The start in `data` and the length of strings, from the offsets at the beginning of their chunks."""
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    chunk = pointer_i64(chunks)
+    place = pointer_i64(places)
+    found = pointer_i64(value_starts)
+    length = pointer_i64(value_lengths)
+    for i in range(num_taken):
+        limit = size[chunk[i]]
+        if (place[i] + 2) * offset_bytes > limit:
+            return ~np.int64(i)
+        entry = data + start[chunk[i]] + place[i] * offset_bytes
+        low = np.int64(read_word(entry, offset_bytes))
+        high = np.int64(read_word(entry + offset_bytes, offset_bytes))
+        if low < 0 or low > high or high > limit:
+            return ~np.int64(i)
+        found[i] = start[chunk[i]] + low
+        length[i] = high - low
+    return 0

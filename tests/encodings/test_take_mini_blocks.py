@@ -1,0 +1,117 @@
+"""Single values out of mini-block chunks equal those of decoding the chunks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import CorruptFileError
+
+VALUES = 5000
+
+
+def _picked(num_values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(chunk, place, number) of some values, those at the borders of chunks among them."""
+    ends = np.cumsum(num_values)
+    starts = ends - num_values
+    numbers = np.unique(np.concatenate([starts, ends - 1, np.random.default_rng(0).integers(0, ends[-1], 300)]))
+    chunk = np.searchsorted(starts, numbers, "right") - 1
+    return chunk, numbers - starts[chunk], numbers
+
+
+@pytest.mark.parametrize("word_bits", [8, 16, 32, 64])
+def test_inline_bitpacking_of_all_widths(word_bits: int) -> None:
+    rng = np.random.default_rng(word_bits)
+    for width in range(word_bits + 1):
+        values = (
+            rng.integers(0, 2**64, VALUES, np.uint64) >> np.uint64(64 - width) if width else np.zeros(VALUES)
+        ).astype(f"u{word_bits // 8}")
+        encoded = InlineBitpacking.encode_mini_blocks(FixedWidthBlock(pa.py_buffer(values), word_bits, VALUES))
+        chunk, place, numbers = _picked(encoded.num_values)
+        taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
+        assert np.array_equal(np.frombuffer(taken.data, values.dtype), values[numbers])
+
+
+@pytest.mark.parametrize("bits", [1, 8, 16, 32, 64, 128])
+def test_flat(bits: int) -> None:
+    data = np.random.default_rng(bits).integers(0, 256, (VALUES * bits + 7) // 8).astype(np.uint8)
+    encoded = Flat.encode_mini_blocks(FixedWidthBlock(pa.py_buffer(data), bits, VALUES), ChunkLimits())
+    chunk, place, numbers = _picked(encoded.num_values)
+    taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
+    assert taken is not None
+    got = np.frombuffer(taken.data, np.uint8)
+    if bits == 1:
+        all_bits = np.unpackbits(data, bitorder="little")
+        assert np.array_equal(np.unpackbits(got, count=len(numbers), bitorder="little"), all_bits[numbers])
+    else:
+        assert np.array_equal(got.reshape(-1, bits // 8), data.reshape(-1, bits // 8)[numbers])
+
+
+@pytest.mark.parametrize("kind", [Variable, Fsst])
+def test_strings(kind: type[Variable] | type[Fsst]) -> None:
+    texts = [f"some text {number}" * (number % 4) for number in range(VALUES)]
+    _, offsets, data = pa.array(texts).buffers()
+    encoded = kind.encode_mini_blocks(VariableWidthBlock(offsets, data, 32, VALUES), ChunkLimits())
+    chunk, place, numbers = _picked(encoded.num_values)
+    taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
+    got = pa.Array.from_buffers(pa.string(), len(numbers), [None, taken.offsets, taken.data])
+    assert got.to_pylist() == [texts[number] for number in numbers.tolist()]
+
+
+@pytest.mark.parametrize("damage", ["short", "width"])
+def test_damaged_chunks_are_refused(damage: str) -> None:
+    data = np.full(2000, 255, np.uint8)
+    size = np.array([4 if damage == "short" else 2000])
+    chunks = Chunks(pa.py_buffer(data), np.zeros(1, np.int64), size, np.array([1024]))
+    zero, last = np.zeros(1, np.int64), np.array([1023])
+    with pytest.raises(CorruptFileError):
+        InlineBitpacking(64).take_mini_blocks([chunks], zero, last)
+    with pytest.raises(CorruptFileError):
+        Variable(32).take_mini_blocks([chunks], zero, last)
+    if damage == "short":
+        with pytest.raises(CorruptFileError):
+            Flat(64).take_mini_blocks([chunks], zero, last)
+
+
+def _columns() -> pa.Table:
+    rng = np.random.default_rng(5)
+    rows = 60_000
+    mask = rng.random(rows) < 0.2
+    texts = pa.array([f"{number:x}" * (number % 7) for number in rng.integers(0, 2**30, rows).tolist()])
+    numbers = pa.array(rng.integers(-(2**60), 2**60, rows))
+    return pa.table(
+        {
+            "wide": numbers,
+            "small": rng.integers(0, 1000, rows),
+            "negative": rng.integers(-5, 5, rows).astype(np.int16),
+            "null": pa.array(rng.integers(0, 9, rows), mask=mask),
+            "bool": pa.array(rng.random(rows) < 0.5, mask=mask),
+            "text": pa.array(texts.to_pylist(), mask=mask),
+            "word": pa.array([f"word {number}" for number in rng.integers(0, 50, rows).tolist()]),
+            "struct": pa.StructArray.from_arrays([numbers, texts], ["a", "b"]),
+            "list": pa.array([[number] * (number % 5) for number in rng.integers(0, 50, rows).tolist()]),
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(rng.random(rows * 4, np.float32)), 4),
+            "decimal": pa.array(rng.integers(0, 10**9, rows)).cast(pa.decimal128(30, 2)),
+        }
+    )
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_takes_of_large_pages_equal_reference(tmp_path: Path, version: str) -> None:
+    path = str(tmp_path / "t")
+    reference = lance.write_dataset(_columns(), path, data_storage_version=version)
+    table = lance_spark.open(path)
+    for count in (1, 7, 500, 30_000):
+        indices = np.sort(np.random.default_rng(count).choice(table.count_rows(), count, replace=False)).tolist()
+        assert table.take(indices).equals(reference.take(indices))
