@@ -38,6 +38,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.index_candidates import Candidates, explained
 from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import take_of_splits
@@ -307,22 +308,27 @@ class PartitionedTable:
         limit: int | None = None,
         offset: int | None = None,
         batch_size: int | None = None,
+        use_scalar_index: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """The rows, partition by partition in the order of `partitions`; arguments and errors as `Dataset.scan`."""
-        parts = self._planned(columns, filter, batch_size)
+        parts = self._planned(columns, filter, batch_size, use_scalar_index=use_scalar_index)
         return limited_splits(parts, limit=limit, offset=offset)
 
     def _planned(
-        self, columns: Sequence[str] | None, filter: Expr | str | None = None, batch_size: int | None = None
-    ) -> list[tuple[Scan, FragmentList]]:
+        self,
+        columns: Sequence[str] | None,
+        filter: Expr | str | None = None,
+        batch_size: int | None = None,
+        *,
+        use_scalar_index: bool = True,
+    ) -> list[tuple[Candidates, FragmentList]]:
         """For each partition what to read of it, and its fragments."""
-        return [
-            (
-                self.plan(opened, columns, self.searched_filter(opened, filter), batch_rows=batch_size),
-                opened.manifest.fragments,
-            )
-            for opened in self.open_all(self.partitions(filter))
-        ]
+        parts = []
+        for opened in self.open_all(self.partitions(filter)):
+            plan = self.plan(opened, columns, self.searched_filter(opened, filter), batch_rows=batch_size)
+            found = Candidates.of(plan, opened.manifest, use_scalar_index=use_scalar_index)
+            parts.append((found, opened.manifest.fragments))
+        return parts
 
     def to_table(
         self,
@@ -331,10 +337,11 @@ class PartitionedTable:
         limit: int | None = None,
         offset: int | None = None,
         batch_size: int | None = None,
+        use_scalar_index: bool = True,
     ) -> pa.Table:
         """The rows in memory; arguments and errors as `scan`."""
         empty = self._plan_of_nothing(columns, filter)
-        batches = list(self.scan(columns, filter, limit, offset, batch_size))
+        batches = list(self.scan(columns, filter, limit, offset, batch_size, use_scalar_index))
         if not empty.output and batches:
             return pa.Table.from_batches(batches)
         return pa.Table.from_batches(batches, schema=empty.arrow_schema)
@@ -356,13 +363,40 @@ class PartitionedTable:
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at some positions in the order of `scan`; arguments and errors as `Dataset.take`."""
-        return take_of_splits(self._plan_of_nothing(columns, None), self._planned(columns), indices)
+        parts = [(found.scan, fragments) for found, fragments in self._planned(columns)]
+        return take_of_splits(self._plan_of_nothing(columns, None), parts, indices)
 
-    def count_rows(self, filter: Expr | str | None = None) -> int:
-        """The number of rows; without a filter from metadata alone, if that has the numbers."""
-        opened = self.open_all(self.partitions(filter))
-        plans = ((self.plan(item, [], self.searched_filter(item, filter)), item) for item in opened)
-        return sum(plan.total(item.manifest.fragments) for plan, item in plans)
+    def count_rows(self, filter: Expr | str | None = None, *, use_scalar_index: bool = True) -> int:
+        """The number of rows; without a filter from metadata alone, if that has the numbers.
+
+        Args:
+            use_scalar_index: whether the scalar indexes of the partitions may answer. The number is the same.
+        """
+        num_rows = 0
+        for opened in self.open_all(self.partitions(filter)):
+            plan = self.plan(opened, [], self.searched_filter(opened, filter))
+            found = Candidates.of(plan, opened.manifest, use_scalar_index=use_scalar_index)
+            num_rows += found.total(opened.manifest.fragments)
+        return num_rows
+
+    def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
+        """How a scan with this filter finds its rows: the partitions that it opens, and for each of them what
+        `Dataset.explain` says.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the filter makes no sense.
+        """
+        opened = list(self.open_all(self.partitions(filter)))
+        parts = [f"partitions: {len(opened)} of {self.num_splits}"]
+        for item in opened:
+            text = explained(
+                self.plan(item, [], self.searched_filter(item, filter)),
+                item.manifest,
+                use_scalar_index=use_scalar_index,
+            )
+            parts.append(f"partition {item.key}\n{text}")
+        return "\n".join(parts)
 
 
 class PlannedTable(PartitionedTable):

@@ -59,6 +59,7 @@ class ReadOptions:
     push_down_filters: bool = False
     push_down_top_n: bool = True
     zone_maps: bool | None = None
+    use_scalar_index: bool | None = None
     target_partition_bytes: int = DEFAULT_PARTITION_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -474,6 +475,7 @@ _READ = _COMMON | {
     "pushdownfilters": _Option("push_down_filters", _boolean),
     "topn_push_down": _Option("push_down_top_n", _boolean),
     "zone_maps": _Option("zone_maps", _boolean),
+    "use_scalar_index": _Option("use_scalar_index", _boolean),
     "target_partition_bytes": _Option("target_partition_bytes", _integer(1)),
     **_OF_SPARK,
 }
@@ -531,7 +533,6 @@ _NO_CATALOG = (
 )
 _NOT_YET = frozenset(
     {
-        "use_scalar_index",
         "startingversion",
         "maxversionspertrigger",
         "readchangefeed",

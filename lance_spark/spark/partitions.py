@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
+import pyroaring
 from pyspark.sql.datasource import InputPartition
 
 from lance_spark.file_version import FileVersion
@@ -20,6 +22,8 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.index_candidates import live_rows
+from lance_spark.table.reading.scan import FragmentRows
 from lance_spark.table.rows.fragment import DataFile, DataFragment
 
 BYTES_PER_ROW = 4
@@ -34,6 +38,12 @@ _STRUCTURE_WIDTH = 1.0
 _SMALLEST_TASK_BYTES = 4 << 20
 """The minimum size of a task that is worth its overhead."""
 
+_BLOCK_ROWS = 1024
+"""About so many values of a column are decoded to read one of them."""
+
+MAX_CANDIDATE_BYTES = 1 << 18
+"""A fragment with a larger bitmap of candidates is read whole."""
+
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files of unknown size (those of old writers)."""
 
@@ -46,12 +56,30 @@ class SizedFragment:
         physical_rows: number of rows, including deleted ones.
         size_bytes: of the files that the read accesses, None if unknown.
         start: the offset of the first row.
+        candidates: the rows to read, as a serialized bitmap of offsets; None for all. Deleted ones can be among them.
+        num_candidates: how many they are.
     """
 
     fragment: bytes
     physical_rows: int
     size_bytes: int | None
     start: int = 0
+    candidates: bytes | None = None
+    num_candidates: int | None = None
+
+    @property
+    def rows_to_read(self) -> int:
+        """How many rows are read, deleted ones included."""
+        return self.physical_rows if self.num_candidates is None else self.num_candidates
+
+    def only(self, offsets: pyroaring.BitMap) -> SizedFragment:
+        """Its rows with these offsets, one or more."""
+        blocks = len(np.unique(np.array(offsets.to_array(), np.int64) // _BLOCK_ROWS))
+        share = min(1.0, blocks * _BLOCK_ROWS / max(1, self.physical_rows))
+        size = None if self.size_bytes is None else int(self.size_bytes * share) + 1
+        start = offsets.min()
+        rows = offsets.max() + 1 - start
+        return SizedFragment(self.fragment, rows, size, start, offsets.serialize(), len(offsets))
 
     def part(self, start: int, stop: int) -> SizedFragment:
         """Its physical rows [start, stop), limited to the existing ones."""
@@ -121,11 +149,24 @@ def _width(field: Field) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FragmentSlice:
-    """Physical rows [start, stop) of a fragment, counting deleted ones."""
+    """Physical rows [start, stop) of a fragment, counting deleted ones.
+
+    Attributes:
+        candidates: which of them to read, as a serialized bitmap of offsets; None for all.
+    """
 
     fragment: bytes
     start: int
     stop: int
+    candidates: bytes | None = None
+
+    def rows(self, bases: Bases) -> FragmentRows:
+        """The rows to read: if they are not all, without deleted ones."""
+        fragment = DataFragment.from_bytes(self.fragment)
+        if self.candidates is None:
+            return fragment, self.start, self.stop, None
+        rows = live_rows(fragment, bases, pyroaring.BitMap.deserialize(self.candidates))
+        return fragment, self.start, self.stop, np.array(rows.to_array(), np.int64)
 
 
 class LanceInputPartition(InputPartition):
@@ -144,7 +185,7 @@ class LanceInputPartition(InputPartition):
 def estimated_bytes(fragment: SizedFragment) -> int:
     """The approximate size of a read of the fragment."""
     known = fragment.size_bytes
-    return known if known is not None else fragment.physical_rows * UNKNOWN_BYTES_PER_ROW
+    return known if known is not None else fragment.rows_to_read * UNKNOWN_BYTES_PER_ROW
 
 
 def task_bytes(asked: int, total: int, parallelism: int) -> int:
@@ -178,7 +219,7 @@ def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[t
         count = max(1, min(rows, round(size / target_bytes)))
         bounds = [fragment.start + rows * index // count for index in range(count + 1)]
         for start, stop in pairwise(bounds):
-            yield FragmentSlice(fragment.fragment, start, stop), size // count
+            yield FragmentSlice(fragment.fragment, start, stop, fragment.candidates), size // count
 
 
 def packed_neighbours(sizes: Sequence[float], target: int) -> tuple[tuple[int, ...], ...]:

@@ -100,7 +100,7 @@ def test_options_of_a_name_and_in_sql(spark: SparkSession, uri: str) -> None:
         ({"batch_size": "0"}, "an integer of at least 1"),
         ({"topN_push_down": "maybe"}, "not true or false"),
         ({"block_size": "1"}, "there is no option block_size"),
-        ({"use_scalar_index": "true"}, "not supported here yet"),
+        ({"use_scalar_index": "maybe"}, "not true or false"),
         ({"filter": "id >"}, "unexpected end of the filter"),
         ({"filter": "nope = 1"}, "nope"),
         ({"columns": "nope"}, "nope"),

@@ -120,7 +120,7 @@ def test_refused(parse_options: Any, options: dict[str, str], message: str) -> N
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["use_scalar_index", "startingVersion", "readChangeFeed"])
+@pytest.mark.parametrize("name", ["startingVersion", "readChangeFeed"])
 def test_reads_not_supported_yet(name: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here yet") as caught:
         read(**{name: "true"})

@@ -16,8 +16,9 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
+from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
-from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, plan_partitions, sized
+from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, SizedFragment, plan_partitions, sized
 from lance_spark.spark.plugin.filters import split_filters
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
@@ -25,7 +26,6 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
-from lance_spark.table.rows.fragment import DataFragment
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,21 @@ class LanceReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         assert self._snapshot is not None, "planned on the driver only"
         sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
-        fragments = [sized(fragment, self._scan.bases, sizes) for fragment in self._snapshot.manifest.fragments]
+        fragments = list(self._fragments(self._snapshot, sizes))
         # Rows up to a limit are counted in one place, or there would be too many.
         target = self._snapshot.options.target_partition_bytes if self._limit is None else 1 << 62
         return plan_partitions(fragments, target)
+
+    def _fragments(self, snapshot: Snapshot, sizes: ProjectedSizes) -> Iterator[SizedFragment]:
+        """What indexes leave of the fragments."""
+        condition = self._scan.filter if asked_scalar_index(snapshot.options.use_scalar_index, None) else None
+        answers = IndexAnswers.of(condition, [(snapshot.manifest, self._scan)])
+        for fragment in snapshot.manifest.fragments:
+            found, rows = answers.candidates(0, fragment), sized(fragment, self._scan.bases, sizes)
+            if found is None:
+                yield rows
+            elif found:
+                yield rows.only(found)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, LanceInputPartition):
@@ -130,7 +141,7 @@ class LanceReader(DataSourceReader):
 
     def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
         left = self._limit
-        slices = ((DataFragment.from_bytes(piece.fragment), piece.start, piece.stop) for piece in partition.slices)
+        slices = (piece.rows(self._scan.bases) for piece in partition.slices)
         for batch in self._scan.read_slices(slices):
             if left is not None:
                 batch = batch.slice(0, left)

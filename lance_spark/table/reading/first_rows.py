@@ -22,16 +22,13 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import column_values
 from lance_spark.schema.projection import project
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.scan import FragmentRows, Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 
 _KEPT_AT_LEAST = 1 << 16
 _KEY_BATCH_ROWS = 1 << 16
-
-FragmentRows = tuple[DataFragment, int, int]
-"""Physical rows [start, stop) of a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class FirstRows:
 
     def of(self, slices: Sequence[FragmentRows]) -> Iterator[pa.RecordBatch]:
         """The first rows of `slices`, in no order."""
-        fragments = {fragment.id: fragment for fragment, _, _ in slices}
+        fragments = {fragment.id: fragment for fragment, _, _, _ in slices}
         owners, offsets = split_addresses(self._best(slices))
         for fragment_id in np.unique(owners).tolist():
             rows = np.sort(offsets[owners == fragment_id])
@@ -116,7 +113,7 @@ class FirstRows:
 
     def _looked_up(self, slices: Sequence[FragmentRows], addresses: UInt64Array) -> list[pa.RecordBatch]:
         """The keys of some rows."""
-        fragments = {fragment.id: fragment for fragment, _, _ in slices}
+        fragments = {fragment.id: fragment for fragment, _, _, _ in slices}
         owners, offsets = split_addresses(addresses)
         scan = self._key_scan()
         found: list[pa.RecordBatch] = []

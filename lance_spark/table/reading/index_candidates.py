@@ -47,6 +47,15 @@ def is_selective(offsets: pyroaring.BitMap, num_rows: int) -> bool:
     return len(blocks) * _BLOCK_ROWS <= num_rows * _SELECTIVE_SHARE
 
 
+def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
+    """Those of some rows of a fragment that are not deleted."""
+    if fragment.deletion_file is None or not offsets:
+        return offsets
+    with bases.reading():
+        deleted = FragmentReader(fragment, bases).deletions.offsets
+    return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
+
+
 class Candidates:
     """A scan's rows, narrowed by the indexes of a version. Its answers are those of the scan.
 
@@ -74,7 +83,7 @@ class Candidates:
         if found is None:
             yield from self.scan.read_fragment(fragment)
             return
-        offsets = self._live(fragment, found.offsets)
+        offsets = live_rows(fragment, self.scan.bases, found.offsets)
         if not is_selective(offsets, fragment.physical_rows or 0):
             yield from self.scan.read_fragment(fragment)
         elif offsets:
@@ -103,15 +112,8 @@ class Candidates:
     def _count(self, fragment: DataFragment) -> int:
         found = self._matches.get(fragment.id)
         if found is not None and (found.is_exact or not found.offsets):
-            return len(self._live(fragment, found.offsets))
+            return len(live_rows(fragment, self.scan.bases, found.offsets))
         return sum(batch.num_rows for batch in self.read_fragment(fragment))
-
-    def _live(self, fragment: DataFragment, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
-        if fragment.deletion_file is None or not offsets:
-            return offsets
-        with self.scan.bases.reading():
-            deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
-        return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
 
 
 def index_plan(scan: Scan, manifest: Manifest) -> Plan:

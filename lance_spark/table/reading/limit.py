@@ -41,24 +41,25 @@ def limited(
 
 
 def limited_splits(
-    parts: Iterable[tuple[Scan, FragmentList]], *, limit: int | None = None, offset: int | None = None
+    parts: Iterable[tuple[Candidates, FragmentList]], *, limit: int | None = None, offset: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """As `limited`, of the rows of several tables after each other: each with the scan that reads its fragments."""
+    """As `limited`, of the rows of several tables after each other: each with what reads its fragments."""
     _check_range(limit, offset)
     return _of_splits(parts, offset or 0, limit)
 
 
 def _of_splits(
-    parts: Iterable[tuple[Scan, FragmentList]], skip: int, remaining: int | None
+    parts: Iterable[tuple[Candidates, FragmentList]], skip: int, remaining: int | None
 ) -> Iterator[pa.RecordBatch]:
-    for scan, fragments in parts:
+    for candidates, fragments in parts:
+        scan = candidates.scan
         counts_rows = scan.filter is None and skip > 0
         rows = sum(scan.counts(fragments)) if counts_rows else 0
         if counts_rows and skip >= rows:
             skip -= rows
             continue
         start, skip = (skip, 0) if counts_rows else (0, skip)
-        for batch in limited(scan, fragments, offset=start):
+        for batch in limited(scan, fragments, offset=start, candidates=candidates):
             passed = min(skip, batch.num_rows)
             skip -= passed
             piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)

@@ -62,6 +62,10 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 """About how many bytes of Arrow data a scan decodes at a time."""
 
 
+FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
+"""Physical rows [start, stop) of a fragment, None for its end; if there are offsets (ascending), those among them."""
+
+
 @dataclass(frozen=True)
 class Scan:
     """What to read.
@@ -211,14 +215,14 @@ class Scan:
                 if decoded.num_rows:
                     yield from self._batches(decoded)
 
-    def read_slices(self, slices: Iterable[tuple[DataFragment, int, int | None]]) -> Iterator[pa.RecordBatch]:
-        """The rows [start, stop) of each (fragment, start, stop), in order. Raises as `read_fragment`."""
+    def read_slices(self, slices: Iterable[FragmentRows]) -> Iterator[pa.RecordBatch]:
+        """The rows of each slice, in order. Raises as `read_fragment`."""
         for is_whole, run in groupby(slices, _is_whole):
             if is_whole:
-                yield from self.read_fragments(fragment for fragment, _, _ in run)
+                yield from self.read_fragments(fragment for fragment, *_ in run)
             else:
-                for fragment, start, stop in run:
-                    yield from self.read_fragment(fragment, start=start, stop=stop)
+                for fragment, start, stop, offsets in run:
+                    yield from self.read_fragment(fragment, start=start, stop=stop, offsets=offsets)
 
     def _decode_group(self, fragments: Sequence[DataFragment]) -> _Decoded:
         """The rows of small fragments of one shape."""
@@ -480,9 +484,10 @@ class _Decoded:
     num_bytes: int
 
 
-def _is_whole(piece: tuple[DataFragment, int, int | None]) -> bool:
-    fragment, start, stop = piece
-    return start == 0 and (stop is None or (fragment.physical_rows is not None and stop >= fragment.physical_rows))
+def _is_whole(piece: FragmentRows) -> bool:
+    fragment, start, stop, offsets = piece
+    reaches_end = stop is None or (fragment.physical_rows is not None and stop >= fragment.physical_rows)
+    return start == 0 and reaches_end and offsets is None
 
 
 def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:

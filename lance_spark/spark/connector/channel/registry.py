@@ -50,6 +50,7 @@ class Session:
         inline_bytes: how small a read is that the planner does by itself, as the user has written it.
         zone_maps, top_n, aggregates, selectivity: whether scans do what the settings of these names say, as the user
             has written it (docs/options.md); None if it is not set.
+        use_scalar_index: whether scans ask indexes, as the user has written it.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
     """
 
@@ -61,6 +62,7 @@ class Session:
     top_n: str | None = None
     aggregates: str | None = None
     selectivity: str | None = None
+    use_scalar_index: str | None = None
     store_failed: bool = False
 
 

@@ -21,7 +21,6 @@ from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.source import Split
 
 MESSAGE_TYPE = StructType().add("message", BinaryType())
@@ -67,9 +66,7 @@ class SplitWork:
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
-        yield from scan.read_slices(
-            (DataFragment.from_bytes(piece.fragment), piece.start, piece.stop) for piece in self.slices
-        )
+        yield from scan.read_slices(piece.rows(scan.bases) for piece in self.slices)
 
 
 @dataclass(frozen=True, slots=True)

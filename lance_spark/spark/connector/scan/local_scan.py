@@ -75,7 +75,7 @@ def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: i
     num_bytes = num_rows = 0
     for number, piece in enumerate(pieces):
         num_bytes += estimated_bytes(piece)
-        num_rows += piece.physical_rows
+        num_rows += piece.rows_to_read
         if number >= _MAX_PIECES or num_rows > _MAX_ROWS or num_bytes > most:
             return False
     return True

@@ -58,12 +58,14 @@ def plan_description(
     counts: ScanCounts,
     size_bytes: int | None,
     partitioning: Partitioning | None,
+    indexes: str | None = None,
 ) -> str:
-    """One line on a scan of `table`, its name and version."""
+    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered."""
     parts = [
         f"lance {table}",
         f"columns=[{', '.join(_column_names(columns))}]",
         f"filters=[{'' if filter is None else filter}]",
+        *([] if indexes is None else [f"indexes=[{indexes}]"]),
         *([] if limit is None else [f"limit={limit}"]),
         *([] if top_n is None else [f"top={top_n.limit}"]),
         *([] if aggregation is None else [str(aggregation)]),

@@ -45,6 +45,7 @@ from lance_spark.spark.connector.scan.task_packing import (
     work_of,
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
+from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
@@ -193,8 +194,18 @@ class ScanPlanner:
             return ()
         return top_n.sort_keys(self._source.schema) or ()
 
-    def _chosen(self, condition: Expr | None) -> list[SelectedFragment]:
-        return RowChoice(condition, self._limit, self._request.offset or 0, self._uses_zone_maps).of(self._splits)
+    def _chosen(self, condition: Expr | None, answers: IndexAnswers) -> list[SelectedFragment]:
+        offset = self._request.offset or 0
+        return RowChoice(condition, self._limit, offset, self._uses_zone_maps, answers).of(self._splits)
+
+    def _ask_indexes(self, condition: Expr | None) -> IndexAnswers:
+        if not asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index):
+            return IndexAnswers()
+        return IndexAnswers.of(condition, [(item.split.manifest, item.scan) for item in self._splits])
+
+    @cached_property
+    def _answers(self) -> IndexAnswers:
+        return self._ask_indexes(self._condition)
 
     @property
     def _uses_zone_maps(self) -> bool:
@@ -203,7 +214,7 @@ class ScanPlanner:
 
     @cached_property
     def _selected(self) -> list[SelectedFragment]:
-        return self._chosen(self._condition)
+        return self._chosen(self._condition, self._answers)
 
     @cached_property
     def _sizes(self) -> ProjectedSizes:
@@ -234,7 +245,8 @@ class ScanPlanner:
     def _keyed_tasks(self, partitioning: Partitioning) -> PlannedTasks:
         pieces = self._pieces
         if self.runtime_filter is not None:
-            pieces = list(pieces_of(self._chosen(self._filter), self._splits, self._sizes))
+            unnarrowed = self._chosen(self._filter, self._ask_indexes(self._filter))
+            pieces = list(pieces_of(unnarrowed, self._splits, self._sizes))
         parts = split_parts(pieces, self._options.target_partition_bytes)
         if self.runtime_filter is not None:
             # Spark compares the tasks with those of the plan without this filter: their rows have to stay apart alike.
@@ -333,7 +345,8 @@ class ScanPlanner:
     @property
     def _selectivity_key(self) -> tuple[object, ...]:
         """All that a sample depends on, so that a cached value is the one that would be computed."""
-        return (self._request.handle.key, self._session.time_zone, self._uses_zone_maps, str(self._filter))
+        choice = (self._uses_zone_maps, bool(self._answers.queries))
+        return (self._request.handle.key, self._session.time_zone, choice, str(self._filter))
 
     def _runtime_columns(self) -> tuple[str, ...]:
         if not self._takes_all_rows or self._request.for_changes:
@@ -355,6 +368,7 @@ class ScanPlanner:
             counts,
             size,
             partitioning,
+            self._answers.described(),
         )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyroaring
 
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.field import Field
+from lance_spark.spark.index_answers import IndexAnswers
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
@@ -29,6 +31,8 @@ _ZONE_MAP_VALUES_OF_REMOTE = 2 << 20
 
 _ZONE_MAP_FRAGMENTS = 256
 """To open more while planning takes longer than it saves."""
+
+_NO_ROWS = pyroaring.BitMap()
 
 RowRanges = tuple[tuple[int, int], ...]
 """Physical rows [start, stop), ascending."""
@@ -49,15 +53,20 @@ class SelectedFragment:
     Attributes:
         split: its place among the splits of the scan.
         ranges: the rows to read; None for all.
+        candidates: the rows that indexes have found, one or more, deleted ones possibly among them; None if no index
+            has answered.
     """
 
     split: int
     fragment: DataFragment
     ranges: RowRanges | None = None
+    candidates: pyroaring.BitMap | None = None
 
     @property
     def num_rows(self) -> int | None:
         """How many rows it can have for the answer at most; None if that is not known."""
+        if self.candidates is not None:
+            return len(self.candidates)
         if self.fragment.num_rows is None or self.ranges is None:
             return self.fragment.num_rows
         return min(self.fragment.num_rows, sum(stop - start for start, stop in self.ranges))
@@ -72,19 +81,21 @@ class RowChoice:
         limit: how many are enough.
         offset: how many to leave out first; only without a condition, and where the count of each fragment is known.
         uses_zone_maps: whether bounds of the condition's columns may be computed.
+        answers: what indexes say of the condition.
     """
 
     condition: Expr | None = None
     limit: int | None = None
     offset: int = 0
     uses_zone_maps: bool = False
+    answers: IndexAnswers = field(default_factory=IndexAnswers)
 
     def of(self, splits: Sequence[SplitScan]) -> list[SelectedFragment]:
         """The fragments to read, in the order of the table."""
         if self.offset:
             return _after_offset(splits, self.offset)
         if self.condition is not None:
-            return _matching(splits, self.condition, self.uses_zone_maps)
+            return _matching(splits, self.condition, self.uses_zone_maps, self.answers)
         if self.limit is not None:
             return _first_rows(splits, self.limit)
         return list(_all(splits))
@@ -128,14 +139,23 @@ def _first_rows(splits: Sequence[SplitScan], limit: int) -> list[SelectedFragmen
     return [SelectedFragment(item.split, item.fragment) for item in found[:-1]] + found[-1:]
 
 
-def _matching(splits: Sequence[SplitScan], condition: Expr, uses_zone_maps: bool) -> list[SelectedFragment]:
+def _matching(
+    splits: Sequence[SplitScan], condition: Expr, uses_zone_maps: bool, answers: IndexAnswers
+) -> list[SelectedFragment]:
     by_location = any(path[0].lower() in LOCATION_COLUMNS for path in referenced_columns(condition))
     if not splits or not (by_location or may_match(condition, {}, time_zone=splits[0].scan.time_zone)):
         return []
     found = list(_all(splits))
     if by_location:
         found = [item for item in found if _location_may_match(item, splits[item.split].scan, condition)]
-    return _narrowed_by_zones(found, splits, condition) if uses_zone_maps else found
+    answered = (replace(item, candidates=answers.candidates(item.split, item.fragment)) for item in found)
+    found = [item for item in answered if item.candidates != _NO_ROWS]
+    if not uses_zone_maps:
+        return found
+    unanswered = [item for item in found if item.candidates is None]
+    narrowed = {(item.split, item.fragment.id): item for item in _narrowed_by_zones(unanswered, splits, condition)}
+    kept = (item if item.candidates else narrowed.get((item.split, item.fragment.id)) for item in found)
+    return [item for item in kept if item is not None]
 
 
 def _location_may_match(selected: SelectedFragment, scan: Scan, condition: Expr) -> bool:

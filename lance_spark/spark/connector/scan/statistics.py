@@ -17,13 +17,19 @@ def most_rows(selected: Sequence[SelectedFragment]) -> int | None:
 
 
 def sampled_selectivity(selected: Sequence[SelectedFragment], splits: Sequence[SplitScan]) -> float:
-    """About which share, in [0, 1], of the rows of the selected fragments the filter of the scans keeps.
+    """About which share, in [0, 1], of the rows of the selected fragments the filter of the scans keeps: of those that
+    indexes have found all.
 
     Raises:
         CorruptFileError: a file contradicts the format.
     """
+    sampled = [item for item in selected if item.candidates is None]
+    num_rows, num_sampled = most_rows(selected), most_rows(sampled)
+    if len(sampled) < len(selected) and not (num_rows and num_sampled):
+        return 1.0
     try:
-        return estimated_selectivity([(splits[item.split].scan, item.fragment) for item in selected])
+        share = estimated_selectivity([(splits[item.split].scan, item.fragment) for item in sampled])
+        return share if not (num_rows and num_sampled) else (num_rows - num_sampled + share * num_sampled) / num_rows
     except InvalidInputError:
         # The sample has deleted rows too. If a row that is not deleted fails, a task reports it.
         return 1.0

@@ -46,7 +46,9 @@ def pieces_of(
     """The rows of each selected fragment, one piece a range."""
     for item in selected:
         rows = sized(item.fragment, splits[item.split].scan.bases, sizes)
-        if item.ranges is None:
+        if item.candidates is not None:
+            yield Piece(item.split, rows.only(item.candidates))
+        elif item.ranges is None:
             yield Piece(item.split, rows)
         else:
             yield from (Piece(item.split, rows.part(start, stop)) for start, stop in item.ranges)

@@ -15,7 +15,6 @@ from lance_spark.spark.types import is_lossless
 from lance_spark.table.reading.first_rows import FirstRows, SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.rows.fragment import DataFragment
 
 MAX_ROWS = 10_000
 """A larger limit is left to Spark: its rows would be looked up one by one."""
@@ -84,5 +83,4 @@ class TopNTask(ReadTask):
     first: int = 0
 
     def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
-        rows = [(DataFragment.from_bytes(item.fragment), item.start, item.stop) for item in part.slices]
-        return FirstRows(scan, self.keys, self.first).of(rows)
+        return FirstRows(scan, self.keys, self.first).of([item.rows(scan.bases) for item in part.slices])

@@ -42,6 +42,7 @@ public final class LancePy {
   private static final String TOP_N = "spark.sql.lance.topN.enabled";
   private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
   private static final String SELECTIVITY = "spark.sql.lance.selectivity.enabled";
+  private static final String USE_SCALAR_INDEX = "spark.sql.lance.useScalarIndex";
 
   private static final int PYTHON_EXCEPTION = -2;
 
@@ -144,6 +145,7 @@ public final class LancePy {
     put(session, "top_n", TOP_N);
     put(session, "aggregates", AGGREGATES);
     put(session, "selectivity", SELECTIVITY);
+    put(session, "use_scalar_index", USE_SCALAR_INDEX);
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;
   }

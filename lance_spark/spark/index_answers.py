@@ -1,0 +1,105 @@
+"""What the scalar indexes of the splits of a scan say of its filter, asked once by the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import pyroaring
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import Expr
+from lance_spark.index.planner import IndexQuery
+from lance_spark.spark.partitions import MAX_CANDIDATE_BYTES
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.index_candidates import index_plan, is_selective
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment
+
+MAX_SPLITS = 256
+"""The indexes of more splits are not asked: each has files of its own to open."""
+
+_MAX_BYTES = 16 << 20
+"""All tasks of a scan together are not sent more candidates than this; the other fragments are read whole."""
+
+_SETTING = "spark.sql.lance.useScalarIndex"
+
+
+@dataclass
+class IndexAnswers:
+    """The rows that can match a filter, as far as indexes know them.
+
+    Attributes:
+        queries: what the indexes were asked, split by split.
+        num_unanswered: fragments of which no index knows the rows that can match.
+    """
+
+    queries: list[IndexQuery] = field(default_factory=list)
+    num_unanswered: int = 0
+    _found: list[dict[int, pyroaring.BitMap]] = field(default_factory=list)
+    _bytes_left: int = _MAX_BYTES
+
+    @classmethod
+    def of(cls, condition: Expr | None, splits: Sequence[tuple[Manifest, Scan]]) -> IndexAnswers:
+        """The answers for a filter.
+
+        Args:
+            splits: the versions of the splits' tables, each with the scan that is bound to it.
+        """
+        answers = cls()
+        if condition is None or len(splits) > MAX_SPLITS:
+            return answers
+        for manifest, scan in splits:
+            plan = index_plan(replace(scan, filter=condition), manifest)
+            answers.queries += plan.queries
+            answers.num_unanswered += len(manifest.fragments) - len(plan.matches)
+            answers._found.append({id_: matches.offsets for id_, matches in plan.matches.items()})
+        return answers
+
+    def candidates(self, split: int, fragment: DataFragment) -> pyroaring.BitMap | None:
+        """The rows of a fragment that can match, deleted ones possibly among them; None if they are not known, or if
+        it is cheaper to read all.
+
+        Args:
+            split: its place among the splits.
+        """
+        found = self._found[split].get(fragment.id) if self._found else None
+        if found is None or not is_selective(found, fragment.physical_rows or 0):
+            return None
+        num_bytes = len(found.serialize())
+        if num_bytes > MAX_CANDIDATE_BYTES or num_bytes > self._bytes_left:
+            return None
+        self._bytes_left -= num_bytes
+        return found
+
+    def described(self) -> str | None:
+        """The questions as EXPLAIN shows them; None if no index has answered."""
+        if not self.queries:
+            return None
+        parts = []
+        keyed = sorted(self.queries, key=_key)
+        for (index, type_name, condition), group in groupby(keyed, _key):
+            queries = list(group)
+            segments = sum(query.num_segments for query in queries)
+            fragments = sum(len(query.fragment_ids) for query in queries)
+            parts.append(f"{index} ({type_name}): {condition}, segments={segments}, fragments={fragments}")
+        return "; ".join([*parts, f"fragments without index={self.num_unanswered}"])
+
+
+def _key(query: IndexQuery) -> tuple[str, str, str]:
+    return query.index, query.type_name, query.condition
+
+
+def asked_scalar_index(option: bool | None, setting: str | None) -> bool:
+    """Whether a scan asks indexes: by the option of the read, else by the session's setting, else yes.
+
+    Raises:
+        InvalidInputError: the setting is neither true nor false.
+    """
+    if option is not None or setting is None:
+        return option is not False
+    text = setting.strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{_SETTING} is {setting!r}; set it to true or false")
+    return text == "true"
