@@ -32,6 +32,5 @@ def assert_used_by_reference(uri: str, condition: str, index: str) -> None:
 
 
 def own_folders(root: Path) -> set[str]:
-    """The folders of index segments below a table."""
-    folder = root / "_indices"
-    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    """The folders below a table that have files of index segments."""
+    return {path.parent.name for path in root.glob("_indices/*/*")}
