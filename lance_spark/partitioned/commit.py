@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -49,11 +50,14 @@ from lance_spark.storage.deletion import delete_quietly
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, extend_zone_maps
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import DATA, TRANSACTIONS
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
+
+_log = logging.getLogger(__name__)
 
 _POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
 
@@ -279,6 +283,8 @@ class _PartitionedCommit:
             target, location = seen, opened.table.pinned_at(opened.manifest.version)
         manifest = change.commit(current, location, self._options)
         drops = isinstance(change, DropPartition)
+        if not drops:
+            manifest = _with_zone_maps(current, location, manifest)
         result = None if drops else _at(target, manifest, location.branch)
         self._done[key] = _Done(
             seen, result, location, before, None if drops else manifest, isinstance(change, ChangeColumns)
@@ -371,6 +377,18 @@ class _SpecsCommit(_PartitionedCommit):
         if self._specs.current.id != self._base.specs.current.id and namespace not in rows[OBJECT_ID].to_pylist():
             rows = _with_rows(rows, [{OBJECT_ID: namespace, OBJECT_TYPE: NAMESPACE}])
         return rows
+
+
+def _with_zone_maps(table: PartitionedTable, location: TableLocation, made: Manifest) -> Manifest:
+    """The version of a partition with the zone maps that the table's properties ask for, for the same commit.
+
+    Failures are logged: rows without zones are scanned.
+    """
+    try:
+        return extend_zone_maps(location, made, table.properties.get(AUTO_ZONEMAP, ""))
+    except LanceError as error:
+        _log.warning("zone maps of %s are not extended: %s", location.uri, error)
+        return location.newest()
 
 
 def _named_version(partition: Partition | None) -> tuple[object, ...] | None:

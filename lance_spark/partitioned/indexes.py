@@ -13,6 +13,7 @@ from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundEr
 from lance_spark.partitioned.change import ChangeTable, Step
 from lance_spark.partitioned.commit import commit_changes, with_operation_name
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.schema.projection import quoted
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.commit import commit_indices, drop_index
 from lance_spark.table.indexes.create import create_index
@@ -188,7 +189,7 @@ def _optimized(
     present = {index.name for index in parse_indices(newest.index_section)}
     for name, definition in wanted.items():
         if name not in present:
-            column = ".".join("`" + part.replace("`", "``") + "`" for part in definition.column)
+            column = quoted(definition.column)
             kind = definition.builder.index_type.type_name
             parameters = definition.builder.parameters
             create_index(location, column, kind, name, replace=True, parameters=parameters, options=options)

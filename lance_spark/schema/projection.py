@@ -42,6 +42,15 @@ def parse_path(text: str) -> tuple[str, ...]:
         position += 1
 
 
+def quoted(names: Sequence[str]) -> str:
+    """The path of some names, with each in backticks.
+
+    >>> parse_path(quoted(("a.b", "c`d")))
+    ('a.b', 'c`d')
+    """
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
 class FieldFinder:
     """Finds many fields of one schema; the names of siblings are indexed only once."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.column_properties import SUFFIXES, split_name
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 
 TABLE_OPTIONS = frozenset(
@@ -33,7 +34,7 @@ _AT_CREATION = frozenset(
 )
 OF_ONE_WRITE = frozenset({"commit_message", "mergeschema", "partitionoverwritemode", "branch"})
 _AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
-_OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL}
+_OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL, AUTO_ZONEMAP}
 _NEAR = 0.9
 """The minimum similarity of a misspelling; free names such as `distributor` are below."""
 
@@ -50,6 +51,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidInputError(f"property {name} is an option of one write, not of the table; leave it out")
         if folded == ISOLATION_LEVEL:
             IsolationLevel.of({ISOLATION_LEVEL: value})
+        if name == AUTO_ZONEMAP and value.strip():
+            column_names(value)
         if folded in _AUTO_CLEANUP:
             _check_auto_cleanup(name, value)
         known = nearest_property(name)

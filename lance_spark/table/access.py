@@ -11,8 +11,8 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import TREE
 from lance_spark.table.writing.base_selection import checked_bases
@@ -30,7 +30,7 @@ def located(
         NotFoundError: there is no such branch.
         InvalidInputError: an invalid URI, or the name is not valid for a branch.
     """
-    location = TableLocation(uri, storage_options, branch=branch, after_commit=clean_up_after)
+    location = TableLocation(uri, storage_options, branch=branch, after_commit=maintain_after)
     if branch is not None or f"/{TREE}/" not in location.uri:
         return location
     newest = location.latest()
@@ -40,7 +40,7 @@ def located(
     try:
         name = suffix.removeprefix(f"/{TREE}/")
         root = location.uri.removesuffix(suffix)
-        return TableLocation(root, storage_options, branch=name, after_commit=clean_up_after)
+        return TableLocation(root, storage_options, branch=name, after_commit=maintain_after)
     except NotFoundError:
         return location  # A folder that was copied separately.
 

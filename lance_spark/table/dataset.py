@@ -16,8 +16,8 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.columns.column_verbs import ColumnVerbs
+from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.indexes.index_verbs import IndexVerbs
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
@@ -412,7 +412,7 @@ def _reopened(
     Raises:
         NotFoundError: the version was cleaned up since, or replaced by one of another table at the same place.
     """
-    location = TableLocation(uri, storage_options, branch=branch, after_commit=clean_up_after)
+    location = TableLocation(uri, storage_options, branch=branch, after_commit=maintain_after)
     manifest = location.at(version).manifest
     if manifest.timestamp_nanos != committed:
         raise NotFoundError(f"version {version} of {uri} is another one than was pickled; open the table again")

@@ -108,3 +108,14 @@ def test_segments_of_partitions_are_built_apart_and_committed_together() -> None
     assert num_rows(made, "i") == (5, 0)
     with pytest.raises(InvalidInputError, match="elsewhere"):
         table.commit_index_segments({"elsewhere": []})
+
+
+def test_auto_zonemap_covers_what_is_written(kind: Kind, dataset: Any) -> None:
+    configured = dataset.update_config({"lance.auto_zonemap": "id, v"})
+    made = kind.open(kind.append(configured, *ROWS, (7, "new", 70)))
+    statistics = made.index_statistics("id_idx")
+    assert (statistics["index_type"], statistics["num_indexed_rows"] > 5) == ("ZoneMap", True)
+    made = kind.open(kind.overwrite(made, *ROWS))
+    assert num_rows(made, "id_idx") == num_rows(made, "v_idx") == (5, 0)
+    assert made.count_rows("id = 3") == 1
+    kind.check(made, ROWS)

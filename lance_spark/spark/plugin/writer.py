@@ -17,7 +17,7 @@ from lance_spark.spark.jobs.plain_target import PlainTarget, plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.options import WriteOptions
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
+from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
 
 
@@ -33,7 +33,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         location = TableLocation(
-            options.path, options.storage_options, branch=options.branch, after_commit=clean_up_after
+            options.path, options.storage_options, branch=options.branch, after_commit=maintain_after
         )
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         base = location.latest()

@@ -164,10 +164,10 @@ def _optimized(
     replaced += [segment for segment in segments if segment not in replaced and not live & set(segment.fragment_ids())]
     if not uncovered and len([segment for segment in replaced if live & set(segment.fragment_ids())]) < 2:
         return None, []
-    return _merged(table, base, definition, replaced, uncovered), replaced
+    return merged_segment(table, base, definition, replaced, uncovered), replaced
 
 
-def _merged(
+def merged_segment(
     table: TableLocation,
     base: Manifest,
     definition: IndexDefinition,

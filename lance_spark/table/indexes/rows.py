@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.index.builders.base import IdMapping, IndexedRows
+from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
 from lance_spark.table.indexes.definition import IndexDefinition
 from lance_spark.table.manifests.manifest import Manifest
@@ -40,7 +41,7 @@ def read_rows(
     scan = Scan.of(
         manifest.schema,
         bases,
-        columns=[".".join("`" + name.replace("`", "``") + "`" for name in path)],
+        columns=[quoted(path)],
         with_row_id=True,
         with_row_address=True,
         stable_row_ids=manifest.has_stable_row_ids,

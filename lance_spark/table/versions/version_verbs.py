@@ -13,7 +13,7 @@ from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.change_feed.change_feed import ChangeFeed, plan_changes
 from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
+from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.branching import create_branch, delete_branch
@@ -192,7 +192,7 @@ class VersionVerbs:
             UnsupportedFeatureError: the version needs a feature that this release does not write.
         """
         options = self.location.storage_options if storage_options is None else storage_options
-        target = TableLocation(uri, options, after_commit=clean_up_after)
+        target = TableLocation(uri, options, after_commit=maintain_after)
         return type(self)(target, shallow_clone(self.location, self._or_own_version(version), target))
 
     def add_bases(self, bases: Sequence[BasePath]) -> Self:

@@ -19,7 +19,7 @@ from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options import CatalogOptions, StateOptions
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
+from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
 
 _BRANCH = "branch_"
@@ -81,7 +81,7 @@ class ResolvedTable:
 
     def location(self) -> TableLocation:
         """The branch there."""
-        return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=clean_up_after)
+        return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=maintain_after)
 
 
 def display_name(catalog: CatalogSettings, identifier: tuple[str, ...]) -> str:

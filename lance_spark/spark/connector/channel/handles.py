@@ -22,8 +22,8 @@ from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import filterable
@@ -175,7 +175,7 @@ class TableHandle:
 
     def location(self) -> TableLocation:
         """The branch of the table."""
-        return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=clean_up_after)
+        return TableLocation(self.uri, self.storage_options, branch=self.branch, after_commit=maintain_after)
 
     def open(self) -> tuple[TableLocation, Manifest]:
         """Opens the version, with the columns that the statement adds.

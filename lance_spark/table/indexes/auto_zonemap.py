@@ -1,0 +1,134 @@
+"""Zone maps that follow the data: ``lance.auto_zonemap`` in a table's config names columns, or is ``*``.
+
+After each commit that leaves rows of these columns without a ZONEMAP, one more commit extends it. ``*`` stands for the
+top-level columns whose values have a fixed width.
+
+>>> column_names("id, `a.b`.c")
+['id', '`a.b`.c']
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow.types as pt
+
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.index.builders.zone_map import ZoneMapBuilder
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import Field
+from lance_spark.schema.projection import quoted
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
+from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.indexes.build import build_segment
+from lance_spark.table.indexes.commit import replace_segments
+from lance_spark.table.indexes.create import removing_on_failure
+from lance_spark.table.indexes.definition import define, find_column
+from lance_spark.table.indexes.optimize import definition_of, merged_segment
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.paths import is_detached
+
+_log = logging.getLogger(__name__)
+
+AUTO_ZONEMAP = "lance.auto_zonemap"
+ALL_COLUMNS = "*"
+_KIND = "ZONEMAP"
+_MAX_ATTEMPTS = 3
+
+
+def maintain_after(table: TableLocation, made: Manifest) -> None:
+    """What a table's config asks for after the commit of version `made`: zone maps, then a clean-up.
+
+    Failures are logged, never raised.
+    """
+    try:
+        extend_zone_maps(table, made)
+    except LanceError as error:
+        _log.warning("version %d of %s is committed; zone maps are not extended: %s", made.version, table.uri, error)
+    clean_up_after(table, made)
+
+
+def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = None) -> Manifest:
+    """The version whose zone maps cover all rows of the columns that the config of `made` names; `made` if they do.
+
+    Args:
+        wanted: the columns; None is what the config says.
+
+    Raises:
+        InvalidInputError: the config names a column that cannot have a zone map.
+        NotFoundError: the config names a column that the table does not have.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    text = made.config.get(AUTO_ZONEMAP, "") if wanted is None else wanted
+    if not text.strip() or is_detached(made.version):
+        return made
+    if not any(_uncovered(made, column) for column in zone_columns(made, text)):
+        return made
+
+    def attempt(base: Manifest) -> Manifest:
+        new: list[IndexMetadata] = []
+        removed: list[IndexMetadata] = []
+        with removing_on_failure(table, new):
+            for column in zone_columns(base, text):
+                if _uncovered(base, column):
+                    replaced = _segments(base, column)[-1:]
+                    new.append(_extended(table, base, column, replaced))
+                    removed += replaced
+            return replace_segments(table, base, new, removed) if new else base
+
+    return retry_on_conflict(attempt, table.newest(), table.newest, max_attempts=_MAX_ATTEMPTS)
+
+
+def zone_columns(manifest: Manifest, text: str) -> list[str]:
+    """The columns, as paths, that a value of the config names."""
+    if text.strip() != ALL_COLUMNS:
+        return column_names(text)
+    return [quoted((field.name,)) for field in manifest.schema.fields if not field.children and _is_fixed(field)]
+
+
+def column_names(text: str) -> list[str]:
+    """The paths of a list with commas.
+
+    Raises:
+        InvalidInputError: one is empty.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InvalidInputError(f"{AUTO_ZONEMAP} is {text!r}; write columns with commas between them, or {ALL_COLUMNS}")
+    return names
+
+
+def _is_fixed(field: Field) -> bool:
+    dtype = to_arrow_type(field)
+    return ZoneMapBuilder.supports(dtype) and bool(pt.is_primitive(dtype) or pt.is_decimal(dtype))
+
+
+def _segments(manifest: Manifest, column: str) -> list[IndexMetadata]:
+    """The segments of the first ZONEMAP over a column."""
+    _, field = find_column(manifest.schema, column)
+    url = ZoneMapBuilder.index_type.type_url.lower()
+    found = [
+        index
+        for index in parse_indices(manifest.index_section)
+        if list(index.message.fields) == [field.id] and index.message.index_details.type_url.lower() == url
+    ]
+    return [index for index in found if index.name == found[0].name]
+
+
+def _uncovered(manifest: Manifest, column: str) -> set[int]:
+    """The fragments without zones."""
+    live = {message.id for message in manifest.fragments.messages}
+    return live.difference(*(segment.fragment_ids() for segment in _segments(manifest, column)))
+
+
+def _extended(table: TableLocation, base: Manifest, column: str, segments: list[IndexMetadata]) -> IndexMetadata:
+    """A segment over the fragments without zones and those of `segments`."""
+    uncovered = _uncovered(base, column)
+    definition = definition_of(base.schema, segments, table.bases(base)) if segments else None
+    if definition is not None:
+        return merged_segment(table, base, definition, segments, uncovered)
+    return build_segment(table, base, define(base, column, _KIND, None, {}), uncovered)
