@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -40,10 +39,16 @@ class Statistics:
     def idf(self, term: str) -> np.float32:
         """How much a term counts: the more, the fewer documents have it."""
         numbers = ((part, part.find(term)) for part in self.parts)
-        found = np.float32(sum(part.frequency(number) for part, number in numbers if number is not None))
-        ratio = float((np.float32(self.num_docs) - found + _HALF) / (found + _HALF) + _ONE)
-        weight: np.float32 = np.float32(math.log(ratio))
+        found = sum(part.frequency(number) for part, number in numbers if number is not None)
+        weight: np.float32 = self.idf_of(np.array([found], np.int64))[0]
         return weight
+
+    def idf_of(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """float32[n]: how much terms count that are in this many documents."""
+        found = counts.astype(np.float32)
+        ratios = (np.float32(self.num_docs) - found + _HALF) / (found + _HALF) + _ONE
+        weights: npt.NDArray[np.float32] = np.log(ratios.astype(np.float64)).astype(np.float32)
+        return weights
 
     def weights(self, postings: Postings, lengths: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """float32[n]: how much the occurrences of a term in documents count.

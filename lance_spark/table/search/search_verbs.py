@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.search.build_text_index import build_text_index
 from lance_spark.table.search.text_search import SearchedPart, SearchRequest, search_parts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class SearchVerbs(ABC):
@@ -69,6 +75,7 @@ class SearchVerbs(ABC):
 class DatasetSearchVerbs(SearchVerbs):
     """Full-text search in a table without partitions."""
 
+    location: TableLocation
     manifest: Manifest
 
     if TYPE_CHECKING:
@@ -81,6 +88,31 @@ class DatasetSearchVerbs(SearchVerbs):
             with_row_id: bool = False,
             with_row_address: bool = False,
         ) -> Scan: ...
+
+        def commit_indices(self, new: Sequence[IndexMetadata]) -> Self: ...
+
+    def create_text_index(self, column: str, name: str | None = None, **options: Any) -> Self:
+        """The version with an INVERTED index over the texts of a column, in place of an older one of its name.
+
+        Args:
+            column: of strings or lists of strings; a name or a dotted path into structs.
+            name: of the index; None for the column's path and ``_idx``.
+            options: `with_position` (False) stores positions, which makes phrases fast. The others say how texts are
+                analyzed: `base_tokenizer`, `language`, `max_token_length`, `lower_case`, `stem`, `remove_stop_words`,
+                `custom_stop_words`, `ascii_folding`, `min_ngram_length`, `max_ngram_length` and `prefix_only`, with the
+                defaults of the reference library.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: a column that is no text, a wrong option, or the name of another index.
+            RetryableConflictError: other writers have moved or changed indexed rows. Nothing was changed.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: the table needs something that this release does not write, or a package for the
+                analysis is not installed.
+        """
+        return self.commit_indices([build_text_index(self.location, self.manifest, column, name, options)])
 
     def _searched_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool

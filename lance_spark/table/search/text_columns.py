@@ -162,7 +162,7 @@ class TextColumns:
         pieces, rows = [], [np.empty(0, np.uint64)]
         for fragment in fragments:
             for batch in scan.read_fragment(fragment):
-                pieces.append(analyzer.analyze(_values(batch, names)))
+                pieces.append(analyzer.analyze(values_of(batch, names)))
                 rows.append(batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy())
         counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(piece.offsets) for piece in pieces)])
         part = AnalyzedPart(
@@ -222,7 +222,7 @@ def quoted(names: Sequence[str]) -> str:
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
-def _values(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+def values_of(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     """The values of a column, null where a struct around it is null."""
     column = batch.column(batch.schema.get_field_index(names[0]))
     for name in names[1:]:
