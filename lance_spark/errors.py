@@ -7,11 +7,13 @@
     ├── UnsupportedFeatureError   valid Lance, but not supported by this release (feature, version)
     ├── InvalidInputError         a wrong argument; also a ValueError
     │   ├── AlreadyExistsError          the name of a new table or namespace is taken
+    │   ├── StreamBehindError           a streaming query offers an epoch that is too old (committed, offered)
     │   └── NotEmptyError               a namespace to be dropped contains tables or namespaces
     ├── NotFoundError             no such table, version, tag, column or object
     ├── CommitConflictError       another writer committed first (own, committed, table_version)
     │   ├── RetryableConflictError      read the new version and run the operation again
     │   └── IncompatibleConflictError   the operation is not possible on the new version
+    ├── EpochCommittedError       an epoch of a streaming query is in the table already
     └── StorageError              the store failed, or lacks a guarantee that commits need
         └── CommitStateUnknownError     the reply of a commit was lost; check for the version before a retry
 
@@ -130,6 +132,25 @@ class AlreadyExistsError(InvalidInputError):
 
 class NotEmptyError(InvalidInputError):
     """A namespace to be dropped contains tables or namespaces; nothing was changed."""
+
+
+class StreamBehindError(InvalidInputError):
+    """A streaming query offers an epoch older than the one that the table has of it; nothing was changed.
+
+    Args:
+        message: the two epochs, and what to do.
+        committed: the epoch that the table has.
+        offered: the epoch that was to be written.
+    """
+
+    def __init__(self, message: str, *, committed: int = 0, offered: int = 0) -> None:
+        super().__init__(message)
+        self.committed = committed
+        self.offered = offered
+
+
+class EpochCommittedError(LanceError):
+    """The table has this epoch of the streaming query already; nothing was changed."""
 
 
 class NotFoundError(LanceError):

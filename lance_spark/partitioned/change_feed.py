@@ -8,6 +8,7 @@ another partition is a delete there and an insert here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
@@ -28,6 +29,7 @@ from lance_spark.table.change_feed.change_feed import (
 )
 from lance_spark.table.change_feed.column_match import found_in, nullable
 from lance_spark.table.change_feed.version_diff import RowSet
+from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, version_effect
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
@@ -218,3 +220,46 @@ def _schema(end: PartitionedTable, fields: LanceSchema, columns: Sequence[str] |
 def _nanos(table: PartitionedTable) -> int:
     dataset = table.catalog_version.dataset
     return 0 if dataset is None else dataset.manifest.timestamp_nanos
+
+
+def versions_between(
+    before: PartitionedTable | None, after: PartitionedTable
+) -> Iterator[tuple[PartitionVersion, VersionEffect]]:
+    """What a version of the table does to the rows of each partition that it changes, in the order of their object ids.
+
+    Args:
+        before: the version before it; None if there was no table.
+    """
+    was = {} if before is None else {item.key: item for item in before.index.partitions}
+    now = {item.key: item for item in after.index.partitions}
+    for place in sorted(was.keys() - now.keys(), key=lambda key: was[key].object_id):
+        assert before is not None, "the partition was there"
+        yield before.open(was[place]), VersionEffect(Effect.DELETES, "delete")
+    for place in sorted(now, key=lambda key: now[key].object_id):
+        known, partition = was.get(place), now[place]
+        named = None if known is None else (known.location, known.version, known.branch, known.tag)
+        if named == (partition.location, partition.version, partition.branch, partition.tag):
+            continue
+        new = after.open(partition)
+        if known is None or before is None:
+            yield new, VersionEffect(Effect.NEW_ROWS, "append", tuple(new.manifest.fragments))
+            continue
+        old = before.open(known)
+        if old.table.store.uri != new.table.store.uri:
+            yield new, VersionEffect(Effect.CHANGES, "overwrite")
+            continue
+        yield from _effects(old, new)
+
+
+def _effects(old: PartitionVersion, new: PartitionVersion) -> Iterator[tuple[PartitionVersion, VersionEffect]]:
+    history = new.table.pinned_at(new.manifest.version).history
+    before = old.manifest
+    try:
+        files = [history.load(number) for number in history.versions_after(before.version, new.manifest.version)]
+    except (NotFoundError, RetryableConflictError):
+        files = []
+    if not files:
+        yield new, VersionEffect(Effect.RESTORES, "restore")
+    for file in files:
+        yield replace(new, manifest=file.manifest), version_effect(before, file.manifest, history.transaction(file))
+        before = file.manifest

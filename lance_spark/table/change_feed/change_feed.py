@@ -48,6 +48,7 @@ from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.value_equality import BoolArray, equal_values
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.source import Split
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 
@@ -132,6 +133,29 @@ def plan_changes(table: TableLocation, versions: VersionRange, columns: Sequence
         UnsupportedFeatureError: a version needs a feature that this release does not read.
     """
     return _Planner(table, versions, columns).plan()
+
+
+def snapshot_as_inserts(
+    schema: LanceSchema,
+    files: Sequence[tuple[Split, DataFragment]],
+    columns: Sequence[str] | None,
+    commit: Commit,
+) -> ChangeFeed:
+    """All rows of some fragments as inserts of the version `commit`.
+
+    Args:
+        schema: the columns of the feed.
+        columns: as in `plan_changes`.
+    """
+    wanted = LanceSchema(tuple(nullable(top) for top in schema.fields), schema.metadata)
+    tasks: list[ChangeTask] = []
+    feed = pa.schema([])
+    for split, fragment in files:
+        stable = split.manifest.has_stable_row_ids
+        scan = Scan.of(wanted, split.bases, columns=columns, stable_row_ids=stable)
+        feed = pa.schema([*scan.arrow_schema, *CHANGE_FIELDS], metadata=scan.arrow_schema.metadata)
+        tasks.append(RowsTask(feed, commit, ChangeType.INSERT, scan, RowSet(fragment)))
+    return ChangeFeed(feed, tuple(tasks))
 
 
 class _Planner:

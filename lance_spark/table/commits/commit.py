@@ -30,6 +30,7 @@ from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
+from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import FeatureFlag, check_writable
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
@@ -85,6 +86,7 @@ class Commit:
         base: the version that the transaction has read; None if there was no table.
         transaction: what to commit; `read_version` is that of `base`, or 0.
         rebase: for an operation whose message depends on the version that it follows.
+        mark: of a streaming query, whose epoch is committed with the version, or not at all if a version has it.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Commit:
         new_table: NewTable,
         policy: RetryPolicy | None = None,
         rebase: Rebase | None = None,
+        mark: EpochMark | None = None,
     ) -> None:
         if not isinstance(transaction.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {transaction.operation.kind.value} is not for committing")
@@ -106,6 +109,7 @@ class Commit:
         self._new_table = new_table
         self._policy = policy or RetryPolicy()
         self._rebase = rebase
+        self._mark = mark
         self._current = base
 
     def run(self) -> Manifest:
@@ -114,6 +118,8 @@ class Commit:
         Raises:
             CommitConflictError: another writer was first. Nothing of ours is visible.
             CommitStateUnknownError: the store never said; the version may be there.
+            EpochCommittedError: a version has the epoch of the mark.
+            StreamBehindError: a version has a newer one.
             UnsupportedFeatureError: the table uses features that this release cannot write.
             StorageError: the store failed. Nothing of ours is visible.
         """
@@ -141,6 +147,7 @@ class Commit:
             committed = self._catch_up(newest)
             if committed is not None:
                 return committed
+            self._check_mark()
             self._move_on(transaction_file)
             naming = ManifestNaming.V2 if newest is None else newest.naming
             followed = 0 if self._current is None else self._current.version
@@ -178,6 +185,10 @@ class Commit:
             self._check_conflict(file.manifest, transaction)
             self._current = file.manifest
         return None
+
+    def _check_mark(self) -> None:
+        if self._mark is not None and self._current is not None:
+            self._mark.check(self._current.config, self._store.uri)
 
     def _move_on(self, transaction_file: str) -> None:
         """Makes the transaction what it is on the newest version."""
@@ -240,7 +251,8 @@ class Commit:
             file_version=self._new_table.file_version,
             stable_row_ids=self._new_table.stable_row_ids,
         )
-        return replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
+        manifest = replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
+        return manifest if self._mark is None else self._mark.applied(manifest)
 
     def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
         """True if the version is ours, False if it is another writer's."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError
+from lance_spark.table.manifests.epoch_mark import with_marks_of
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
@@ -21,7 +22,7 @@ from lance_spark.table.operations.manifest_builder import (
 
 @dataclass(frozen=True, slots=True)
 class Restore(CommittableOperation):
-    """Restores rows, schema, indexes, config and table metadata of a version.
+    """Restores rows, schema, indexes, config and table metadata of a version; marks of streaming queries stay.
 
     Fragment ids and row ids that were assigned since are not reused.
 
@@ -50,6 +51,7 @@ class Restore(CommittableOperation):
         largest_id = max(largest_fragment_id(previous), largest_fragment_id(restored))
         manifest = replace(
             restored,
+            config=with_marks_of(restored.config, previous.config),
             version=settings.version,
             timestamp_nanos=settings.timestamp_nanos,
             file_version=data_format(restored) or settings.file_version,

@@ -14,6 +14,7 @@ from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
@@ -43,6 +44,7 @@ class CommitOptions:
         initial_bases: base paths of such a table.
         policy: the retry policy.
         config: entries of the table's config to set when the rows replace all others.
+        mark: the epoch of a streaming query that the rows are.
     """
 
     message: str | None = None
@@ -51,11 +53,14 @@ class CommitOptions:
     initial_bases: tuple[BasePath, ...] = ()
     policy: RetryPolicy | None = None
     config: Mapping[str, str] | None = None
+    mark: EpochMark | None = None
 
     def all_properties(self) -> dict[str, str]:
         properties = dict(self.properties or {})
         if self.message is not None:
             properties[COMMIT_MESSAGE] = self.message
+        if self.mark is not None:
+            properties |= self.mark.properties()
         return properties
 
 
@@ -142,14 +147,16 @@ def commit_append(
         append = Append(tuple(fragments))
         transaction = Transaction.new(base.version, append, options.all_properties())
         keeps_bases = require_same_bases(append, base)
-        return Commit(table.history, base, transaction, NewTable(file_version), options.policy, keeps_bases).run()
+        new_table = NewTable(file_version)
+        return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases, mark=options.mark).run()
     schema = evolved
 
     def on_version(manifest: Manifest) -> Merge:
         return append_evolving(manifest, fragments, schema)
 
     transaction = Transaction.new(base.version, on_version(base), options.all_properties())
-    return Commit(table.history, base, transaction, NewTable(file_version), options.policy, on_version).run()
+    new_table = NewTable(file_version)
+    return Commit(table.history, base, transaction, new_table, options.policy, on_version, mark=options.mark).run()
 
 
 def commit_overwrite(
@@ -172,7 +179,7 @@ def commit_overwrite(
     transaction = Transaction.new(0 if base is None else base.version, operation, options.all_properties())
     new_table = NewTable(file_version, options.stable_row_ids)
     keeps_bases = None if base is None else require_same_bases(operation, base)
-    return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases).run()
+    return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases, mark=options.mark).run()
 
 
 def save(

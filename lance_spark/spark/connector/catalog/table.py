@@ -30,14 +30,15 @@ from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.epoch_mark import without_marks
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-READS = ("BATCH_READ",)
-WRITES = ("BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+READS = ("BATCH_READ", "MICRO_BATCH_READ")
+WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
 _ALL_COLUMNS = ColumnOptions()
@@ -157,7 +158,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
             return LoadReply(True, found)
     if newest is None:
         # A path is enough for the first write; a name must have been created by CREATE TABLE.
-        return LoadReply(True, _to_be_made(place)) if request.by_path else LoadReply(False)
+        return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
         description = describe(place, location, newest, WRITES + _ANY_SCHEMA)
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
@@ -219,7 +220,7 @@ def describe(
         name=place.shown(location.branch),
         schema=columns,
         version=str(manifest.version),
-        properties={**manifest.config, "provider": "lance", "location": location.uri},
+        properties={**without_marks(manifest.config), "provider": "lance", "location": location.uri},
         capabilities=capabilities,
         metadata_columns=_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
     )
@@ -287,7 +288,7 @@ def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) 
     return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
 
 
-def _to_be_made(place: ResolvedTable) -> TableDescription:
+def to_be_made(place: ResolvedTable) -> TableDescription:
     """A path without a table, which the first write makes."""
     return TableDescription(
         handle=TableHandle(uri=place.uri, storage_options=place.storage_options),

@@ -13,12 +13,14 @@ from lance_spark.errors import (
     LanceError,
     NotFoundError,
     StorageError,
+    StreamBehindError,
     UnsupportedFeatureError,
 )
 
 _CONDITIONS: dict[type[LanceError], tuple[str, str]] = {
     CorruptFileError: ("LANCE_CORRUPT_FILE", "XXKD0"),
     UnsupportedFeatureError: ("LANCE_UNSUPPORTED_FEATURE", "0A000"),
+    StreamBehindError: ("LANCE_STREAM_BEHIND", "55000"),
     InvalidInputError: ("LANCE_INVALID_INPUT", "22023"),
     NotFoundError: ("LANCE_NOT_FOUND", "42704"),
     CommitConflictError: ("LANCE_COMMIT_CONFLICT", "40001"),

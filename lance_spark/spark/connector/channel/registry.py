@@ -35,6 +35,9 @@ _MODULES = (
     "scan.changelog",
     "scan.scan",
     "search.search",
+    "streaming.sink",
+    "streaming.source",
+    "streaming.tables",
     "write.row_level",
     "write.write",
 )

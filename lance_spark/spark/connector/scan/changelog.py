@@ -145,7 +145,7 @@ def plan(request: ChangesRequest, _call: Call) -> Reply:
     names = request.columns.fieldNames()
     data = [quote_name(name) for name in names if name not in added]
     feed = _feed(request.handle, request.range, data)
-    groups = _together(feed.tasks)
+    groups = grouped_changes(feed.tasks)
     target = wire_schema(request.columns)
     function = ChangesTask(tuple(names), target)
     known = [task.num_rows for task in feed.tasks]
@@ -156,7 +156,8 @@ def plan(request: ChangesRequest, _call: Call) -> Reply:
     return Reply(summary, (command(function, request.columns), *(pickle.dumps(group) for group in groups)))
 
 
-def _together(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]:
+def grouped_changes(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]:
+    """The changes that one Spark task reads each."""
     groups: list[tuple[ChangeTask, ...]] = []
     current: list[ChangeTask] = []
     rows = 0

@@ -2,6 +2,7 @@ package io.lancespark;
 
 import io.lancespark.catalog.LanceIdentifier;
 import io.lancespark.catalog.LanceTables;
+import io.lancespark.streaming.LanceStreams;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -53,12 +54,17 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return LanceTables.ofSessionCatalog(null, new Transform[0], options.asCaseSensitiveMap()).sparkSchema();
+    Map<String, String> given = options.asCaseSensitiveMap();
+    return LanceStreams.isStarting()
+        ? LanceTables.atPath(given, true).sparkSchema()
+        : LanceTables.ofSessionCatalog(null, new Transform[0], given).sparkSchema();
   }
 
-  /** A table of the session catalog; its properties hold the path. Created if missing. */
+  /** A table of the session catalog, whose properties hold the path, created if missing; or the table of a stream. */
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return LanceTables.ofSessionCatalog(schema, partitioning, properties);
+    return LanceStreams.isStarting()
+        ? LanceTables.atPath(properties, !LanceStreams.isWriting())
+        : LanceTables.ofSessionCatalog(schema, partitioning, properties);
   }
 }

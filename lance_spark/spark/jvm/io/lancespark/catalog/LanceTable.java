@@ -6,6 +6,8 @@ import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
 import io.lancespark.python.LancePy;
 import io.lancespark.read.LanceScanBuilder;
+import io.lancespark.streaming.LanceEpochWriteBuilder;
+import io.lancespark.streaming.LanceStreams;
 import io.lancespark.write.LanceRowLevelOperation;
 import io.lancespark.write.LanceWriteBuilder;
 import java.util.EnumSet;
@@ -43,10 +45,25 @@ public class LanceTable
         SupportsRowLevelOperations {
   private final JsonNode description;
   private final StructType schema;
+  private final boolean hasCatalog;
 
   public LanceTable(JsonNode description) {
+    this(description, true);
+  }
+
+  /**
+   * @param hasCatalog whether Spark can find functions of the table's catalog
+   */
+  LanceTable(JsonNode description, boolean hasCatalog) {
     this.description = description;
     this.schema = Json.schema(description.get("schema"));
+    this.hasCatalog = hasCatalog;
+  }
+
+  /** For the description of a query. */
+  @Override
+  public String toString() {
+    return "lance " + name();
   }
 
   /** Identifies this version in requests; opaque to Java. */
@@ -143,7 +160,10 @@ public class LanceTable
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new LanceWriteBuilder(handle(), schema, info);
+    LanceStreams.refuseContinuous();
+    return LanceEpochWriteBuilder.isEpoch(info)
+        ? new LanceEpochWriteBuilder(handle(), name(), info, hasCatalog)
+        : new LanceWriteBuilder(handle(), schema, info);
   }
 
   @Override

@@ -125,6 +125,14 @@ public final class LanceTables {
     return new LanceTable(LancePy.call("table.session", request).body().get("table"));
   }
 
+  /** The table of a streaming query that names a path; if it is written to, the first epoch may make it. */
+  public static LanceTable atPath(Map<String, String> options, boolean isRead) {
+    ObjectNode request = Json.object();
+    request.set("options", Json.map(options));
+    request.put("is_read", isRead);
+    return new LanceTable(LancePy.call("stream.table", request).body().get("table"), false);
+  }
+
   private static ObjectNode timeTravel(TimeTravel travel) {
     ObjectNode node = Json.object();
     if (travel instanceof TimeTravel.AsOfVersion version) {

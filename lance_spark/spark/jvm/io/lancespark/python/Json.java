@@ -61,7 +61,7 @@ public final class Json {
     return MAPPER.createArrayNode();
   }
 
-  static JsonNode parse(byte[] text) throws IOException {
+  public static JsonNode parse(byte[] text) throws IOException {
     return MAPPER.readTree(text);
   }
 

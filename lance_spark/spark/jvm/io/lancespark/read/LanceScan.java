@@ -7,6 +7,7 @@ import io.lancespark.optimizer.LanceDynamicPruning;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.LancePy;
+import io.lancespark.streaming.LanceMicroBatchStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
@@ -25,6 +26,7 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
 import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
@@ -43,6 +45,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   private LancePy.Reply plan;
   private Double selectivity;
   private volatile LancePy.Reply newest;
+  private volatile LanceMicroBatchStream stream;
   private final AtomicBoolean newToJoins = new AtomicBoolean(true);
 
   /** A scan that Python plans when its plan is first wanted. */
@@ -131,9 +134,17 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     return columns;
   }
 
+  /** The rows as a stream; from then on nothing is planned here. */
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    LanceMicroBatchStream made = new LanceMicroBatchStream(request.get("handle"), columns, request.get("options"));
+    stream = made;
+    return made;
+  }
+
   @Override
   public String description() {
-    return plan().body().get("description").asText();
+    return stream != null ? stream.toString() : plan().body().get("description").asText();
   }
 
   /** For logs, without a request to Python: of a scan that is not planned yet, only the table is known. */
@@ -205,12 +216,18 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
+    if (stream != null) {
+      return new CustomTaskMetric[0];
+    }
     plan();
     return LanceMetrics.values(newest.body().path("metrics"));
   }
 
   @Override
   public Statistics estimateStatistics() {
+    if (stream != null) {
+      return new Unknown();
+    }
     JsonNode body = plan().body();
     boolean decides = body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
     return new Estimate(body.get("num_rows"), body.get("size_bytes"), decides || selectivity != null ? selectivity() : 1.0);
@@ -224,6 +241,19 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   @Override
   public int hashCode() {
     return identity.hashCode();
+  }
+
+  /** Of a stream. */
+  private record Unknown() implements Statistics {
+    @Override
+    public OptionalLong numRows() {
+      return OptionalLong.empty();
+    }
+
+    @Override
+    public OptionalLong sizeInBytes() {
+      return OptionalLong.empty();
+    }
   }
 
   private record Estimate(JsonNode rows, JsonNode bytes, double selectivity) implements Statistics {

@@ -14,11 +14,11 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** What writes have in common: a Python job whose tasks write files, and one commit or abort by the driver. */
-abstract class LanceJobWrite {
-  final JsonNode handle;
-  final String description;
-  final byte[] function;
-  final byte[] job;
+public abstract class LanceJobWrite {
+  protected final JsonNode handle;
+  protected final String description;
+  protected final byte[] function;
+  protected final byte[] job;
   private boolean commitAsked;
   private JsonNode metrics = Json.object();
 
@@ -28,7 +28,7 @@ abstract class LanceJobWrite {
    * @param handle the target
    * @param plan the function of the tasks and the job are attached
    */
-  LanceJobWrite(JsonNode handle, LancePy.Reply plan) {
+  protected LanceJobWrite(JsonNode handle, LancePy.Reply plan) {
     this.handle = handle;
     this.description = plan.body().get("description").asText();
     this.function = plan.attachments().get(0);
@@ -60,13 +60,18 @@ abstract class LanceJobWrite {
   }
 
   /** Keeps what {@code count} has counted, for a table whose commit comes later. */
-  final void count(Supplier<LancePy.Reply> count) {
+  protected final void count(Supplier<LancePy.Reply> count) {
     commitAsked = true;
     metrics = metricsOf(count.get());
   }
 
   private static JsonNode metricsOf(LancePy.Reply reply) {
     return reply.body().get("metrics");
+  }
+
+  /** Whether the commit was asked for; its version may be there even if no reply came. */
+  protected final boolean isCommitAsked() {
+    return commitAsked;
   }
 
   /** What an abort says: a commit that was asked for after all tasks has decided about the files itself. */
@@ -77,7 +82,7 @@ abstract class LanceJobWrite {
   }
 
   /** The job, then the results of the tasks that have finished. */
-  List<byte[]> attachments(WriterCommitMessage[] messages) {
+  protected List<byte[]> attachments(WriterCommitMessage[] messages) {
     List<byte[]> attachments = new ArrayList<>();
     attachments.add(job);
     for (WriterCommitMessage message : messages) {

@@ -8,11 +8,7 @@ import io.lancespark.python.LancePy;
 import io.lancespark.python.LanceRunner;
 import java.util.List;
 import org.apache.spark.sql.connector.distributions.Distribution;
-import org.apache.spark.sql.connector.distributions.Distributions;
-import org.apache.spark.sql.connector.expressions.Expressions;
-import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -22,16 +18,14 @@ import org.apache.spark.sql.types.StructType;
 
 /** One write job: files by the tasks, one commit by the driver. */
 public final class LanceWrite extends LanceJobWrite implements RequiresDistributionAndOrdering, BatchWrite {
-  private final Transform[] clustering;
-  private final String distribution;
+  private final LanceLayout layout;
   private final StructType columns;
   private final LanceStagedTable staged;
   private final boolean replaces;
 
   LanceWrite(JsonNode handle, LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
     super(handle, plan);
-    this.clustering = Json.transforms(plan.body().path("clustering"));
-    this.distribution = plan.body().get("distribution").asText();
+    this.layout = LanceLayout.of(plan.body());
     this.replaces = plan.body().get("replaces").asBoolean();
     this.columns = columns;
     this.staged = staged;
@@ -40,14 +34,7 @@ public final class LanceWrite extends LanceJobWrite implements RequiresDistribut
   /** The rows of one partition go to one task, as far as Spark likes. */
   @Override
   public Distribution requiredDistribution() {
-    if (clustering.length == 0) {
-      return Distributions.unspecified();
-    }
-    return switch (distribution) {
-      case "hash" -> Distributions.clustered(clustering);
-      case "range" -> Distributions.ordered(requiredOrdering());
-      default -> Distributions.unspecified();
-    };
+    return layout.distribution();
   }
 
   @Override
@@ -57,11 +44,7 @@ public final class LanceWrite extends LanceJobWrite implements RequiresDistribut
 
   @Override
   public SortOrder[] requiredOrdering() {
-    SortOrder[] orders = new SortOrder[clustering.length];
-    for (int index = 0; index < orders.length; index++) {
-      orders[index] = Expressions.sort(clustering[index], SortDirection.ASCENDING);
-    }
-    return orders;
+    return layout.ordering();
   }
 
   @Override

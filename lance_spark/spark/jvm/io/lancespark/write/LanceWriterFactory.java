@@ -14,7 +14,7 @@ public final class LanceWriterFactory implements DataWriterFactory {
   private final LanceRunner runner;
   private final String description;
 
-  LanceWriterFactory(LanceRunner runner, String description) {
+  public LanceWriterFactory(LanceRunner runner, String description) {
     this.runner = runner;
     this.description = description;
   }

@@ -1,0 +1,1 @@
+"""Streaming queries of the connector: sources and sinks."""

@@ -1,0 +1,225 @@
+"""The streaming sink: each epoch is one commit, whose manifest has the epoch's mark (docs/design/030)."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import EpochCommittedError, InvalidInputError, NotFoundError
+from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.column_names import check_distinct
+from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
+from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
+from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
+from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
+from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
+from lance_spark.spark.connector.write.tables import AskedMode, table_of
+from lance_spark.spark.connector.write.write import WriteSummary
+from lance_spark.spark.connector.write.written import Written, counts_of
+from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.options import STATIC, StateOptions, WriteOptions
+from lance_spark.spark.streaming.options import SinkOptions
+from lance_spark.spark.types import to_spark_schema
+from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict
+from lance_spark.table.refs.refs import MAIN
+
+_log = logging.getLogger(__name__)
+
+APPEND, COMPLETE = "append", "complete"
+
+_EVERYTHING = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRequest:
+    """One epoch of a streaming query, about to be written.
+
+    Attributes:
+        handle: the table as it was when the query started.
+        columns: of the rows: as the query has them when the sink is opened, as the table has them when it is planned.
+        mode: "append" or "complete", where the rows replace all others.
+        query_id: Spark's id of the query, which stays over restarts.
+        epoch: the number of the micro-batch.
+    """
+
+    handle: TableHandle
+    columns: StructType
+    mode: str
+    query_id: str
+    epoch: int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def sink_options(self) -> SinkOptions:
+        """The options, checked."""
+        return SinkOptions.parse(self.options, self.handle.uri)
+
+    def mark(self) -> EpochMark:
+        """The mark that the version of the epoch gets."""
+        return EpochMark(self.sink_options().app or self.query_id, self.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTable:
+    """The newest version of a sink's table.
+
+    Attributes:
+        is_done: whether the table has the epoch already, so that nothing is to be written.
+        handle: the version; without a number if the epoch makes the table.
+        schema: its columns; those of the rows if the epoch makes the table.
+        merges_schema: whether columns that only the rows have are added.
+    """
+
+    is_done: bool
+    handle: TableHandle
+    schema: StructType
+    merges_schema: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EpochCommit:
+    """An epoch whose tasks have finished; the job and their results are attached."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAbort:
+    """An epoch that failed; the job, and the results of the tasks that finished, are attached.
+
+    Attributes:
+        commit_asked: whether the commit was asked for. Its version may be there although Spark had no reply.
+    """
+
+    epoch: int
+    commit_asked: bool
+
+
+@operation("stream.open_sink")
+def open_sink(request: SinkRequest, call: Call) -> SinkTable:
+    """The newest version of the table, and whether it has the epoch.
+
+    Raises:
+        StreamBehindError: it has a newer epoch of the query.
+        NotFoundError: the table or its branch is gone, or another table is in its place.
+    """
+    check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
+    options = request.sink_options()
+    write = WriteOptions.parse({**_without_path(options.write), "path": request.handle.uri})
+    newest, schema, config = _newest(_on_branch(request.handle, options), request.columns)
+    mark = request.mark()
+    is_done = mark.verdict(config) is Verdict.DONE
+    if is_done:
+        _log.info("epoch %d of query %s is in %s already", mark.epoch, mark.app, newest.display_name)
+    else:
+        mark.check(config, newest.display_name)
+    return SinkTable(is_done, newest, schema, write.merge_schema)
+
+
+@operation("stream.plan_sink")
+def plan_sink(request: SinkRequest, call: Call) -> Reply:
+    """The function of the tasks, and the job that the commit wants back."""
+    options = request.sink_options()
+    request.handle.check_place(options.write)
+    write = WriteOptions.parse({**options.write, "path": request.handle.uri})
+    write.log_without_effect()
+    table = table_of(request.handle)
+    asked = OVERWRITE_ROWS if request.mode == COMPLETE else APPEND
+    mode = table.write_mode(AskedMode(asked, _EVERYTHING, None, STATIC))
+    job = table.plan_write(request.columns, mode, write, None)
+    job = replace(job, commit_options=replace(job.commit_options, mark=request.mark()))
+    layout = table.layout(job, write)
+    summary = WriteSummary(
+        f"lance streaming {request.mode} {request.handle.display_name}", layout.distribution, layout.clustering
+    )
+    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(job)))
+
+
+@operation("stream.commit")
+def commit(request: EpochCommit, call: Call) -> Written:
+    """Commits an epoch once: if the table has it already, the new files are removed."""
+    job, results = _job(call), unpickle_results(call.attachments[1:])
+    counted = counts_of(results)
+    try:
+        made = job.commit(results)
+    except EpochCommittedError:
+        _log.info("epoch %d was committed by another run of the query; its files are removed", request.epoch)
+        return Written({"replays": 1})
+    return Written({**counted, "commits_of_others": job.others_commits(made)})
+
+
+@operation("stream.abort")
+def abort(request: EpochAbort, call: Call) -> Done:
+    """Removes the files of a failed epoch, unless a version may have them.
+
+    After a lost reply Spark aborts an epoch that is committed, with the results of its tasks.
+    """
+    if not request.commit_asked:
+        _job(call).abort(unpickle_results(call.attachments[1:]), all_tasks_finished=False)
+    return Done()
+
+
+def _job(call: Call) -> WriteJob:
+    # Pickled by `plan_sink` for this very epoch.
+    job: WriteJob = pickle.loads(call.attachments[0])
+    return job
+
+
+def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
+    branch = StateOptions.pick(options.write).branch
+    if branch is None or branch == (handle.branch or MAIN):
+        return handle
+    if handle.branch is not None:
+        raise InvalidInputError(f"option branch is {branch!r}, but the table is branch {handle.branch!r}; keep one")
+    if handle.partitioned:
+        raise InvalidInputError(f"option branch: {handle.display_name} is partitioned, and has no branches to write to")
+    return replace(handle, branch=branch)
+
+
+def _newest(handle: TableHandle, columns: StructType) -> tuple[TableHandle, StructType, Mapping[str, str]]:
+    """The newest version, its columns and its config."""
+    if handle.partitioned or (handle.version is None and is_partitioned_table(handle.uri, handle.storage_options)):
+        return _newest_partitioned(handle)
+    location = handle.location()
+    found = location.latest()
+    if found is None:
+        if handle.version is not None:
+            raise NotFoundError(f"the table {handle.display_name} is gone")
+        return handle, columns.toNullable(), {}
+    if handle.branch is None:
+        _check_same(handle, found.version, found.timestamp_nanos)
+    opened = replace(handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
+    return opened, to_spark_schema(to_arrow_schema(found.schema)), found.config
+
+
+def _newest_partitioned(handle: TableHandle) -> tuple[TableHandle, StructType, Mapping[str, str]]:
+    found: PartitionedTable = open_partitioned(handle.uri, storage_options=handle.storage_options)
+    nanos = timestamp_nanos_of(found)
+    _check_same(handle, found.version, nanos)
+    dataset = found.catalog_version.dataset
+    config = {} if dataset is None else dataset.manifest.config
+    opened = replace(handle, version=found.version, timestamp_nanos=nanos, partitioned=True)
+    return opened, to_spark_schema(found.schema), config
+
+
+def _check_same(handle: TableHandle, version: int, timestamp_nanos: int) -> None:
+    """Passes if a version can be a later one of the table that the query was started with.
+
+    Raises:
+        NotFoundError: it cannot: versions do not go back.
+    """
+    if handle.version is None or handle.timestamp_nanos is None:
+        return
+    is_same = version != handle.version or timestamp_nanos == handle.timestamp_nanos
+    if version < handle.version or not is_same:
+        raise NotFoundError(
+            f"{handle.display_name} was dropped and created again while the query ran; start the query again"
+        )
+
+
+def _without_path(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name.lower() != "path"}

@@ -1,0 +1,306 @@
+"""The streaming source: offsets, limits, and the tasks of a batch (docs/design/030)."""
+
+from __future__ import annotations
+
+import pickle
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import quote_name
+from lance_spark.partitioned.change_feed import plan_range
+from lance_spark.partitioned.table import open_partitioned
+from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
+from lance_spark.spark.connector.channel.task_metrics import MeteredTask
+from lance_spark.spark.connector.channel.tasks import ReadTask, ReadWork, command
+from lance_spark.spark.connector.channel.wire_types import wire_schema
+from lance_spark.spark.connector.scan.changelog import ChangesTask, grouped_changes
+from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
+from lance_spark.spark.connector.scan.task_packing import coalesced, pieces_of, split_parts, total_bytes, work_of
+from lance_spark.spark.connector.streaming.change_columns import CHANGE_COLUMNS
+from lance_spark.spark.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.partitions import ProjectedSizes, task_bytes
+from lance_spark.spark.projection import narrow
+from lance_spark.spark.streaming.admission import StreamReader
+from lance_spark.spark.streaming.history import StreamFile, history_of
+from lance_spark.spark.streaming.offsets import BEGINNING, Offset
+from lance_spark.spark.streaming.options import SourceOptions
+from lance_spark.storage import open_store
+from lance_spark.table.bases import Bases, options_of
+from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, plan_changes, snapshot_as_inserts
+from lance_spark.table.change_feed.version_range import VersionRange
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
+from lance_spark.table.source import Split
+
+DEFAULT_TRIGGER_DELAY = 15 * 60.0
+"""Seconds after which a batch comes that has less than minRowsPerTrigger rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRequest:
+    """A stream that a query is about to start.
+
+    Attributes:
+        handle: the version that the DataFrame was made of.
+        columns: what the stream returns.
+    """
+
+    handle: TableHandle
+    columns: StructType
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What every later request of a stream brings along; Java hands it back as it is.
+
+    Attributes:
+        request: the stream.
+        schema: the table's columns as `lance.file.Schema` in base64: the version of the handle may be gone later.
+    """
+
+    request: StreamRequest
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStream:
+    """A stream; the function of its tasks is attached.
+
+    Attributes:
+        description: for progress and logs.
+        poll_millis: for how long a listing counts as fresh while nothing is new.
+    """
+
+    state: StreamState
+    description: str
+    poll_millis: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatestRequest:
+    """The next batch of a stream.
+
+    Attributes:
+        start: where it begins.
+        ending: where the whole query ends, if that is fixed; None for the newest version.
+        is_limited: whether the options limit the batch.
+        waited_millis: since the last batch.
+    """
+
+    state: StreamState
+    start: str
+    ending: str | None = None
+    is_limited: bool = True
+    waited_millis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LatestReply:
+    """The end of the next batch, and the end of what is there."""
+
+    end: str
+    latest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateRequest:
+    """A question about a stream."""
+
+    state: StreamState
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReply:
+    """An offset as text."""
+
+    offset: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A batch, by the offsets in the log."""
+
+    state: StreamState
+    start: str
+    end: str
+
+
+@operation("stream.open")
+def open_stream(request: StreamRequest, call: Call) -> Reply:
+    """The state of a stream, and the function of its tasks.
+
+    Raises:
+        InvalidInputError: an option makes no sense.
+    """
+    options = _options(request)
+    _read_options(request, options)
+    source = request.handle.source()
+    state = StreamState(request, b64encode(schema_to_bytes(source.lance_schema)).decode())
+    if options.read_change_feed:
+        names = request.columns.fieldNames()
+        function = command(ChangesTask(tuple(names), wire_schema(request.columns)), request.columns)
+    else:
+        task = ReadTask(_scan(state, options, call), wire_schema(request.columns))
+        function = command(MeteredTask(task), request.columns)
+    what = "changes" if options.read_change_feed else "rows"
+    description = f"lance {what} of {request.handle.display_name}"
+    return Reply(OpenedStream(state, description, int(options.poll_interval * 1000)), (function,))
+
+
+@operation("stream.initial")
+def initial(request: StateRequest, _call: Call) -> OffsetReply:
+    """Where a new query begins."""
+    return OffsetReply(_reader(request.state).initial().to_json())
+
+
+@operation("stream.newest")
+def newest(request: StateRequest, _call: Call) -> OffsetReply:
+    """The end of what is there now."""
+    return OffsetReply(_reader(request.state).latest().to_json())
+
+
+@operation("stream.latest")
+def latest(request: LatestRequest, _call: Call) -> LatestReply:
+    """The end of the next batch: `start` if there is nothing to read yet.
+
+    Raises:
+        NotFoundError: a version that the stream needs was cleaned up.
+        IncompatibleConflictError: a version changes what the stream cannot follow.
+    """
+    reader = _reader(request.state)
+    start, known = Offset.from_json(request.start), reader.latest()
+    ending = known if request.ending is None else min(known, Offset.from_json(request.ending))
+    end, budget = reader.advance(start, ending, limited=request.is_limited)
+    options = reader.options
+    if request.is_limited and request.ending is None and options.min_rows is not None:
+        delay = DEFAULT_TRIGGER_DELAY if options.max_trigger_delay is None else options.max_trigger_delay
+        if budget.rows < options.min_rows and request.waited_millis < delay * 1000:
+            end = start
+    return LatestReply(request.start if end == start else end.to_json(), known.to_json())
+
+
+@operation("stream.plan")
+def plan(request: BatchRequest, call: Call) -> Reply:
+    """The work of the tasks between two offsets, attached; nothing is needed but the offsets."""
+    reader = _reader(request.state)
+    start, end = Offset.from_json(request.start), Offset.from_json(request.end)
+    if reader.options.read_change_feed:
+        feed = _changes(request.state, reader, start, end)
+        return Reply(Done(), tuple(pickle.dumps(group) for group in grouped_changes(feed.tasks)))
+    work = _work(request.state, reader.options, reader.files(start, end), call)
+    return Reply(Done(), tuple(item.to_bytes() for item in work))
+
+
+def _options(request: StreamRequest) -> SourceOptions:
+    return SourceOptions.parse(request.options, request.handle.uri)
+
+
+def _read_options(request: StreamRequest, options: SourceOptions) -> ReadOptions:
+    request.handle.check_place(options.read)
+    parsed = ReadOptions.parse({**options.read, "path": request.handle.uri})
+    branch = request.handle.branch
+    if parsed.branch is not None and parsed.branch != (branch or "main"):
+        raise InvalidInputError(
+            f"option branch is {parsed.branch!r}, but Spark looks the table up by its name without it; name it "
+            f"db.table.branch_{parsed.branch}, or use load(path)"
+        )
+    has_feed = {item.name for item in CHANGE_COLUMNS} <= set(request.columns.fieldNames())
+    if options.read_change_feed and not has_feed:
+        raise InvalidInputError(
+            "option readChangeFeed comes too late for a table by name; use spark.readStream.changes(table), or "
+            "load(path)"
+        )
+    if options.read_change_feed and parsed.filter is not None:
+        raise InvalidInputError("option filter does not apply to changes; filter the DataFrame")
+    return parsed
+
+
+def _reader(state: StreamState) -> StreamReader:
+    handle = state.request.handle
+    history = history_of(handle.uri, handle.storage_options, handle.branch, is_partitioned=handle.partitioned)
+    schema = schema_from_bytes(b64decode(state.schema))
+    return StreamReader(history, _options(state.request), handle.display_name, schema, handle.version or 0)
+
+
+def _scan(state: StreamState, options: SourceOptions, call: Call) -> Scan:
+    """What tasks read of each split; it is bound to none."""
+    request = state.request
+    handle, read = request.handle, _read_options(request, options)
+    source = handle.source()
+    schema = with_blob_descriptors(schema_from_bytes(b64decode(state.schema)), source.file_version)
+    scan = Scan.of(
+        schema,
+        Bases(open_store(handle.uri, options_of(handle.storage_options)), (), handle.storage_options),
+        columns=[],
+        filter=read.filter,
+        batch_rows=read.batch_size,
+        window_bytes=read.max_batch_bytes,
+        time_zone=call.session.time_zone,
+    )
+    projection = narrow(schema, request.columns, SYSTEM_FIELDS)
+    return replace(scan, projection=projection, output=tuple(request.columns.fieldNames()), batch_bytes=BATCH_BYTES)
+
+
+def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile], call: Call) -> list[ReadWork]:
+    read = _read_options(state.request, options)
+    scan = _scan(state, options, call)
+    splits: list[SplitScan] = []
+    places: dict[int, int] = {}
+    selected = []
+    for file in files:
+        place = places.get(id(file.split))
+        if place is None:
+            place = places[id(file.split)] = len(splits)
+            splits.append(SplitScan(file.split, _bound(scan, file.split)))
+        selected.append(SelectedFragment(place, file.fragment))
+    pieces = list(pieces_of(selected, splits, ProjectedSizes(scan.schema, scan.projection)))
+    target = task_bytes(read.target_partition_bytes, total_bytes(pieces), call.session.parallelism)
+    parts = split_parts(pieces, target)
+    return [ReadWork(work_of([parts[number] for number in pack], splits)) for pack in coalesced(parts, target)]
+
+
+def _bound(scan: Scan, split: Split) -> Scan:
+    return replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
+
+
+def _changes(state: StreamState, reader: StreamReader, start: Offset, end: Offset) -> ChangeFeed:
+    handle, names = state.request.handle, state.request.columns.fieldNames()
+    added = {item.name for item in CHANGE_COLUMNS}
+    columns = [quote_name(name) for name in names if name not in added]
+    if start == end:
+        return ChangeFeed(pa.schema([]), ())
+    if start.snapshot:
+        begin = 0 if start == BEGINNING else start.index
+        files = reader.history.snapshot(end.version)[begin : None if end.is_complete else end.index]
+        pairs = [(file.split, file.fragment) for file in files]
+        schema = schema_from_bytes(b64decode(state.schema))
+        return snapshot_as_inserts(schema, pairs, columns, Commit(end.version, end.timestamp))
+    feeds = [
+        _feed(handle, reader, versions, columns)
+        for versions in _ranges(start.version + 1, end.version, reader.options.skip_versions)
+    ]
+    return ChangeFeed(pa.schema([]), tuple(task for feed in feeds for task in feed.tasks))
+
+
+def _ranges(first: int, last: int, skipped: frozenset[int]) -> Iterator[VersionRange]:
+    """The versions from `first` to `last` without those that are skipped."""
+    for stop in sorted({number for number in skipped if first <= number <= last} | {last + 1}):
+        if first < stop:
+            yield VersionRange(first, stop - 1)
+        first = stop + 1
+
+
+def _feed(handle: TableHandle, reader: StreamReader, versions: VersionRange, columns: Sequence[str]) -> ChangeFeed:
+    if not handle.partitioned:
+        return plan_changes(reader.history.location, versions, columns)
+    table = open_partitioned(handle.uri, version=versions.last, storage_options=handle.storage_options)
+    return plan_range(table, versions, columns)

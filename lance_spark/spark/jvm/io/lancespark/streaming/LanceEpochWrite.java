@@ -1,0 +1,138 @@
+package io.lancespark.streaming;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import io.lancespark.python.LanceRunner;
+import io.lancespark.write.LanceJobWrite;
+import io.lancespark.write.LanceLayout;
+import io.lancespark.write.LanceWriterFactory;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+
+/** One epoch: files by the tasks, one commit by the driver, which has the epoch's mark. */
+final class LanceEpochWrite extends LanceJobWrite implements RequiresDistributionAndOrdering, StreamingWrite {
+  private final LanceRowConversion conversion;
+  private final LanceLayout layout;
+  private final long epoch;
+
+  LanceEpochWrite(
+      JsonNode handle, LancePy.Reply plan, LanceRowConversion conversion, long epoch, boolean hasCatalog) {
+    super(handle, plan);
+    this.conversion = conversion;
+    this.epoch = epoch;
+    // Spark distributes the rows as the query has them, by functions of the catalog.
+    boolean applies = hasCatalog && conversion.keepsColumns();
+    this.layout = applies ? LanceLayout.of(plan.body()) : LanceLayout.none();
+  }
+
+  @Override
+  public Distribution requiredDistribution() {
+    return layout.distribution();
+  }
+
+  @Override
+  public boolean distributionStrictlyRequired() {
+    return false;
+  }
+
+  @Override
+  public SortOrder[] requiredOrdering() {
+    return layout.ordering();
+  }
+
+  @Override
+  public StreamingWrite toStreaming() {
+    return this;
+  }
+
+  @Override
+  public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+    LanceRunner runner = new LanceRunner(function, conversion.columns());
+    return new Factory(new LanceWriterFactory(runner, description), conversion);
+  }
+
+  @Override
+  public void commit(long epochId, WriterCommitMessage[] messages) {
+    ObjectNode request = Json.object();
+    request.put("epoch", epochId);
+    List<byte[]> attachments = attachments(messages);
+    count(() -> LancePy.call("stream.commit", request, attachments));
+  }
+
+  @Override
+  public void abort(long epochId, WriterCommitMessage[] messages) {
+    ObjectNode request = Json.object();
+    request.put("epoch", epochId);
+    request.put("commit_asked", isCommitAsked());
+    LancePy.call("stream.abort", request, attachments(messages));
+  }
+
+  private record Factory(LanceWriterFactory writers, LanceRowConversion conversion)
+      implements StreamingDataWriterFactory {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public DataWriter<InternalRow> createWriter(int partition, long task, long epochId) {
+      DataWriter<InternalRow> writer = writers.createWriter(partition, task);
+      return conversion.changesRows() ? new Converting(writer, conversion) : writer;
+    }
+
+    @Override
+    public String toString() {
+      return writers.toString();
+    }
+  }
+
+  /** Writes rows in the columns of the table. */
+  private static final class Converting implements DataWriter<InternalRow> {
+    private final DataWriter<InternalRow> writer;
+    private final LanceRowConversion conversion;
+
+    Converting(DataWriter<InternalRow> writer, LanceRowConversion conversion) {
+      this.writer = writer;
+      this.conversion = conversion;
+    }
+
+    @Override
+    public void writeAll(Iterator<InternalRow> rows) throws java.io.IOException {
+      writer.writeAll(rows.hasNext() ? conversion.convert(rows) : rows);
+    }
+
+    @Override
+    public void write(InternalRow row) throws java.io.IOException {
+      writer.write(row);
+    }
+
+    @Override
+    public WriterCommitMessage commit() throws java.io.IOException {
+      return writer.commit();
+    }
+
+    @Override
+    public void abort() throws java.io.IOException {
+      writer.abort();
+    }
+
+    @Override
+    public void close() throws java.io.IOException {
+      writer.close();
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return writer.currentMetricsValues();
+    }
+  }
+}

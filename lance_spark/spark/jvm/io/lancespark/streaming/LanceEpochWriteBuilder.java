@@ -1,0 +1,71 @@
+package io.lancespark.streaming;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LancePy;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+
+/** The write of one epoch of a streaming query; Spark makes one for each epoch. */
+public class LanceEpochWriteBuilder implements SupportsTruncate {
+  private static final String QUERY_ID = "sql.streaming.queryId";
+  private static final String EPOCH = "streaming.sql.batchId";
+  private static final String CONTINUOUS = "__is_continuous_processing";
+
+  private final ObjectNode request = Json.object();
+  private final String table;
+  private final StructType rows;
+  private final boolean hasCatalog;
+
+  /**
+   * @param handle the table when the query started
+   * @param table its name in messages
+   * @param hasCatalog whether Spark can find functions of the table's catalog
+   */
+  public LanceEpochWriteBuilder(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
+    this.table = table;
+    this.rows = info.schema();
+    this.hasCatalog = hasCatalog;
+    request.set("handle", handle);
+    request.set("options", Json.map(info.options().asCaseSensitiveMap()));
+    request.put("mode", "append");
+    request.put("query_id", info.queryId());
+    request.put("epoch", Long.parseLong(property(EPOCH)));
+  }
+
+  /** Whether a write is that of an epoch. Batch writes in a foreachBatch have an id of their own. */
+  public static boolean isEpoch(LogicalWriteInfo info) {
+    return info.queryId().equals(property(QUERY_ID)) && "false".equals(property(CONTINUOUS)) && property(EPOCH) != null;
+  }
+
+  private static String property(String name) {
+    return SparkContext.getOrCreate().getLocalProperty(name);
+  }
+
+  @Override
+  public WriteBuilder truncate() {
+    request.put("mode", "complete");
+    return this;
+  }
+
+  @Override
+  public Write build() {
+    request.set("columns", Json.type(rows));
+    JsonNode opened = LancePy.call("stream.open_sink", request).body();
+    if (opened.get("is_done").asBoolean()) {
+      return new LanceDoneEpoch(table);
+    }
+    StructType known = Json.schema(opened.get("schema"));
+    LanceRowConversion conversion =
+        LanceRowConversion.of(table, rows, known, opened.get("merges_schema").asBoolean());
+    request.set("handle", opened.get("handle"));
+    request.set("columns", Json.type(conversion.columns()));
+    LancePy.Reply plan = LancePy.call("stream.plan_sink", request);
+    return new LanceEpochWrite(request.get("handle"), plan, conversion, request.get("epoch").asLong(), hasCatalog);
+  }
+}

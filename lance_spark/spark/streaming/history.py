@@ -1,0 +1,214 @@
+"""The history of a table, plain or partitioned, as a stream reads it: version by version, file by file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.partitioned.change_feed import versions_between
+from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, needs_predecessor, version_effect
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.source import Split
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFile:
+    """A fragment that a stream reads at once, and the split that has it."""
+
+    split: Split
+    fragment: DataFragment
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are not deleted; 0 if that is not known."""
+        return self.fragment.num_rows or 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its data files, as far as they are known."""
+        return sum(file.size_bytes or 0 for file in self.fragment.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One version of a table.
+
+    Attributes:
+        effect: what it does to the rows.
+        operation: what made it, for messages.
+        files: those with new rows, always in the same order.
+        schema: the columns of the version.
+        timestamp_nanos: when it was committed.
+    """
+
+    version: int
+    timestamp_nanos: int
+    effect: Effect
+    operation: str
+    files: tuple[StreamFile, ...]
+    schema: LanceSchema
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStamp:
+    """A version and when it was committed, in nanoseconds since 1970 UTC."""
+
+    version: int
+    timestamp_nanos: int
+
+
+class StreamHistory(ABC):
+    """The versions of a table."""
+
+    location: TableLocation
+    """Where the versions are whose numbers a stream counts."""
+
+    def newest(self) -> VersionStamp | None:
+        """The newest version; None if there is no table."""
+        found = self.location.latest()
+        return None if found is None else VersionStamp(found.version, found.timestamp_nanos)
+
+    def oldest(self) -> int:
+        """The oldest version that is left.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        versions = [item.version for item in self.location.history.locations()]
+        if not versions:
+            raise NotFoundError(f"the table {self.location.uri} is gone")
+        return min(versions)
+
+    def stamp(self, version: int) -> VersionStamp:
+        """A version by its number.
+
+        Raises:
+            NotFoundError: it was cleaned up.
+        """
+        found = self.location.at(version).manifest
+        return VersionStamp(found.version, found.timestamp_nanos)
+
+    @abstractmethod
+    def snapshot(self, version: int) -> tuple[StreamFile, ...]:
+        """All files of a version.
+
+        Raises:
+            NotFoundError: it was cleaned up.
+        """
+
+    @abstractmethod
+    def step(self, version: int) -> Step:
+        """What a version changed.
+
+        Raises:
+            NotFoundError: it, or one that it has to be compared with, was cleaned up.
+        """
+
+
+class PlainHistory(StreamHistory):
+    """The history of a plain table or a branch."""
+
+    def __init__(self, location: TableLocation) -> None:
+        self.location = location
+
+    def snapshot(self, version: int) -> tuple[StreamFile, ...]:
+        return self._files(self.location.at(version).manifest, None)
+
+    def step(self, version: int) -> Step:
+        file = self.location.at(version)
+        manifest = file.manifest
+        transaction = self.location.history.transaction(file)
+        before = None
+        if version > 1 and needs_predecessor(transaction):
+            before = self.location.at(version - 1).manifest
+        found = version_effect(before, manifest, transaction)
+        return Step(
+            version,
+            manifest.timestamp_nanos,
+            found.effect,
+            found.operation,
+            self._files(manifest, found.new),
+            manifest.schema,
+        )
+
+    def _files(self, manifest: Manifest, fragments: Sequence[DataFragment] | None) -> tuple[StreamFile, ...]:
+        chosen = manifest.fragments if fragments is None else fragments
+        split = Split(self.location, manifest)
+        return tuple(StreamFile(split, item) for item in sorted(chosen, key=lambda item: item.id))
+
+
+class PartitionedHistory(StreamHistory):
+    """The history of a partitioned table: the versions of `__manifest`."""
+
+    def __init__(self, table: PartitionedTable) -> None:
+        self._table = table
+        self.location = table.catalog.table
+
+    def snapshot(self, version: int) -> tuple[StreamFile, ...]:
+        table = self._at(version)
+        opened = table.open_all(sorted(table.index.partitions, key=lambda item: item.object_id))
+        return tuple(
+            StreamFile(item, fragment)
+            for item in opened
+            for fragment in sorted(item.manifest.fragments, key=lambda fragment: fragment.id)
+        )
+
+    def step(self, version: int) -> Step:
+        after = self._at(version)
+        before = self._before(version)
+        effects: list[VersionEffect] = []
+        files: list[StreamFile] = []
+        for split, effect in versions_between(before, after):
+            effects.append(effect)
+            files += [StreamFile(split, item) for item in sorted(effect.new, key=lambda item: item.id)]
+        total = _total(effects)
+        dataset = after.catalog_version.dataset
+        assert dataset is not None, "a partitioned table has a manifest"
+        chosen = tuple(files) if total is Effect.NEW_ROWS else ()
+        names = sorted({item.operation for item in effects if item.effect is total}) or ["no change of rows"]
+        nanos = dataset.manifest.timestamp_nanos
+        return Step(version, nanos, total, names[0], chosen, after.lance_schema)
+
+    def _at(self, version: int) -> PartitionedTable:
+        manifest = self.location.at(version).manifest
+        catalog = self._table.catalog
+        return PartitionedTable(self._table.root, self._table.storage_options, catalog, catalog.at(manifest))
+
+    def _before(self, version: int) -> PartitionedTable | None:
+        """The version before; None if the table was not partitioned then, or was not there."""
+        if version <= 1:
+            return None
+        try:
+            return self._at(version - 1)
+        except InvalidInputError:
+            return None
+
+
+def history_of(
+    uri: str, storage_options: Mapping[str, str], branch: str | None, *, is_partitioned: bool
+) -> StreamHistory:
+    """The history of a table.
+
+    Raises:
+        NotFoundError: there is no such table or branch.
+    """
+    if is_partitioned:
+        return PartitionedHistory(open_partitioned(uri, storage_options=storage_options))
+    return PlainHistory(TableLocation(uri, storage_options, branch=branch))
+
+
+_WORST_FIRST = (Effect.UNKNOWN, Effect.RESTORES, Effect.CHANGES, Effect.DELETES, Effect.NEW_ROWS)
+
+
+def _total(effects: Sequence[VersionEffect]) -> Effect:
+    found = {item.effect for item in effects}
+    if {Effect.DELETES, Effect.NEW_ROWS} <= found:
+        # Rows may have moved from one partition to another.
+        found.add(Effect.CHANGES)
+    return next((effect for effect in _WORST_FIRST if effect in found), Effect.NOTHING)
