@@ -12,8 +12,9 @@ import pytest
 import lance_spark
 from lance_spark.errors import NotFoundError
 from lance_spark.partitioned.save import create_partitioned, save_rows
-from lance_spark.partitioned.table import STABLE_ROW_IDS
+from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.storage.meter import READS
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.source import Split, TableSource, known_row_counts
@@ -111,3 +112,16 @@ def test_split_errors_name_the_version(source: TableSource, tmp_path: Path) -> N
     store.delete(path)
     with pytest.raises(NotFoundError, match=f"version {source.version} of "):
         ids_in(source, [split])
+
+
+def test_filter_on_other_columns_reads_the_partitions_once(tmp_path: Path) -> None:
+    made = written(tmp_path, "partitioned")
+    assert isinstance(made, PartitionedTable)
+    table = open_partitioned(made.root)
+    expected = [item.object_id for item in table.partitions("id > 0")]
+    before = READS.counts
+    for condition in ("id = 1", "id > 3 OR id IS NULL", "country = 'at' OR id = 2"):
+        assert [item.object_id for item in table.partitions(condition)] == expected
+    assert (READS.counts - before).requests == 0
+    assert expected == [item.object_id for item in open_partitioned(made.root).partitions()]
+    assert len(table.partitions("country = 'at'")) == 1

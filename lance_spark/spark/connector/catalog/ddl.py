@@ -20,7 +20,7 @@ from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
-from lance_spark.spark.connector.catalog.resolve import TableName, find
+from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     LoadRequest,
@@ -37,6 +37,7 @@ from lance_spark.spark.types import is_same_for_spark, table_types, written_sche
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.columns.schema_edit import Edit, edit_schema
 from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_properties
@@ -167,19 +168,23 @@ def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
     place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
     if place is None:
         return LoadReply(False)
-    handle, changes, location = request.handle, request.changes, place.location()
-    base = location.latest() if handle is None else None
-    if base is not None or (handle is not None and not handle.partitioned):
-        if handle is not None:
-            location, base = handle.open()
-        assert base is not None, "the handle is of a version"
-        schema = _edit(base.config, changes)(base.schema, next_field_id(location.history, base))
-        return LoadReply(True, describe_evolving(place, location, replace(base, schema=schema)))
-    whole = open_partitioned_table(place, StateOptions()) if handle is None else handle.open_partitioned()
-    if whole is None:
+    table = _newest(place) if request.handle is None else request.handle.source()
+    if table is None:
         return LoadReply(False)
-    schema = _edit(whole.properties, changes)(whole.lance_schema, next_partitioned_id(whole))
-    return LoadReply(True, describe_partitioned_evolving(place, planned_with(whole, schema)))
+    edit = _edit(table.properties, request.changes)
+    if isinstance(table, PartitionedTable):
+        schema = edit(table.lance_schema, next_partitioned_id(table))
+        return LoadReply(True, describe_partitioned_evolving(place, planned_with(table, schema)))
+    location, base = table.location, table.manifest
+    schema = edit(base.schema, next_field_id(location.history, base))
+    return LoadReply(True, describe_evolving(place, location, replace(base, schema=schema)))
+
+
+def _newest(place: ResolvedTable) -> Dataset | PartitionedTable | None:
+    """The newest version of the table at a place; None if there is none."""
+    location = place.location()
+    base = location.latest()
+    return open_partitioned_table(place, StateOptions()) if base is None else Dataset(location, base)
 
 
 def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:

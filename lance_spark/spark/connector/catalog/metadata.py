@@ -16,6 +16,7 @@ from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN
 from lance_spark.spark.connector.procedures.version_procedures import HISTORY, branches_of, history_rows, tags_of
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.source import TableSource
 
 _FRAGMENTS = row_type(
     fragment_id=LongType(),
@@ -188,8 +189,10 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     if not request.namespace or request.privileges or _schema(kind, partitioned=True) is None:
         return MetadataReply(False)
     of = load(replace(request, namespace=request.namespace[:-1], name=request.namespace[-1]), call)
-    schema = None if of.table is None else _schema(kind, partitioned=of.table.handle.partitioned)
-    if of.table is None or schema is None:
+    if of.table is None:
+        return MetadataReply(False)
+    schema = _schema(kind, partitioned=isinstance(of.table.handle.source(), PartitionedTable))
+    if schema is None:
         return MetadataReply(False)
     return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema, kind in _NEWEST_FIRST)
 
@@ -197,30 +200,24 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
 @operation("metadata.rows")
 def rows(request: MetadataRequest, _call: Call) -> LocalRows:
     """The rows of a metadata table."""
-    handle, kind = request.handle, request.kind
-    schema = _schema(kind, partitioned=handle.partitioned)
+    table, kind = request.handle.source(), request.kind
+    schema = _schema(kind, partitioned=isinstance(table, PartitionedTable))
     assert schema is not None, "it was loaded"
-    if kind == _OF_PARTITIONED:
-        return LocalRows.of(schema, _partitions(handle))
     if kind in _KINDS:
-        table = handle.open_partitioned() if handle.partitioned else _plain(handle)
         return LocalRows.of(schema, _KINDS[kind][1](table, request.limit))
-    found = _KINDS_OF_PARTITION[kind][1]
-    return LocalRows.of(schema, _of_partitions(handle, found) if handle.partitioned else found(_plain(handle)))
+    if kind == _OF_PARTITIONED:
+        return LocalRows.of(schema, _partitions(request.handle.open_partitioned()))
+    return LocalRows.of(schema, _of_splits(table, _KINDS_OF_PARTITION[kind][1]))
 
 
-def _plain(handle: TableHandle) -> Dataset:
-    return Dataset(*handle.open())
+def _of_splits(table: TableSource, of_one: Callable[[Dataset], _Rows]) -> _Rows:
+    """The rows of each split; those of partitions begin with the partition's key."""
+    for split in table.splits():
+        key = () if split.key is None else (split.key,)
+        yield from ((*key, *row) for row in of_one(Dataset(split.table, split.manifest)))
 
 
-def _of_partitions(handle: TableHandle, of_one: Callable[[Dataset], _Rows]) -> _Rows:
-    table = handle.open_partitioned()
-    for opened in table.open_all(table.partitions()):
-        yield from ((opened.partition.object_id, *row) for row in of_one(Dataset(opened.table, opened.manifest)))
-
-
-def _partitions(handle: TableHandle) -> _Rows:
-    table = handle.open_partitioned()
+def _partitions(table: PartitionedTable) -> _Rows:
     for item in table.open_all(table.partitions()):
         counts = item.manifest.fragments.row_counts()
         known = [count for count in counts if count is not None]

@@ -98,7 +98,7 @@ class ChangesRequest:
 
 @dataclass(frozen=True)
 class ChangesTask:
-    """Reads the changes that its only input row tells."""
+    """Reads the changes that its only input row names."""
 
     columns: tuple[str, ...]
     target: pa.Schema
@@ -188,7 +188,7 @@ def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) ->
 def _resolved(handle: TableHandle, asked: ChangelogRange) -> tuple[TableSource, TableLocation, VersionRange]:
     """The table, where its versions are, and those that are asked for."""
     source = handle.source()
-    location = source.catalog.table if isinstance(source, PartitionedTable) else handle.location()
+    location = source.versions_location
     return source, location, _range(location, source.version, asked)
 
 

@@ -7,7 +7,7 @@ by the planner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
@@ -89,11 +89,10 @@ def scan_locally(task: TaskFunction, work: Sequence[bytes], most: int, *, is_rem
         is_remote: whether there is a store to wait for: then all of them are done at a time.
     """
     before, start = READS.counts, perf_counter()
-    with ThreadPoolExecutor(len(work) if is_remote and work else 1) as pool:
-        try:
-            returned = list(pool.map(lambda item: _run(task, item, most * _EXPANSION), work))
-        except (LanceError, _TooLargeError):
-            return None
+    try:
+        returned = list(_results(task, work, most * _EXPANSION, at_once=is_remote and len(work) > 1))
+    except (LanceError, _TooLargeError):
+        return None
     num_bytes = sum(batch.nbytes for batches in returned for batch in batches)
     if num_bytes > most * _EXPANSION:
         return None
@@ -103,6 +102,15 @@ def scan_locally(task: TaskFunction, work: Sequence[bytes], most: int, *, is_rem
         num_bytes,
         cost_since(before, perf_counter() - start),
     )
+
+
+def _results(task: TaskFunction, work: Sequence[bytes], most: int, *, at_once: bool) -> Iterator[list[pa.RecordBatch]]:
+    if not at_once:
+        # Without a thread: to start one takes as long as a small read.
+        yield from (_run(task, item, most) for item in work)
+        return
+    with ThreadPoolExecutor(len(work)) as pool:
+        yield from pool.map(lambda item: _run(task, item, most), work)
 
 
 class _TooLargeError(Exception):
