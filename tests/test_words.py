@@ -17,6 +17,7 @@ REFUSED = {
     r"\banew\b": "again",
     r"\brivals?\b": "concurrent transaction, other writers",
     r"\b(?:is|are|was|were|has|have|had|been) told(?! (?:apart|from))\b": "is reported, is passed, says",
+    r"\bcannot be told(?! (?:apart|from))\b": "cannot be identified, is not known",
     r"\bwhat (?:a task|tasks|workers) tells?\b": "task results",
     r"\brows that (?:go|come|stay)\b": "deleted rows, added rows, unchanged rows",
     r"\b(?:versions?|readers?|branches) of the whole\b": "versions of the partitioned table",

@@ -179,7 +179,7 @@ def _opened(table: PartitionedTable, object_id: str) -> PartitionVersion:
 
 
 def _remove(table: TableLocation, results: Sequence[RewriteResult], but_those_of: Manifest | None) -> None:
-    """Removes new fragments that no version has; if that cannot be told, a clean-up does it later."""
+    """Removes new fragments that no version has; if that is not known, a clean-up does it later."""
     messages = () if but_those_of is None else but_those_of.fragments.messages
     used = {file.path for message in messages for file in message.files}
     new = [fragment for result in results for fragment in result.new_fragments]

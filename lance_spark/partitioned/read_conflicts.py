@@ -31,7 +31,7 @@ class PartitionReadConflicts:
         """Looks at the versions up to `current` that it has not seen yet.
 
         Raises:
-            RetryableConflictError: another writer has added, changed or deleted such a row, or it cannot be told.
+            RetryableConflictError: another writer has added, changed or deleted such a row, or that is not known.
         """
         history = current.catalog.table.history
         try:

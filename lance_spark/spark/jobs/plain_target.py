@@ -288,7 +288,9 @@ def check_plain_changeable(location: TableLocation, base: Manifest) -> None:
     """
     check_writable(base.writer_flags, location.uri)
     if ROW_ADDRESS in base.schema.names():
-        raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
+        raise InvalidInputError(
+            f"rows of a table with a column {ROW_ADDRESS!r} cannot be identified; rename the column"
+        )
 
 
 def _fragments(files: Sequence[NewFiles]) -> list[NewFragment]:

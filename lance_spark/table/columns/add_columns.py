@@ -218,7 +218,9 @@ def scan_of(bases: Bases, base: Manifest, columns: Sequence[str] | None, batch_s
     """
     schema: LanceSchema = with_blob_descriptors(base.schema, data_format(base))
     if ROW_ADDRESS in schema.names():
-        raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
+        raise InvalidInputError(
+            f"rows of a table with a column {ROW_ADDRESS!r} cannot be identified; rename the column"
+        )
     return Scan.of(
         schema,
         bases,

@@ -1,4 +1,4 @@
-"""Files with values of columns for rows told by split and address: what tasks write, for both kinds of table."""
+"""Files with values of columns for rows given by split and address: what tasks write, for both kinds of table."""
 
 from __future__ import annotations
 

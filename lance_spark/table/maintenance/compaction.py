@@ -285,7 +285,7 @@ def _paths(fragments: Iterator[DataFragment]) -> Iterator[str]:
 
 
 def remove_unused_files(table: TableLocation, results: Sequence[RewriteResult]) -> None:
-    """Removes the new fragments that no version has; if that cannot be determined, a clean-up does it later."""
+    """Removes the new fragments that no version has; if that is not known, a clean-up does it later."""
     try:
         unused = _unused(table, results)
     except LanceError:

@@ -193,7 +193,7 @@ def completed_lineage(
         if fragment.created_at_versions is not None:
             created = RowDatasetVersionSequence.from_bytes(fragment.created_at_versions)
         if created.num_rows != sequence.num_rows:
-            raise InvalidInputError("a new fragment tells the ids of moved rows, but not when they were created")
+            raise InvalidInputError("a new fragment has the ids of moved rows, but not when they were created")
         num_new = num_rows - sequence.num_rows
         result.append(
             replace(

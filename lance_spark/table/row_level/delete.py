@@ -131,7 +131,9 @@ def address_scan(
     """
     schema = with_blob_descriptors(base.schema, data_format(base))
     if ROW_ADDRESS in schema.names():
-        raise InvalidInputError(f"rows of a table with a column {ROW_ADDRESS!r} cannot be told; rename the column")
+        raise InvalidInputError(
+            f"rows of a table with a column {ROW_ADDRESS!r} cannot be identified; rename the column"
+        )
     return Scan.of(
         schema,
         table.bases(base),

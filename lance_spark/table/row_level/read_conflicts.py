@@ -91,7 +91,7 @@ class ReadConflicts:
         """Looks at the versions up to `manifest` that it has not seen yet.
 
         Raises:
-            RetryableConflictError: another writer has added, changed or deleted such a row, or it cannot be told.
+            RetryableConflictError: another writer has added, changed or deleted such a row, or that is not known.
         """
         if not self._reads:
             return

@@ -146,7 +146,7 @@ def _cleaned(stats: CleanupStats, dry_run: bool) -> LocalRows:
     return LocalRows.of(_CLEANED, [row])
 
 
-_DRY_RUN = Parameter("dry_run", FLAG, "only tells what would go")
+_DRY_RUN = Parameter("dry_run", FLAG, "removes nothing, only reports what it would remove")
 
 PROCEDURES = (
     *(

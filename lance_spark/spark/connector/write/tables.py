@@ -324,4 +324,6 @@ def check_partitioned_changeable(table: PartitionedTable) -> None:
     """
     hidden = set(PARTITION_ROW_ID) & set(table.schema.names)
     if hidden:
-        raise InvalidInputError(f"rows of a table with a column {min(hidden)!r} cannot be told; rename the column")
+        raise InvalidInputError(
+            f"rows of a table with a column {min(hidden)!r} cannot be identified; rename the column"
+        )

@@ -200,7 +200,7 @@ def _required_filter(request: WriteRequest) -> Expr:
     replaced = conjunction(known)
     if replaced is None or len(known) != len(terms):
         raise UnsupportedFeatureError(
-            "the rows to replace cannot be told by this condition; DELETE them and INSERT",
+            "this condition does not say exactly which rows to replace; DELETE them and INSERT",
             feature="overwrite by filter",
         )
     return replaced
