@@ -66,6 +66,8 @@ def encoding_names(message: Message) -> list[str]:
     # An optional scalar is a group of its own and no encoding.
     found = [name for name in names if message.DESCRIPTOR.fields_by_name[name].message_type is not None]
     for field, value in message.ListFields():
+        if field.name == "dictionary" and field.containing_oneof is None:
+            found.append(field.name)
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             parts = [value] if isinstance(value, Message) else list(value)
             found.extend(name for part in parts if not isinstance(part, AnyMessage) for name in encoding_names(part))

@@ -6,10 +6,9 @@ neither run length encoding nor general compression.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.general import General
+from lance_spark.encodings.hints import EncodingHints, Metadata
 from lance_spark.encodings.inline_bitpacking import WORD_BITS, InlineBitpacking, measure_widths
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking, packed_sizes
 from lance_spark.encodings.packed_struct import PackedStruct
@@ -45,8 +45,6 @@ from lance_spark.encodings.variable_packed_struct import VariablePackedStruct
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.kernels.bitpack import BLOCK_VALUES
-
-Metadata: TypeAlias = Mapping[str, bytes]
 
 _NO_METADATA: Metadata = MappingProxyType({})
 _MIN_FSST_BYTES = 1 << 15
@@ -60,98 +58,62 @@ _LARGE_BLOCK_BYTES = 1024
 """Minimum size of dictionaries to compress."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompressionChoice:
-    """The settings in a field's metadata (`lance-encoding:compression`, `...-level`, `lance-encoding:bss`).
-
-    Attributes:
-        name: "", "none", "lz4", "zstd" or "fsst".
-        general: the requested compression for buffers, if any.
-        byte_stream_split: "off", "on" or "auto".
-    """
-
-    name: str
-    general: BufferCompression | None
-    byte_stream_split: str
-
-    @classmethod
-    def of(cls, metadata: Metadata) -> CompressionChoice:
-        """Raises `InvalidInputError` for unknown values."""
-        name = metadata.get("lance-encoding:compression", b"").decode().lower()
-        if name not in ("", "none", "lz4", "zstd", "fsst"):
-            raise InvalidInputError(f"lance-encoding:compression is {name!r}; one of none, lz4, zstd, fsst")
-        level = _number(metadata, "lance-encoding:compression-level")
-        schemes = {"lz4": CompressionScheme.LZ4, "zstd": CompressionScheme.ZSTD}
-        general = BufferCompression(schemes[name], level) if name in schemes else None
-        return cls(name, general, metadata.get("lance-encoding:bss", b"auto").decode().lower())
-
-
-def _number(metadata: Metadata, key: str) -> int | None:
-    text = metadata.get(key)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInputError(f"{key} is {text!r}, not a number") from None
-
-
 def choose_mini_block(
     block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA, limits: ChunkLimits | None = None
 ) -> EncodedMiniBlocks[Any]:
     """The values of a mini-block page, encoded into chunks."""
     limits = limits or ChunkLimits()
-    choice = CompressionChoice.of(metadata)
-    chunk_bytes = _number(metadata, "lance-encoding:minichunk-size")
-    if chunk_bytes is not None:
-        limits = replace(limits, max_bytes=max(_MIN_CHUNK_BYTES, min(chunk_bytes, _MAX_CHUNK_BYTES[version])))
-    elif choice.general is not None and version is not FileVersion.V2_1:
+    hints = EncodingHints.of(metadata)
+    if hints.minichunk_size is not None:
+        limits = replace(limits, max_bytes=max(_MIN_CHUNK_BYTES, min(hints.minichunk_size, _MAX_CHUNK_BYTES[version])))
+    elif hints.general is not None and version is not FileVersion.V2_1:
         limits = replace(limits, max_bytes=max(limits.max_bytes, _COMPRESSED_CHUNK_BYTES))
-    encoded = _mini_block(block, choice, limits)
-    if choice.general is None:
+    encoded = _mini_block(block, hints, limits)
+    if hints.general is None:
         return encoded
-    compressed = General.encode_mini_blocks(encoded, choice.general)
+    compressed = General.encode_mini_blocks(encoded, hints.general)
     return compressed if _padded_bytes(compressed) < _padded_bytes(encoded) else encoded
 
 
-def _mini_block(block: Block, choice: CompressionChoice, limits: ChunkLimits) -> EncodedMiniBlocks[Any]:
+def _mini_block(block: Block, hints: EncodingHints, limits: ChunkLimits) -> EncodedMiniBlocks[Any]:
     if isinstance(block, VariableWidthBlock):
-        matcher = _matcher(block, choice)
+        matcher = _matcher(block, hints)
         if matcher is None:
             return Variable.encode_mini_blocks(block, limits)
         return Fsst.encode_mini_blocks(block, limits, matcher)
     if isinstance(block, FixedSizeListBlock):
         return FixedSizeList.encode_mini_blocks(block, limits)
     if isinstance(block, FixedWidthBlock):
-        return _fixed_width_mini_block(block, choice, limits)
+        return _fixed_width_mini_block(block, hints, limits)
     return PackedStruct.encode_mini_blocks(block, limits)
 
 
-def _matcher(block: VariableWidthBlock, choice: CompressionChoice) -> Matcher | None:
-    """Symbols for FSST, if the metadata request it, or leave the choice open and it saves enough."""
-    if block.num_values == 0 or choice.name not in ("", "fsst"):
+def _matcher(block: VariableWidthBlock, hints: EncodingHints) -> Matcher | None:
+    """Symbols for FSST, if the metadata request it, or leave the hints open and it saves enough."""
+    if block.num_values == 0 or hints.name not in ("", "fsst"):
         return None
-    if choice.name == "fsst":
+    if hints.name == "fsst":
         return Matcher.train(Sample.of(block, 0.0))
     return Matcher.if_it_pays(block) if block.data.size >= _MIN_FSST_BYTES else None
 
 
 def _fixed_width_mini_block(
-    block: FixedWidthBlock, choice: CompressionChoice, limits: ChunkLimits
+    block: FixedWidthBlock, hints: EncodingHints, limits: ChunkLimits
 ) -> EncodedMiniBlocks[Any]:
-    if choice.name == "none" or block.bits_per_value not in WORD_BITS or block.num_values == 0:
+    if hints.name == "none" or block.bits_per_value not in WORD_BITS or block.num_values == 0:
         return Flat.encode_mini_blocks(block, limits)
-    if choice.byte_stream_split == "on" and choice.general is not None and block.bits_per_value in (32, 64):
+    if hints.byte_stream_split == "on" and hints.general is not None and block.bits_per_value in (32, 64):
         return ByteStreamSplit.encode_mini_blocks(block, limits)
     word_bytes = block.bits_per_value // 8
     flat_bytes = block.num_values * word_bytes
+    runs = int(measure_runs(block, equal_chunks(block.num_values, limits.max_values)).sum())
+    if hints.rle_threshold is not None and runs < hints.rle_threshold * block.num_values:
+        return Rle.encode_mini_blocks(block, limits)
     widths = measure_widths(block)
     packed_bytes = int(widths.sum()) * BLOCK_VALUES // 8 + len(widths) * word_bytes
     if limits.max_values < BLOCK_VALUES:
         packed_bytes = flat_bytes
-    counts = equal_chunks(block.num_values, limits.max_values)
-    run_bytes = int(measure_runs(block, counts).sum()) * (word_bytes + 1)
-    if run_bytes < min(flat_bytes, packed_bytes):
+    if hints.rle_threshold is None and runs * (word_bytes + 1) < min(flat_bytes, packed_bytes):
         return Rle.encode_mini_blocks(block, limits)
     if packed_bytes < flat_bytes:
         return InlineBitpacking.encode_mini_blocks(block, widths)
@@ -183,21 +145,11 @@ def choose_blocks(levels: FixedWidthBlock, num_levels: Int64Array, version: File
 def choose_block(block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA) -> EncodedBlock[Any]:
     """The items of a dictionary, or levels, as one buffer."""
     encoded = _block(block)
-    compression = _dictionary_compression(metadata)
+    compression = EncodingHints.of(metadata).dict_values
     if version is FileVersion.V2_1 or compression is None or encoded.data.size < _LARGE_BLOCK_BYTES:
         return encoded
     compressed = General.encode_block(encoded, compression)
     return compressed if compressed.data.size < encoded.data.size else encoded
-
-
-def _dictionary_compression(metadata: Metadata) -> BufferCompression | None:
-    name = metadata.get("lance-encoding:dict-values-compression", b"lz4").decode().lower()
-    level = _number(metadata, "lance-encoding:dict-values-compression-level")
-    if name == "none":
-        return None
-    if name not in ("lz4", "zstd"):
-        raise InvalidInputError(f"lance-encoding:dict-values-compression is {name!r}; one of none, lz4, zstd")
-    return BufferCompression(CompressionScheme[name.upper()], level)
 
 
 def _block(block: Block) -> EncodedBlock[Any]:
@@ -219,7 +171,7 @@ def _block(block: Block) -> EncodedBlock[Any]:
 
 def choose_values(block: Block, version: FileVersion, metadata: Metadata = _NO_METADATA) -> EncodedValues[Any]:
     """The values of a full-zip page, each encoded separately."""
-    choice = CompressionChoice.of(metadata)
+    hints = EncodingHints.of(metadata)
     if isinstance(block, FixedWidthBlock):
         return Flat.encode_values(block)
     if isinstance(block, FixedSizeListBlock):
@@ -233,8 +185,11 @@ def choose_values(block: Block, version: FileVersion, metadata: Metadata = _NO_M
             )
         return VariablePackedStruct.encode_values(block)
     encoded = Variable.encode_values(block)
-    if choice.general is not None:
-        compressed = General.encode_values(encoded, choice.general)
+    if hints.general is not None:
+        # The reference library compresses single values with zstd only, and reads no null among values of lz4.
+        is_zstd = hints.general.scheme is CompressionScheme.ZSTD
+        compression = hints.general if is_zstd else BufferCompression(CompressionScheme.ZSTD)
+        compressed = General.encode_values(encoded, compression)
         return compressed if compressed.block.data.size < block.data.size else encoded
-    matcher = _matcher(block, choice)
+    matcher = _matcher(block, hints)
     return encoded if matcher is None else Fsst.encode_values(block, matcher)

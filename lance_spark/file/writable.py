@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.encodings.hints import EncodingHints
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema import logical_type as lt
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
@@ -43,6 +44,7 @@ def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None
     name = ".".join(node.name for node in (*above, field))
     if is_blob(field):
         raise UnsupportedFeatureError(f"field {name!r}: blob columns are not written", feature="blob column")
+    _check_hints(field, name)
     if version is FileVersion.V2_0:
         _check_v2_0(field, name)
     if is_packed(field):
@@ -62,6 +64,14 @@ def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None
         )
     for child in field.children:
         _check(child, (*above, field), version)
+
+
+def _check_hints(field: Field, name: str) -> None:
+    """Refuses requests that no writer understands, before anything is written."""
+    try:
+        EncodingHints.of(field.metadata)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"field {name!r}: {error.args[0]}") from None
 
 
 def _check_v2_0(field: Field, name: str) -> None:

@@ -24,6 +24,7 @@ from lance_spark.encodings.blocks import (
 )
 from lance_spark.encodings.choose import choose_block, choose_mini_block, choose_values
 from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.constant.write import encode_constant, encode_empty_structs, encode_nulls
@@ -115,9 +116,11 @@ def _narrow_page(
     levels: Levels, values: pa.Array, block: Block, limits: ChunkLimits, settings: PageSettings
 ) -> PageBytes | None:
     """A mini-block page, or None if the values are wide."""
+    hints = EncodingHints.of(settings.metadata)
     if isinstance(block, VariableWidthBlock):
-        repeating = repeating_values(values, settings.version, block.offsets.size + block.data.size)
-        if repeating is not None:
+        plain_bytes = block.offsets.size + block.data.size
+        repeating = repeating_values(values, settings.version, plain_bytes, hints)
+        if repeating is not None and hints.structural != "fullzip":
             return _dictionary_page(levels, repeating, limits, settings)
         if _is_wide(block, len(values) - values.null_count, settings):
             return None
@@ -127,7 +130,7 @@ def _narrow_page(
             return None
         encoded = choose_mini_block(block, settings.version, settings.metadata, limits)
         plain_bytes = sum(int(chunks.sizes.sum()) for chunks in encoded.buffers)
-        repeating = repeating_values(values, settings.version, plain_bytes)
+        repeating = repeating_values(values, settings.version, plain_bytes, hints)
         if repeating is not None:
             return _dictionary_page(levels, repeating, limits, settings)
     return encode_mini_blocks(levels, encoded, settings.version)
@@ -144,10 +147,10 @@ def _dictionary_page(
 def _is_wide(block: Block, num_values: int, settings: PageSettings) -> bool:
     if isinstance(block, PackedStructBlock):
         return any(not isinstance(child, FixedWidthBlock) for child in block.children)
-    wanted = settings.metadata.get("lance-encoding:structural-encoding", b"").lower()
-    if _smallest_bits(block) % 8 or wanted == b"miniblock":
+    wanted = EncodingHints.of(settings.metadata).structural
+    if _smallest_bits(block) % 8 or wanted == "miniblock":
         return False
-    if wanted == b"fullzip":
+    if wanted == "fullzip":
         return True
     if isinstance(block, VariableWidthBlock):
         return bool(block.data.size * 8 >= _FULL_ZIP_BITS * num_values)

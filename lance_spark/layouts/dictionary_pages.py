@@ -1,6 +1,7 @@
 """Dictionary encoding of repeated values of a page.
 
-A sample of the page decides whether to count all values; the sizes then decide whether to use the dictionary.
+A sample of the page decides whether to count all values, unless the field's metadata set a limit; the sizes then decide
+whether to use the dictionary.
 Values are compared bitwise, so -0.0 stays -0.0 and every NaN keeps its payload.
 """
 
@@ -13,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Block
+from lance_spark.encodings.hints import EncodingHints
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.leaf_values import is_variable, leaf_block
 
 _MIN_VALUES = 100
 _MAX_ITEMS = 100_000
-_MAX_SIZE_RATIO = 0.8
 _SAMPLE_RUNS = 16
 _SAMPLE_RUN_VALUES = 128
 
@@ -48,7 +49,9 @@ def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, values.dictionary.take(pa.array(used)))
 
 
-def repeating_values(values: pa.Array, version: FileVersion, plain_bytes: int) -> DictionaryValues | None:
+def repeating_values(
+    values: pa.Array, version: FileVersion, plain_bytes: int, hints: EncodingHints
+) -> DictionaryValues | None:
     """A dictionary of the distinct values, if significantly smaller than `plain_bytes`.
 
     Only for byte strings and values of 128 bits, from version 2.2 on also of 64 bits.
@@ -58,15 +61,16 @@ def repeating_values(values: pa.Array, version: FileVersion, plain_bytes: int) -
         return None
     if not is_variable(dtype) and dtype.bit_width == 64:
         values = values.view(pa.int64())
-    distinct = _distinct_in_sample(values)
-    if distinct is None or len(values) * _index_bits(distinct) // 8 >= _MAX_SIZE_RATIO * plain_bytes:
-        return None
+    if not hints.counts_distinct:
+        distinct = _distinct_in_sample(values)
+        if distinct is None or len(values) * _index_bits(distinct) // 8 >= hints.dict_size_ratio * plain_bytes:
+            return None
     encoded = pc.dictionary_encode(values)
     num_items = len(encoded.dictionary)
-    if num_items > min(_MAX_ITEMS, len(values) // 2):
+    if num_items > min(_MAX_ITEMS, len(values) // hints.dict_divisor):
         return None
     size = len(values) * _index_bits(num_items) // 8 + encoded.dictionary.nbytes
-    if size >= _MAX_SIZE_RATIO * plain_bytes:
+    if size >= hints.dict_size_ratio * plain_bytes:
         return None
     return DictionaryValues(leaf_block(encoded.indices), leaf_block(encoded.dictionary))
 

@@ -63,7 +63,7 @@ def test_fsst_of_large_types_is_refused(tmp_path: Path, data_type: pa.DataType) 
 
 def test_unknown_compression_is_refused(tmp_path: Path) -> None:
     table = column(pa.array(["a"]), {"lance-encoding:compression": "brotli"})
-    with pytest.raises(InvalidInputError, match="lance-encoding:compression is 'brotli'; one of"):
+    with pytest.raises(InvalidInputError, match="field 'c': lance-encoding:compression is 'brotli'; use one of"):
         write_file(tmp_path, table, "2.0")
 
 

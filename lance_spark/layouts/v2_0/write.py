@@ -27,8 +27,8 @@ from lance_spark.encodings.blocks import (
     PackedStructBlock,
     VariableWidthBlock,
 )
-from lance_spark.encodings.choose import CompressionChoice
 from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.dictionary_pages import without_unused_items
 from lance_spark.layouts.leaf_values import is_variable, leaf_block, validity_bits
@@ -57,7 +57,7 @@ class ArrayPage:
 class _Page:
     """A page under construction."""
 
-    choice: CompressionChoice
+    hints: EncodingHints
     buffers: list[pa.Buffer] = field(default_factory=list)
 
     def add(self, data: pa.Buffer) -> pb.Buffer:
@@ -76,7 +76,7 @@ def encode_leaf_page(values: pa.Array, metadata: Mapping[str, bytes], num_rows: 
         metadata: of the field.
         num_rows: rows of the file that they belong to.
     """
-    page = _Page(CompressionChoice.of(metadata))
+    page = _Page(EncodingHints.of(metadata))
     return page.finish(len(values), _leaf(page, values), num_rows)
 
 
@@ -93,7 +93,7 @@ def encode_list_page(lengths: Int64Array, num_rows: int) -> PageBytes:
         lengths: items of each list, or `NULL_LIST`.
         num_rows: rows of the file that they belong to.
     """
-    page = _Page(CompressionChoice.of({}))
+    page = _Page(EncodingHints.of({}))
     nulls = lengths == NULL_LIST
     ends = np.cumsum(np.where(nulls, 0, lengths)).astype(np.uint64)
     num_items = int(ends[-1]) if len(ends) else 0
@@ -176,14 +176,14 @@ def _flat(page: _Page, block: FixedWidthBlock) -> pb.ArrayEncoding:
 
 
 def _text(page: _Page, values: pa.Array) -> pb.ArrayEncoding:
-    if page.choice.general is None and page.choice.name != "fsst":
+    if page.hints.general is None and page.hints.name != "fsst":
         repeating = _repeating(values)
         if repeating is not None:
             return _repeating_text(page, *repeating)
     validity = np.asarray(values.is_valid()) if values.null_count else None
     block = leaf_block(values)
     assert isinstance(block, VariableWidthBlock)
-    if page.choice.name == "fsst" and block.data.size:
+    if page.hints.name == "fsst" and block.data.size:
         encoded = Fsst.encode_values(block)
         codes = encoded.block
         assert isinstance(codes, VariableWidthBlock)
@@ -206,7 +206,7 @@ def _binary(
 
 
 def _bytes(page: _Page, data: pa.Buffer) -> pb.ArrayEncoding:
-    general = page.choice.general
+    general = page.hints.general
     if general is None or data.size == 0:
         return _flat(page, FixedWidthBlock(data, 8, data.size))
     compressed = general.compress(Chunks.single(data, data.size)).data
@@ -252,7 +252,7 @@ def _arrow_dictionary(page: _Page, values: pa.DictionaryArray) -> pb.ArrayEncodi
         codes = pc.fill_null(codes, pa.scalar(len(items), codes.type))
         items = pa.concat_arrays([items, pa.nulls(1, items.type)])
     indices = _valid(_flat(page, _fixed(codes)))
-    plain = _Page(CompressionChoice.of({}), page.buffers)
+    plain = _Page(EncodingHints.of({}), page.buffers)
     encoded = _dictionary_items(plain, items)
     return pb.ArrayEncoding(dictionary=pb.Dictionary(indices=indices, items=encoded, num_dictionary_items=len(items)))
 
