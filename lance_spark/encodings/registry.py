@@ -25,6 +25,11 @@ def register(codec: CodecT) -> CodecT:
     return codec
 
 
+def known_codecs() -> dict[str, type[CompressiveEncoding]]:
+    """The registered codecs by their `wire_name`."""
+    return dict(_CODECS)
+
+
 def parse(message: Any, role: type[RoleT]) -> RoleT:
     """The codec of a `CompressiveEncoding` message, for a role.
 

@@ -32,6 +32,11 @@ def register(layout: LayoutT) -> LayoutT:
     return layout
 
 
+def known_layouts() -> dict[str, type[PageLayout]]:
+    """The registered layouts by their `wire_name`."""
+    return dict(_LAYOUTS)
+
+
 def parse(message: Any) -> PageLayout:
     """The layout of a `PageLayout` message.
 

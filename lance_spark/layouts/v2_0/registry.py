@@ -30,6 +30,11 @@ def register(encoding: EncodingT) -> EncodingT:
     return encoding
 
 
+def known_array_encodings() -> dict[str, type[ArrayEncoding]]:
+    """The registered encodings by their `wire_name`."""
+    return dict(_ENCODINGS)
+
+
 def parse(message: Any) -> ArrayEncoding:
     """The encoding that an `ArrayEncoding` message describes.
 
