@@ -12,6 +12,7 @@ import numpy as np
 
 from lance_spark.cli.opening import Target
 from lance_spark.cli.output import escaped
+from lance_spark.cli.verify_fragments import differing_types, wrong_coverage, wrong_row_versions
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import LanceError
 from lance_spark.file.data_file_reader import DataFileReader
@@ -132,6 +133,8 @@ class _Verifier:
         if reader.version is not file.version:
             versions = f"it is of version {reader.version.value}, the manifest says {file.version.value}"
             yield Finding(versions, place, _RESTORE), None
+        for what in differing_types(self._dataset.lance_schema, reader.schema, file.columns()):
+            yield Finding(what, place, _REWRITE), None
         for field_id, index in file.columns().items():
             if file.column_indices and index not in columns.values():
                 yield Finding(f"field {field_id} is in column {index}, which the file has not", place, _REWRITE), None
@@ -148,6 +151,8 @@ class _Verifier:
 
     def _sequence(self, fragment: DataFragment, rows: int | None, where: str) -> Iterator[Finding]:
         """Row ids of one fragment; those of live rows are kept to be compared with other fragments."""
+        for what in wrong_row_versions(fragment, rows, self._dataset.version):
+            yield Finding(what, where, _REWRITE)
         if not self._dataset.manifest.has_stable_row_ids:
             return
         if fragment.row_ids is None and not LINEAGE_FIELD_IDS.intersection(fragment.lineage_fields):
@@ -181,6 +186,11 @@ class _Verifier:
             return
         for index in indexes:
             yield from self._index(index)
+        try:
+            for name, what in wrong_coverage(indexes, self._dataset.version):
+                yield Finding(what, f"index {name}", "drop the index and build it again")
+        except LanceError:
+            return  # The check of the single index has reported it.
 
     def _index(self, index: IndexMetadata) -> Iterator[Finding]:
         where, advice = f"index {index.name} ({index.uuid})", "drop the index and build it again"
