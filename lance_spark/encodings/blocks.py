@@ -42,6 +42,11 @@ class Chunks:
     def __post_init__(self) -> None:
         if len(self.starts) == 0:
             return
+        if len(self.starts) == 1:
+            start, size, count = int(self.starts[0]), int(self.sizes[0]), int(self.num_values[0])
+            if start < 0 or size < 0 or count < 0 or start + size > self.data.size:
+                raise CorruptFileError(f"a chunk lies outside of its buffer of {self.data.size} bytes")
+            return
         low = min(int(self.starts.min()), int(self.sizes.min()), int(self.num_values.min()))
         if low < 0 or int((self.starts + self.sizes).max()) > self.data.size:
             raise CorruptFileError(f"a chunk lies outside of its buffer of {self.data.size} bytes")

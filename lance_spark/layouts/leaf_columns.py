@@ -28,7 +28,7 @@ from lance_spark.layouts.base import (
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.registry import parse_page
-from lance_spark.schema.columns import paths
+from lance_spark.schema.columns import is_leaf, paths
 from lance_spark.schema.field import Field, FieldId
 
 MAX_RUN_ROWS = 1 << 24
@@ -41,6 +41,9 @@ CHUNK_BYTES = 8 << 10
 
 def read_field(field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
     """See `lance_spark.layouts.base.FieldReader`."""
+    if is_leaf(field) and field.id in columns:
+        column = yield from _read_leaf(LeafPath.of((field,)), columns[field.id], rows)
+        return merge_columns(field, [column], rows.num_rows)
     leaves = [
         _read_leaf(LeafPath.of(fields), columns[fields[-1].id], rows)
         for fields in paths(field)
@@ -53,6 +56,12 @@ def read_field(field: Field, columns: Mapping[FieldId, EncodedColumn], rows: Row
 def _read_leaf(path: LeafPath, column: EncodedColumn, rows: RowRanges) -> FieldReads:
     """The path arrays of one column, one chunk per page."""
     slots = path.slots_per_row
+    if len(column.pages) == 1 and slots == 1 and rows.num_rows:
+        only = column.pages[0]
+        if only.num_rows != column.num_rows:
+            raise CorruptFileError(f"the pages hold {only.num_rows} rows of {column.num_rows}", column=column.index)
+        found = yield from _read_run(column, [0], [_page(only, only.num_rows, path)], rows)
+        return pa.chunked_array(found, path.data_type)
     lengths = np.array([page.num_rows for page in column.pages], np.int64)
     if slots > 1 and bool((lengths % slots).any()):
         raise CorruptFileError("the length of a page is no number of rows", column=column.index)

@@ -275,7 +275,9 @@ class _Decoded:
     def pick(self, rows: RowRanges, index: RowIndex | None) -> pa.Array:
         """Selected rows, located by their levels if there are lists; `index` is None for all chunks of the run."""
         if self.scheme.max_rep == 0:
-            return self._taken(rows.indices())
+            return (
+                self._span(int(rows.starts[0]), rows.num_rows) if len(rows.starts) == 1 else self._taken(rows.indices())
+            )
         runs = RowRuns.page()
         if index is not None and self.chosen is not None:
             slot_starts = np.cumsum(self.num_levels) - self.num_levels
@@ -291,10 +293,24 @@ class _Decoded:
         moved = np.cumsum(self.num_values) - self.num_values - first_values
         if len(rows.starts) == 1:
             # The chunks of one range are consecutive, too.
-            return self._taken(np.arange(rows.starts[0], rows.stops[0]) + moved[0])
+            return self._span(int(rows.starts[0] + moved[0]), rows.num_rows)
         wanted = rows.indices()
         chunk = np.searchsorted(first_values, wanted, "right") - 1
         return self._taken(wanted + moved[chunk])
+
+    def _span(self, start: int, num_values: int) -> pa.Array:
+        """Consecutive values; a view of the decoded ones if nothing wraps them."""
+        if len(self.decoder.path.nodes) > 1 or self.decoder.dictionary is not None:
+            return self._taken(np.arange(start, start + num_values))
+        array = self.whole()
+        if start < 0 or start + num_values > len(array):
+            raise CorruptFileError(f"{len(array)} values where {start + num_values} are needed")
+        # A short piece of a long array would keep all of it in memory.
+        return (
+            array.slice(start, num_values)
+            if num_values * _FEW_VALUES >= len(array)
+            else self._taken(np.arange(start, start + num_values))
+        )
 
     def _taken(self, places: Int64Array) -> pa.Array:
         """Selected values; only these are looked up in a dictionary."""

@@ -5,7 +5,7 @@ A field is identified by its id. Parts of one struct can be in several files; a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -62,25 +62,10 @@ class FragmentColumns:
         known: Sequence[Field] = (),
     ) -> None:
         self._wanted = tuple(fields)
-        columns = _columns_by_file(files)
-        ids = {field_id for file in files for field_id in columns[file]}
-        whole_fields = {field.id: field for field in known}
-        self._fields = tuple(_telling(field, whole_fields.get(field.id, field), ids) for field in fields)
-        held = _without_mere_structs([(file, _held(self._fields, file, columns[file])) for file in files], columns)
-        num_files: dict[FieldId, int] = {}
-        for _, parts in held:
-            for field_id in parts:
-                num_files[field_id] = num_files.get(field_id, 0) + 1
-        whole = {field.id: field for field in self._fields}
+        resolved = _resolved(fields, files, known)
+        self._fields = resolved.fields
         self._parts = [
-            FilePart(
-                open_file(file),
-                # A field in this file only is read completely: members that the file lacks are returned as null.
-                tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
-                columns[file],
-            )
-            for file, parts in held
-            if parts
+            FilePart(open_file(files[place]), parts, columns) for place, parts, columns in resolved.parts if parts
         ]
 
     def read(self, rows: RowRanges) -> list[pa.ChunkedArray]:
@@ -122,6 +107,65 @@ class FragmentColumns:
             column if field is wanted else narrowed(column, to_arrow_type(wanted))
             for column, field, wanted in zip(merged, self._fields, self._wanted, strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """Which parts of fields the files of a fragment have.
+
+    Attributes:
+        asked: the fields and known fields that were asked for.
+        fields: the fields to read.
+        parts: for each file its place, the parts of the fields in it, and its columns by field id.
+    """
+
+    asked: tuple[Sequence[Field], Sequence[Field]]
+    fields: tuple[Field, ...]
+    parts: tuple[tuple[int, tuple[Field, ...], Mapping[FieldId, int]], ...]
+
+
+_MAX_RESOLVED = 64
+_resolutions: dict[tuple[Hashable, ...], _Resolved] = {}
+"""By the identity of the fields and by the columns of the files: the fragments of a scan differ in neither, mostly."""
+
+
+def _resolved(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence[Field]) -> _Resolved:
+    key = (id(fields), id(known), *((file.fields, file.column_indices, file.version) for file in files))
+    found = _resolutions.get(key)
+    # What is kept keeps its fields alive, so that no others can have their identity.
+    if found is None or found.asked[0] is not fields or found.asked[1] is not known:
+        found = _resolve(fields, files, known)
+        if isinstance(fields, tuple) and isinstance(known, tuple):
+            if len(_resolutions) >= _MAX_RESOLVED:
+                _resolutions.clear()
+            _resolutions[key] = found
+    return found
+
+
+def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence[Field]) -> _Resolved:
+    columns = _columns_by_file(files)
+    ids = {field_id for file in files for field_id in columns[file]}
+    whole_fields = {field.id: field for field in known}
+    read = tuple(_telling(field, whole_fields.get(field.id, field), ids) for field in fields)
+    held = _without_mere_structs([(file, _held(read, file, columns[file])) for file in files], columns)
+    num_files: dict[FieldId, int] = {}
+    for _, parts in held:
+        for field_id in parts:
+            num_files[field_id] = num_files.get(field_id, 0) + 1
+    whole = {field.id: field for field in read}
+    # A field in this file only is read completely: members that the file lacks are returned as null.
+    return _Resolved(
+        (fields, known),
+        read,
+        tuple(
+            (
+                place,
+                tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
+                columns[file],
+            )
+            for place, (file, parts) in enumerate(held)
+        ),
+    )
 
 
 def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:

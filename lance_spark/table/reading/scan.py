@@ -189,8 +189,10 @@ class Scan:
                     )
                     start = last
                     if rows.num_rows:
-                        decoded = self._decode(source, rows)
-                        window.adapt(rows.num_rows, decoded.num_bytes)
+                        is_last = start >= end
+                        decoded = self._decode(source, rows, measured=not is_last)
+                        if not is_last:
+                            window.adapt(rows.num_rows, decoded.num_bytes)
                         yield from self._batches(decoded)
 
     def read_fragments(
@@ -398,13 +400,17 @@ class Scan:
         sources = (*source.stages, source.later)
         return list(zip(fields, (width for columns in sources for width in columns.encoded_widths()), strict=True))
 
-    def _decode(self, source: _Source, rows: RowRanges) -> _Decoded:
-        """The output columns for those of `rows` that the filter keeps."""
+    def _decode(self, source: _Source, rows: RowRanges, *, measured: bool = False) -> _Decoded:
+        """The output columns for those of `rows` that the filter keeps.
+
+        Args:
+            measured: whether the size of what was decoded is needed; it takes some microseconds a column.
+        """
         columns: dict[str, pa.ChunkedArray] = {}
         num_bytes = 0
         for stage, read in zip(self._stages, source.stages, strict=True):
             found = _named(stage.fields, read.read(rows))
-            num_bytes += _num_bytes(found)
+            num_bytes += _num_bytes(found) if measured else 0
             columns |= found
             keep = self._matches(stage.condition, columns, source.lineage, rows)
             kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
@@ -413,7 +419,7 @@ class Scan:
                 columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
         later = _named(self._later_fields, source.later.read(rows))
         columns = self._with_system(columns | later, source.lineage, rows, self.output)
-        return _Decoded(columns, rows.num_rows, num_bytes + _num_bytes(later))
+        return _Decoded(columns, rows.num_rows, num_bytes + (_num_bytes(later) if measured else 0))
 
     def _matches(
         self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
@@ -477,7 +483,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """Columns of a window, after the filter; `num_bytes` were decoded to get them."""
+    """Columns of a window, after the filter; `num_bytes` were decoded to get them, 0 if not measured."""
 
     columns: dict[str, pa.ChunkedArray]
     num_rows: int

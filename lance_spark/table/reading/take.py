@@ -44,16 +44,16 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         raise InvalidInputError(f"there is no row {int(outside[0])}; the table has {total} rows, counted from 0")
     if not scan.output:
         return pa.Table.from_batches([no_columns(len(positions))])
+    if len(positions) == 0:
+        return scan.arrow_schema.empty_table()
     wanted, order = np.unique(positions, return_inverse=True)
     owners, first = np.unique(np.searchsorted(ends, wanted, side="right"), return_index=True)
-    places = zip(owners.tolist(), np.split(wanted, first[1:]), strict=True) if len(wanted) else ()
+    places = zip(owners.tolist(), np.split(wanted, first[1:]), strict=True)
     found: list[pa.Table] = []
     for part, group in groupby(places, lambda item: pieces[item[0]][0]):
         bound, fragments = parts[part]
         inside = [(fragments[pieces[owner][1]], rows - (ends[owner] - counts[owner])) for owner, rows in group]
         found += bound.read_rows_of_fragments(inside)
-    if not found:
-        return scan.arrow_schema.empty_table()
     rows = pa.concat_tables(found)
     if len(wanted) == len(positions) and bool((wanted == positions).all()):
         return rows
