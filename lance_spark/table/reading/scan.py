@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
 from lance_spark.expr.literals import Literal
@@ -56,6 +56,9 @@ from lance_spark.table.reading.system_columns import (
 )
 from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
+
+_OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError)
+"""Errors that one of several fragments causes; a failure of the store is not repeated."""
 
 DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 64 << 20
@@ -209,7 +212,7 @@ class Scan:
                 continue
             try:
                 decoded = self._decode_group(group)
-            except LanceError:
+            except _OF_ONE_FRAGMENT:
                 # One by one, so that the error names the file, and comes after the rows before it.
                 for fragment in group:
                     yield from self.read_fragment(fragment)
@@ -299,7 +302,7 @@ class Scan:
                 try:
                     yield self._read_rows_of_group(group, [positions[fragment.id] for fragment in group])
                     continue
-                except LanceError:
+                except _OF_ONE_FRAGMENT:
                     # One by one, so that the error names the file.
                     pass
             for fragment in group:
