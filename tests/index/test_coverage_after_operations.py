@@ -9,8 +9,12 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileWriter
 
 import lance_spark
+from lance_spark.file_version import FileVersion
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.operations import DataReplacement, Settings, Update
 from tests.index.builds import both, own_folders
 from tests.index.comparisons import append, check, repeated, write
 
@@ -213,3 +217,70 @@ def test_clone_and_branch_compact_with_indexes_of_their_base(tmp_path: Path) -> 
     assert branch.count_rows("x = 3") == branch.count_rows("x = 3", use_scalar_index=False)
     assert "index: tree (BTREE)" in branch.explain("x = 3")
     assert coverage(uri)["tree"] == [0, 1, 2, 3]
+
+
+def replace_data(uri: str, fragment_id: int) -> None:
+    """New values of `x` for one fragment, committed by the reference library."""
+    dataset = lance.dataset(uri)
+    field_id = dataset.lance_schema.field("x").id()
+    (fragment,) = [found for found in dataset.get_fragments() if found.fragment_id == fragment_id]
+    new = pa.table({"x": pa.array([3] * fragment.count_rows(), pa.int64())})
+    name = "replaced.lance"
+    with LanceFileWriter(str(Path(uri) / "data" / name), new.schema, version="2.2") as writer:
+        writer.write_batch(new)
+    file = lance.fragment.DataFile(name, [field_id], [0], 2, 2, (Path(uri) / "data" / name).stat().st_size)
+    group = lance.LanceOperation.DataReplacementGroup(fragment_id, file)
+    operation = lance.LanceOperation.DataReplacement([group])
+    lance.LanceDataset.commit(uri, operation, read_version=dataset.version)
+
+
+def test_replaced_data_of_one_fragment_leaves_the_index_of_its_column(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    write(uri, {"x": repeated([1, 2, None], 40, pa.int64())}, rows_per_file=10)
+    lance_spark.open(uri).add_columns({"y": "id * 2"})
+    lance_spark.open(uri).drop_columns(["x"])
+    lance_spark.open(uri).add_columns({"x": "id % 3"})
+    lance_spark.open(uri).create_scalar_index("x", "BTREE", "tree").create_scalar_index("y", "ZONEMAP", "zones")
+    replace_data(uri, 1)
+    assert coverage(uri) == {"tree": [0, 2, 3], "zones": [0, 1, 2, 3]}
+    message = lance_spark.open(uri).location.history.load_latest()
+    transaction = lance_spark.open(uri).location.history.transaction(message)
+    assert transaction is not None
+    before = lance_spark.open(uri, version=lance_spark.open(uri).version - 1).manifest
+    operation = transaction.operation
+    assert isinstance(operation, DataReplacement)
+    own = operation.next_manifest(before, Settings(9, 0, FileVersion.V2_2, False))
+    assert {index.name: sorted(index.fragment_ids()) for index in parse_indices(own.index_section)} == coverage(uri)
+    check(uri, "x = 0")
+    lance_spark.open(uri).optimize_indices()
+    both(uri, "x = 0", index="tree")
+
+
+@pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
+def test_rewritten_columns_leave_the_index_of_their_column(tmp_path: Path, stable_row_ids: bool) -> None:
+    uri = str(tmp_path)
+    indexed(uri, stable_row_ids=stable_row_ids)
+    dataset = lance.dataset(uri)
+    fragment = dataset.get_fragments()[1]
+    new = pa.table({"id": pa.array([12, 13], pa.int64()), "x": pa.array([3, 3], pa.int64())})
+    updated, fields = fragment.update_columns(new, left_on="id", right_on="id")
+    operation = lance.LanceOperation.Update(
+        removed_fragment_ids=[],
+        updated_fragments=[updated],
+        new_fragments=[],
+        fields_modified=fields,
+        update_mode="rewrite_columns",
+    )
+    lance.LanceDataset.commit(uri, operation, read_version=dataset.version)
+    found = coverage(uri)
+    assert (found["tree"], found["zones"]) == ([0, 2, 3], [0, 1, 2, 3])
+    opened = lance_spark.open(uri)
+    transaction = opened.location.history.transaction(opened.location.history.load_latest())
+    assert transaction is not None
+    assert isinstance(transaction.operation, Update)
+    before = lance_spark.open(uri, version=opened.version - 1).manifest
+    own = transaction.operation.next_manifest(before, Settings(opened.version, 0, FileVersion.V2_2, False))
+    assert {index.name: sorted(index.fragment_ids()) for index in parse_indices(own.index_section)} == found
+    check_kinds(uri)
+    opened.optimize_indices()
+    check_kinds(uri)

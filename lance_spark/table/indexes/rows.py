@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -38,20 +39,22 @@ def read_rows(
     """
     path = definition.column
     top = path[0]
+    needs_ids = holds_row_ids(definition, manifest)
     scan = Scan.of(
         manifest.schema,
         bases,
         columns=[quoted(path)],
-        with_row_id=True,
+        with_row_id=needs_ids,
         with_row_address=True,
         stable_row_ids=manifest.has_stable_row_ids,
     )
+    scan = replace(scan, uncut=True)
     batches = [batch for fragment in fragments for batch in scan.read_fragment(fragment)]
     if not batches:
         return IndexedRows.none(definition.builder.dtype)
     values = [_member(batch.column(top), path[1:]) for batch in batches]
     addresses = _numbers(batches, ROW_ADDRESS)
-    ids = _numbers(batches, ROW_ID) if holds_row_ids(definition, manifest) else addresses
+    ids = _numbers(batches, ROW_ID) if needs_ids else addresses
     return IndexedRows(pa.concat_arrays(values), ids, addresses)
 
 

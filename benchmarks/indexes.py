@@ -1,0 +1,130 @@
+"""Scalar indexes beside the reference library: CPU seconds of builds, bytes, and CPU milliseconds of lookups.
+
+    taskset -c 0 python benchmarks/indexes.py [rows]
+
+The table has four fragments. Each figure is the least of several runs in this process; builds run once to warm up.
+Lookups ask a new dataset for the rows (cold: index files are read again, as far as a cache does not hold them) and the
+same dataset again (warm).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+from lance.indices import IndexConfig
+
+import lance_spark
+
+BUILDS: list[tuple[str, str, Any]] = [
+    ("id", "BTREE", "BTREE"),
+    ("uid", "BTREE", "BTREE"),
+    ("cat", "BITMAP", "BITMAP"),
+    ("tags", "LABEL_LIST", "LABEL_LIST"),
+    ("uid", "NGRAM", "NGRAM"),
+    ("ts", "ZONEMAP", IndexConfig("zonemap", {})),
+    ("uid", "BLOOMFILTER", IndexConfig("bloomfilter", {})),
+]
+
+
+def table(num_rows: int) -> pa.Table:
+    random = np.random.default_rng(1)
+    offsets = pa.array(np.arange(num_rows + 1, dtype=np.int32) * 3)
+    return pa.table(
+        {
+            "id": pa.array(random.permutation(num_rows)),
+            "uid": pa.array([f"u{number:012d}" for number in random.permutation(num_rows)]),
+            "cat": pa.array([f"category {number}" for number in random.integers(0, 200, num_rows)]),
+            "tags": pa.ListArray.from_arrays(offsets, pa.array(random.integers(0, 100, 3 * num_rows))),
+            "ts": pa.array(np.arange(num_rows) * 1000 + random.integers(0, 5000, num_rows)),
+        }
+    )
+
+
+def lookups(num_rows: int) -> list[tuple[str, str, str]]:
+    """(the index, our condition, the reference's)."""
+    some = ", ".join(str(number) for number in np.random.default_rng(2).integers(0, num_rows, 1000))
+    same = [
+        ("id BTREE", f"id = {num_rows // 3}"),
+        ("id BTREE", f"id BETWEEN {num_rows // 3} AND {num_rows // 3 + 999}"),
+        ("id BTREE", f"id IN ({some})"),
+        ("uid BTREE", f"uid = 'u{num_rows // 3:012d}'"),
+        ("cat BITMAP", "cat = 'category 7'"),
+        ("ts ZONEMAP", f"ts BETWEEN {num_rows * 300} AND {num_rows * 300 + 100_000}"),
+    ]
+    return [
+        *((name, condition, condition) for name, condition in same),
+        ("tags LABEL_LIST", "array_contains(tags, 7)", "array_has(tags, 7)"),
+    ]
+
+
+def least_cpu(work: Callable[[], object], runs: int) -> float:
+    """CPU seconds of the fastest of some runs."""
+    found = []
+    for _ in range(runs):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def report(name: str, own: float, other: float, unit: str) -> None:
+    print(f"{name:<70} {own:>12.3f} {other:>12.3f} {unit:<6} {own / other:>6.2f}x")
+
+
+def builds(uri: str) -> None:
+    for column, kind, config in BUILDS:
+        name = f"{column} {kind}"
+
+        def own(column: str = column, kind: str = kind, name: str = name) -> object:
+            return lance_spark.open(uri).create_scalar_index(column, kind, name)
+
+        def other(column: str = column, config: Any = config, name: str = name) -> object:
+            return lance.dataset(uri).create_scalar_index(column, config, name=f"{name} of the reference")
+
+        own()
+        report(f"build {name}", least_cpu(own, 3), least_cpu(other, 3), "s")
+        opened = lance_spark.open(uri)
+        sizes = [opened.index_statistics(found)["size_bytes"] for found in (name, f"{name} of the reference")]
+        report(f"size of {name}", sizes[0] / 1e6, sizes[1] / 1e6, "MB")
+        opened.drop_index(f"{name} of the reference")
+
+
+def searches(uri: str, num_rows: int) -> None:
+    for name, own, other in lookups(num_rows):
+        ours, theirs = lance_spark.open(uri), lance.dataset(uri)
+        work = [
+            lambda own=own: lance_spark.open(uri).to_table(["id"], filter=own),
+            lambda other=other: lance.dataset(uri).to_table(["id"], filter=other),
+            lambda own=own, ours=ours: ours.to_table(["id"], filter=own),
+            lambda other=other, theirs=theirs: theirs.to_table(["id"], filter=other),
+        ]
+        found = [one().num_rows for one in work]
+        assert len(set(found)) == 1, (own, found)
+        cold, other_cold, warm, other_warm = (least_cpu(one, 10) * 1000 for one in work)
+        label = f"{name}: {own[:30]} ({found[0]} rows)"
+        report(f"cold {label}", cold, other_cold, "ms")
+        report(f"warm {label}", warm, other_warm, "ms")
+
+
+def main() -> None:
+    num_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    uri = tempfile.mkdtemp(prefix="lance-indexes-")
+    try:
+        lance.write_dataset(table(num_rows), uri, mode="overwrite", max_rows_per_file=-(-num_rows // 4))
+        print(f"{'':<70} {'lance_spark':>12} {'reference':>12}")
+        builds(uri)
+        searches(uri, num_rows)
+    finally:
+        shutil.rmtree(uri)
+
+
+if __name__ == "__main__":
+    main()
