@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
@@ -111,6 +112,17 @@ def test_range_of_ordered_values_uses_the_index(tmp_path: Path) -> None:
     scanned_rows, scan = read(tmp_path, "key BETWEEN 40000 AND 60000", use_scalar_index=False)
     assert num_rows == scanned_rows == 20_001
     assert counts.bytes_read < scan.bytes_read / 2
+
+
+@pytest.mark.parametrize("change", ["delete", "update"])
+def test_changes_by_key_read_the_rows_that_the_index_finds(table: Path, tmp_path: Path, change: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(table, copy)
+    files = {f"data/{file.name}" for file in (copy / "data").iterdir()}
+    dataset, store = counted(copy)
+    changed = dataset.delete("key = 123456") if change == "delete" else dataset.update({"payload": -1}, "key = 123456")
+    assert len(files.intersection(store.reset().paths)) == 1 < len(files)
+    assert changed.count_rows("key = 123456") == (change == "update")
 
 
 def test_switch_turns_indexes_off(table: Path) -> None:

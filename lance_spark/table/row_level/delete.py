@@ -21,6 +21,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.row_changes import DeletedRows, NewerVersionCheck, commit_row_changes
@@ -95,7 +96,7 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Sea
     if known is not None and known.version.version == base.version:
         return known.deleted
     searched = {} if known is None else known.comparable(base)
-    scan = address_scan(table, base, filter)
+    scan = Candidates.of(address_scan(table, base, filter), base)
     found: dict[FragmentId, Int64Array | None] = {}
     changed = []
     for fragment in base.fragments:

@@ -18,6 +18,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new, source_addresses_of
@@ -71,8 +72,9 @@ def _update_once(
     columns = pa.schema(list(scan.arrow_schema)[:-1])
     # A value that does not fit its column is an error even if there is no row to change.
     assignments(pa.RecordBatch.from_pylist([], schema=columns))
+    found = Candidates.of(scan, base)
     with MovedRowWriter(table.store, base.schema, file_version=file_version) as writer:
-        for batch in scan.read_fragments(base.fragments):
+        for batch in found.read_fragments(base.fragments):
             rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
             writer.write(assignments(rows), batch.column(batch.num_columns - 1).to_numpy())
         new = writer.close()

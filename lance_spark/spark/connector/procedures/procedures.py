@@ -14,6 +14,7 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.procedures import (
     catalog_procedures,
     column_procedures,
+    index_procedures,
     maintenance_procedures,
     partition_procedures,
     upgrade_procedure,
@@ -36,6 +37,7 @@ _MODULES = (
     column_procedures,
     partition_procedures,
     catalog_procedures,
+    index_procedures,
 )
 _PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure for module in _MODULES for procedure in module.PROCEDURES

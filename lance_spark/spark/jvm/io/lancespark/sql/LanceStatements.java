@@ -66,6 +66,8 @@ public final class LanceStatements {
       return inTable() ? "list_branches" : null;
     } else if (tokens.take("SHOW", "TAGS") || tokens.take("SHOW", "TAG")) {
       return inTable() ? "list_tags" : null;
+    } else if (tokens.take("SHOW", "INDEXES") || tokens.take("SHOW", "INDEX")) {
+      return inTable() ? "show_indexes" : null;
     } else if (tokens.take("ALTER", "TABLE")) {
       return table() ? altered() : null;
     }
@@ -111,6 +113,14 @@ public final class LanceStatements {
       return dropped("branch") ? "drop_branch" : null;
     } else if (tokens.take("DROP", "TAG")) {
       return dropped("tag") ? "drop_tag" : null;
+    } else if (tokens.take("CREATE", "INDEX")) {
+      return createdIndex() ? "create_index" : null;
+    } else if (tokens.take("DROP", "INDEX")) {
+      return dropped("name") ? "drop_index" : null;
+    } else if (tokens.take("OPTIMIZE", "INDEX")) {
+      return name("name") && options() ? "optimize_index" : null;
+    } else if (tokens.take("REFRESH", "INDEX")) {
+      return name("name") ? "refresh_index" : null;
     } else if (tokens.take("SET", "UNENFORCED", "PRIMARY", "KEY")) {
       return columns() ? "set_primary_key" : null;
     } else if (tokens.take("ADD", "COLUMNS")) {
@@ -126,6 +136,34 @@ public final class LanceStatements {
       return known ? "replace_partition_field" : null;
     }
     return null;
+  }
+
+  private boolean createdIndex() {
+    if (tokens.take("IF", "NOT", "EXISTS")) {
+      arguments.add("if_not_exists => true");
+    }
+    return name("name") && tokens.take("USING") && name("kind") && columns() && indexOptions();
+  }
+
+  /** The options of an index, as texts of the form name=value. */
+  private boolean indexOptions() {
+    if (!tokens.take("WITH")) {
+      return true;
+    }
+    if (!tokens.takeSymbol("(")) {
+      return false;
+    }
+    List<String> given = new ArrayList<>();
+    do {
+      List<String> key = tokens.identifier();
+      String value = key != null && key.size() == 1 && tokens.takeSymbol("=") ? tokens.value() : null;
+      if (value == null) {
+        return false;
+      }
+      given.add("concat(" + literal(key.get(0) + "=") + ", " + value + ")");
+    } while (tokens.takeSymbol(","));
+    arguments.add("options => array(" + String.join(", ", given) + ")");
+    return tokens.takeSymbol(")");
   }
 
   private boolean named() {

@@ -1,0 +1,273 @@
+"""Procedures for scalar indexes; the statements of ALTER TABLE ... INDEX and SHOW INDEXES call them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, LongType, StringType
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.connector.procedures.procedure_types import (
+    FLAG,
+    TABLE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Arguments,
+    Invocation,
+    Parameter,
+    Procedure,
+    Tasks,
+)
+from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.build import build_segment
+from lance_spark.table.indexes.definition import define
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.manifest import Manifest
+
+_CREATED = row_type(fragments_indexed=LongType(), index_name=StringType())
+_DROPPED = row_type(index_name=StringType(), status=StringType())
+_SHOWN = row_type(
+    name=StringType(),
+    fields=ArrayType(StringType()),
+    index_type=StringType(),
+    num_indexed_fragments=LongType(),
+    num_indexed_rows=LongType(),
+    num_unindexed_fragments=LongType(),
+    num_unindexed_rows=LongType(),
+)
+_OPTIMIZED = row_type(
+    index_name=StringType(), fragments_indexed=LongType(), segments_before=LongType(), segments_after=LongType()
+)
+_REFRESHED = row_type(fragments_indexed=LongType(), segments_added=LongType(), index_name=StringType())
+
+_SEGMENT_ROWS = 8 << 20
+"""About so many rows a segment covers, if the user does not say how many segments there are."""
+
+_NUM_SEGMENTS = "num_segments"
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What to build: the arguments of `define`."""
+
+    name: str
+    kind: str
+    column: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One segment: fragments of a table, or of the partition `key` of a partitioned one."""
+
+    location: TableLocation
+    version: int
+    key: str | None
+    fragment_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _State:
+    table: Dataset | PartitionedDataset
+    name: str
+
+
+@dataclass(frozen=True)
+class BuildTask:
+    """Builds segments of an index; returns the partition and the metadata of each."""
+
+    index: _Index
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        work = [item.as_py() for batch in batches for item in batch.column(0)]
+        yield messages([self._built(pickle.loads(item)) for item in work])  # Pickled by the driver of this query.
+
+    def _built(self, work: _Work) -> bytes:
+        manifest, index = work.location.at(work.version).manifest, self.index
+        definition = define(manifest, index.column, index.kind, index.name, index.parameters)
+        segment = build_segment(work.location, manifest, definition, work.fragment_ids)
+        return pickle.dumps((work.key, segment.to_bytes()))
+
+
+def _create(call: Invocation) -> LocalRows | Tasks:
+    table, given = _verbs(call), call.arguments
+    columns = given.texts("columns")
+    if len(columns) != 1:
+        raise InvalidInputError(f"an index is on one column; {len(columns)} are given: {', '.join(columns)}")
+    name = given.required("name")
+    if name in _names(table) and given.flag("if_not_exists"):
+        return LocalRows.of(_CREATED, [(0, name)])
+    parameters = _parameters(given)
+    num_segments = parameters.pop(_NUM_SEGMENTS, None)
+    if num_segments is not None and (type(num_segments) is not int or num_segments < 1):
+        raise InvalidInputError(f"{_NUM_SEGMENTS} is {num_segments}; it is a whole number of at least 1")
+    index = _Index(name, given.required("kind"), columns[0], parameters)
+    work = list(_work(table, index, num_segments))
+    if not work:
+        if isinstance(table, Dataset):
+            table.create_scalar_index(index.column, index.kind, name, **index.parameters)
+        return LocalRows.of(_CREATED, [(0, name)])
+    return Tasks(BuildTask(index), [pickle.dumps(item) for item in work], pickle.dumps(_State(table, name)))
+
+
+def _commit_created(state: bytes, results: Sequence[bytes]) -> LocalRows:
+    planned: _State = pickle.loads(state)  # Pickled by this package, on this driver.
+    by_key: dict[str | None, list[IndexMetadata]] = {}
+    for result in results:
+        key, segment = pickle.loads(result)
+        by_key.setdefault(key, []).append(IndexMetadata.from_bytes(segment))
+    if isinstance(planned.table, Dataset):
+        planned.table.commit_indices(by_key[None])
+    else:
+        planned.table.commit_index_segments({key: items for key, items in by_key.items() if key is not None})
+    num_fragments = sum(len(item.fragment_ids()) for items in by_key.values() for item in items)
+    return LocalRows.of(_CREATED, [(num_fragments, planned.name)])
+
+
+def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int | None) -> Iterator[_Work]:
+    for item in table.splits():
+        # A wrong kind, column or parameter is an error before there is a task.
+        define(item.manifest, index.column, index.kind, index.name, index.parameters)
+        for fragment_ids in _groups(item.manifest, num_segments):
+            yield _Work(item.table, item.manifest.version, item.key, fragment_ids)
+
+
+def _groups(manifest: Manifest, num_segments: int | None) -> list[tuple[int, ...]]:
+    """The fragments of each segment."""
+    ids = [message.id for message in manifest.fragments.messages]
+    if num_segments is None:
+        num_rows = sum(message.physical_rows for message in manifest.fragments.messages)
+        num_segments = max(1, -(-num_rows // _SEGMENT_ROWS))
+    count = min(num_segments, len(ids))
+    bounds = [len(ids) * number // count for number in range(count + 1)] if count else [0]
+    return [tuple(ids[start:stop]) for start, stop in pairwise(bounds)]
+
+
+def _drop(call: Invocation) -> LocalRows:
+    table, name = _verbs(call), call.arguments.required("name")
+    if name not in _names(table) and call.arguments.flag("if_exists"):
+        return LocalRows.of(_DROPPED, [(name, "absent")])
+    table.drop_index(name)
+    return LocalRows.of(_DROPPED, [(name, "dropped")])
+
+
+def _show(call: Invocation) -> LocalRows:
+    table = _verbs(call)
+    fields = {str(item["name"]): item["fields"] for item in table.list_indices()}
+    rows = []
+    for name in sorted(fields):
+        found = table.index_statistics(name)
+        counts = [found[column] for column in _SHOWN.fieldNames()[3:]]
+        rows.append((name, fields[name], str(found["index_type"]).lower(), *counts))
+    return LocalRows.of(_SHOWN, rows)
+
+
+def _optimize(call: Invocation) -> LocalRows:
+    given = call.arguments
+    num_merged, retrain = given.integer("num_indices_to_merge"), bool(given.flag("retrain"))
+    before, after = _optimized(call, 1 if num_merged is None else num_merged, retrain)
+    row = (given.required("name"), _indexed(after) - _indexed(before), before["num_segments"], after["num_segments"])
+    return LocalRows.of(_OPTIMIZED, [row])
+
+
+def _refresh(call: Invocation) -> LocalRows:
+    before, after = _optimized(call, 0, False)
+    added = max(0, after["num_segments"] - before["num_segments"])
+    return LocalRows.of(_REFRESHED, [(_indexed(after) - _indexed(before), added, call.arguments.required("name"))])
+
+
+def _optimized(call: Invocation, num_merged: int, retrain: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The statistics of an index before and after."""
+    table, name = _verbs(call), call.arguments.required("name")
+    before = table.index_statistics(name)
+    return before, table.optimize_indices(name, num_indices_to_merge=num_merged, retrain=retrain).index_statistics(name)
+
+
+def _indexed(statistics: Mapping[str, Any]) -> int:
+    return int(statistics["num_indexed_fragments"])
+
+
+def _verbs(call: Invocation) -> Dataset | PartitionedDataset:
+    table = call.table()
+    return PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
+
+
+def _names(table: Dataset | PartitionedDataset) -> set[str]:
+    return {str(item["name"]) for item in table.list_indices()}
+
+
+def _parameters(given: Arguments) -> dict[str, Any]:
+    """The options, ``name=value`` each, names in lower case."""
+    found: dict[str, Any] = {}
+    for text in given.texts("options"):
+        name, equals, value = text.partition("=")
+        if not equals or name.strip().lower() in found:
+            raise InvalidInputError(f"option {text!r} is no name=value, or is given twice")
+        found[name.strip().lower()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+_NAME = Parameter("name", TEXT, "name of the index", required=True)
+
+PROCEDURES = (
+    Procedure(
+        "create_index",
+        "Builds a scalar index over a column, as a job over the cluster; one of the same name is replaced.",
+        (
+            TABLE,
+            _NAME,
+            Parameter("kind", TEXT, "btree, bitmap, label_list, ngram, zonemap or bloomfilter", required=True),
+            Parameter("columns", TEXTS, "the column, as an array of one name", required=True),
+            Parameter("options", TEXTS, "name=value each: parameters of the kind, and num_segments"),
+            Parameter("if_not_exists", FLAG, "leaves an index of this name as it is"),
+        ),
+        _create,
+        finish=_commit_created,
+    ),
+    Procedure(
+        "drop_index",
+        "Removes an index; a clean-up removes its files.",
+        (TABLE, _NAME, Parameter("if_exists", FLAG, "no error if there is no such index")),
+        _drop,
+    ),
+    Procedure("show_indexes", "Lists the indexes of a table, and how many rows they cover.", (TABLE,), _show),
+    Procedure(
+        "optimize_index",
+        "Adds the rows that an index does not cover to it.",
+        (
+            TABLE,
+            _NAME,
+            Parameter("num_indices_to_merge", WHOLE, "so many of the newest segments are merged with them; 1"),
+            Parameter("retrain", FLAG, "builds the index anew"),
+        ),
+        _optimize,
+    ),
+    Procedure(
+        "refresh_index",
+        "Gives the rows that an index does not cover a segment of their own.",
+        (TABLE, _NAME),
+        _refresh,
+    ),
+)

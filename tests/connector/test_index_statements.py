@@ -1,0 +1,118 @@
+"""CREATE, DROP, SHOW, OPTIMIZE and REFRESH INDEX, and their procedures."""
+
+from __future__ import annotations
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import Row, SparkSession
+
+from tests.connector.conftest import plan
+
+
+@pytest.fixture(params=["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """2,000 rows in two inserts; its name with the catalog's."""
+    name = f"lance.idx_{abs(hash(request.node.name)) % 10**8}.t"
+    spark.sql(f"CREATE NAMESPACE {name.rsplit('.', 1)[0]}")
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT, s STRING) USING lance {request.param}")
+    insert(spark, name, 0, 1000)
+    insert(spark, name, 1000, 2000)
+    return name
+
+
+def insert(spark: SparkSession, name: str, start: int, stop: int) -> None:
+    rows = spark.range(start, stop, numPartitions=1).selectExpr("id", "int(id % 2) AS p", "concat('s', id % 50) AS s")
+    rows.writeTo(name).append()
+
+
+def fragments(spark: SparkSession, name: str) -> int:
+    return spark.sql(f"SELECT * FROM {name}.fragments").count()
+
+
+def run(spark: SparkSession, text: str) -> list[Row]:
+    return spark.sql(text).collect()
+
+
+def test_life_of_an_index(spark: SparkSession, table: str) -> None:
+    total = fragments(spark, table)
+    (made,) = run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id) WITH (zone_size = 128)")
+    assert made.asDict() == {"fragments_indexed": total, "index_name": "by_id"}
+    run(spark, f"ALTER TABLE {table} CREATE INDEX `by s` USING bitmap (s) WITH (NUM_SEGMENTS = 2)")
+    shown = run(spark, f"SHOW INDEXES IN {table}")
+    assert [row.asDict() for row in shown] == [
+        {
+            "name": name,
+            "fields": [column],
+            "index_type": kind,
+            "num_indexed_fragments": total,
+            "num_indexed_rows": 2000,
+            "num_unindexed_fragments": 0,
+            "num_unindexed_rows": 0,
+        }
+        for name, column, kind in (("by s", "s", "bitmap"), ("by_id", "id", "btree"))
+    ]
+    lookup = spark.table(table).where("id = 77")
+    assert "indexes=[by_id (BTREE)" in plan(lookup)
+    assert [row.s for row in lookup.collect()] == ["s27"]
+
+    insert(spark, table, 2000, 2200)
+    added = fragments(spark, table) - total
+    assert run(spark, f"SHOW INDEX FROM {table}")[1].num_unindexed_rows == 200
+    (refreshed,) = run(spark, f"ALTER TABLE {table} REFRESH INDEX by_id")
+    assert (refreshed.fragments_indexed, refreshed.index_name) == (added, "by_id")
+    assert refreshed.segments_added == added
+    (optimized,) = run(spark, f"ALTER TABLE {table} OPTIMIZE INDEX `by s`")
+    assert (optimized.index_name, optimized.fragments_indexed) == ("by s", added)
+    assert all(row.num_unindexed_rows == 0 for row in run(spark, f"SHOW INDEXES IN {table}"))
+    assert spark.table(table).where("s = 's7'").count() == 44
+
+    (dropped,) = run(spark, f"ALTER TABLE {table} DROP INDEX by_id")
+    assert dropped.asDict() == {"index_name": "by_id", "status": "dropped"}
+    assert [row.name for row in run(spark, f"SHOW INDEXES IN {table}")] == ["by s"]
+    assert run(spark, f"ALTER TABLE {table} DROP INDEX IF EXISTS by_id")[0].status == "absent"
+
+
+def test_procedures_and_existing_names(spark: SparkSession, table: str) -> None:
+    arguments = f"table => '{table}', name => 'n', kind => 'ZONEMAP', columns => array('id')"
+    (made,) = run(spark, f"CALL lance.system.create_index({arguments}, options => array('rows_per_zone=100'))")
+    assert made.index_name == "n"
+    (kept,) = run(spark, f"ALTER TABLE {table} CREATE INDEX IF NOT EXISTS n USING zonemap (id)")
+    assert kept.fragments_indexed == 0
+    (replaced,) = run(spark, f"ALTER TABLE {table} CREATE INDEX n USING zonemap (id)")
+    assert replaced.fragments_indexed == fragments(spark, table)
+    (shown,) = run(spark, f"CALL lance.system.show_indexes('{table}')")
+    assert shown.index_type == "zonemap"
+    assert run(spark, f"CALL lance.system.drop_index('{table}', 'n')")[0].status == "dropped"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE INDEX n USING btree (nope)", "nope"),
+        ("CREATE INDEX n USING heap (id)", "heap"),
+        ("CREATE INDEX n USING btree (id, s)", "an index is on one column; 2 are given: id, s"),
+        ("CREATE INDEX n USING btree (id) WITH (nonsense = 3)", "nonsense"),
+        ("CREATE INDEX n USING btree (id) WITH (num_segments = 0)", "num_segments is 0"),
+        ("CREATE INDEX n USING label_list (id)", "label_list|LABEL_LIST"),
+        ("DROP INDEX n", "'n'"),
+        ("OPTIMIZE INDEX n", "'n'"),
+    ],
+)
+def test_refused_in_one_sentence(spark: SparkSession, table: str, statement: str, message: str) -> None:
+    with pytest.raises(AnalysisException, match=message) as raised:
+        run(spark, f"ALTER TABLE {table} {statement}")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_reference_library_uses_indexes_built_by_tasks(spark: SparkSession) -> None:
+    spark.sql("CREATE NAMESPACE lance.idx_reference")
+    spark.sql("CREATE TABLE lance.idx_reference.t (id BIGINT, p INT, s STRING) USING lance")
+    for start in range(0, 3000, 1000):
+        insert(spark, "lance.idx_reference.t", start, start + 1000)
+    run(spark, "ALTER TABLE lance.idx_reference.t CREATE INDEX n USING btree (id) WITH (num_segments = 3)")
+    rows = spark.sql("DESCRIBE EXTENDED lance.idx_reference.t").where("col_name = 'Location'").collect()
+    dataset = lance.dataset(rows[0].data_type)
+    assert "ScalarIndexQuery" in dataset.scanner(filter="id = 2500").explain_plan(True)
+    assert dataset.to_table(filter="id IN (5, 1500, 2500)")["id"].to_pylist() == [5, 1500, 2500]
+    assert dataset.stats.index_stats("n")["num_indexed_rows"] == 3000
