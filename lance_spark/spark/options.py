@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.file_version import FileVersion
 from lance_spark.spark.column_properties import Properties, split_name
 from lance_spark.spark.property_names import OF_ONE_WRITE, check_properties
+from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.refs.refs import MAIN
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
@@ -89,6 +90,9 @@ class WriteOptions:
     use_large_var_types: bool = False
     commit_message: str | None = None
     merge_schema: bool = False
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    txn_ignore_old: bool = False
     distribution: str | None = None
     partition_overwrite_mode: str | None = None
     column_properties: Properties = field(default_factory=dict)
@@ -118,6 +122,18 @@ class WriteOptions:
             self.max_rows_per_file or table.max_rows_per_file or DEFAULT_MAX_ROWS_PER_FILE,
             self.max_bytes_per_file or table.max_bytes_per_file or DEFAULT_MAX_BYTES_PER_FILE,
         )
+
+    def mark(self) -> EpochMark | None:
+        """The mark by which a write that was done is not done again; None if the options name none.
+
+        Raises:
+            InvalidInputError: only one of txnAppId and txnVersion is set.
+        """
+        if self.txn_app_id is None and self.txn_version is None and not self.txn_ignore_old:
+            return None
+        if self.txn_app_id is None or self.txn_version is None:
+            raise InvalidInputError("options txnAppId and txnVersion name a write together; set both")
+        return EpochMark(self.txn_app_id, self.txn_version, self.txn_ignore_old)
 
     def log_without_effect(self) -> None:
         """Tells the user's log which options were taken and do nothing; see docs/options.md."""
@@ -319,8 +335,8 @@ def check_options_of_changes(options: Mapping[str, str]) -> None:
         InvalidInputError: there is another option.
     """
     for name in options:
-        if name.lower() not in _OF_CHANGES and not name.lower().startswith(_STORAGE):
-            _known(name, name.lower(), _READ | dict.fromkeys(_OF_CHANGES, _READ["path"]))
+        if name.lower() not in OPTIONS_OF_CHANGES and not name.lower().startswith(_STORAGE):
+            _known(name, name.lower(), _READ | dict.fromkeys(OPTIONS_OF_CHANGES, _READ["path"]))
             raise InvalidInputError(f"option {name} has no effect on a read of changes; leave it out")
 
 
@@ -489,6 +505,9 @@ _WRITE = _COMMON | {
     "use_large_var_types": _Option("use_large_var_types", _boolean),
     "commit_message": _Option("commit_message", _text),
     "mergeschema": _Option("merge_schema", _boolean),
+    "txnappid": _Option("txn_app_id", _text),
+    "txnversion": _Option("txn_version", _integer(0)),
+    "txnignoreold": _Option("txn_ignore_old", _boolean),
     "distribution": _Option("distribution", _distribution),
     "partitionoverwritemode": _Option("partition_overwrite_mode", _overwrite_mode),
     "max_rows_per_group": _Option(None, _integer(1)),
@@ -496,7 +515,7 @@ _WRITE = _COMMON | {
     "queue_depth": _Option(None, _integer(1)),
     "batch_size": _Option(None, _integer(1)),
 }
-_OF_CHANGES = frozenset(
+OPTIONS_OF_CHANGES = frozenset(
     {
         *("startingversion", "endingversion", "startingtimestamp", "endingtimestamp"),
         *("startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates"),
@@ -531,13 +550,7 @@ _NO_CATALOG = (
     "Spark does not tell Python data sources where the tables of its session catalog lie. "
     "Use load(path), save(path), or a temporary view USING lance OPTIONS (path '...')"
 )
-_NOT_YET = frozenset(
-    {
-        "startingversion",
-        "maxversionspertrigger",
-        "readchangefeed",
-    }
-)
+_OF_STREAMS = frozenset({"startingversion", "startingtimestamp", "maxversionspertrigger", "readchangefeed"})
 _OF_JVM_CONNECTOR = {
     "block_size": "what is read at a time follows from the file",
     "index_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
@@ -592,8 +605,8 @@ def _known(name: str, folded: str, known: Mapping[str, _Option]) -> _Option:
         raise InvalidInputError(f"option {name} is one of {purpose}; leave it out")
     if folded == "paths":
         raise InvalidInputError("several paths are given; a table has one")
-    if folded in _NOT_YET:
-        raise UnsupportedFeatureError(f"option {name} is not supported here yet; leave it out", feature=name)
+    if folded in _OF_STREAMS:
+        raise InvalidInputError(f"option {name} is one of streaming reads (spark.readStream) of the connector")
     if folded in _OF_JVM_CONNECTOR:
         raise InvalidInputError(f"there is no option {name}: {_OF_JVM_CONNECTOR[folded]}; leave it out")
     near = difflib.get_close_matches(folded, [*known, _STORAGE], n=1, cutoff=0.5)

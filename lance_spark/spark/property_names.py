@@ -32,7 +32,12 @@ TABLE_OPTIONS = frozenset(
 _AT_CREATION = frozenset(
     {"file_format_version", "data_storage_version", "enable_stable_row_ids", "use_large_var_types"}
 )
-OF_ONE_WRITE = frozenset({"commit_message", "mergeschema", "partitionoverwritemode", "branch"})
+OF_ONE_WRITE = frozenset(
+    {
+        *("commit_message", "mergeschema", "partitionoverwritemode", "branch"),
+        *("txnappid", "txnversion", "txnignoreold"),
+    }
+)
 _AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
 _OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL, AUTO_ZONEMAP}
 _NEAR = 0.9

@@ -215,9 +215,10 @@ def test_merge_schema_brings_new_columns(spark: SparkSession, source: str, tmp_p
     [
         ({"txnApId": "x"}, "did you mean txnappid"),
         ({"version": "3"}, "option version is for batch reads"),
-        ({"delete_when": "op = 'd'"}, "needs the option key"),
+        ({"key": "id"}, "option key is not supported.*MERGE in foreachBatch"),
+        ({"delete_when": "op = 'd'"}, "option delete_when is not supported"),
+        ({"auto_compact": "true"}, "call system.optimize"),
         ({"txnAppId": "x", "streamingQueryId": "y"}, "are the same; keep one"),
-        ({"auto_compact_min_files": "1"}, "an integer of at least 2"),
     ],
 )
 def test_wrong_options_are_refused_and_leave_no_table(
@@ -234,4 +235,11 @@ def test_continuous_processing_is_refused(spark: SparkSession, tmp_path: Path) -
     writer = frame.writeStream.format("lance").option("checkpointLocation", str(tmp_path / "c"))
     with pytest.raises(Exception, match="continuous processing"):
         writer.trigger(continuous="1 second").start(str(tmp_path / "table")).awaitTermination(30)
+    assert not (tmp_path / "table").exists()
+
+
+def test_update_mode_is_refused(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    frame = stream(spark, source).selectExpr("id % 2 AS id").groupBy("id").count()
+    with pytest.raises(StreamingQueryException, match=r"Update mode|UPDATE"):
+        run(frame, str(tmp_path / "table"), tmp_path / "c", mode="update")
     assert not (tmp_path / "table").exists()

@@ -178,7 +178,7 @@ def plan_partitioned_write(
     if options.merge_schema and mode is WriteMode.APPEND:
         table = with_columns_of(table, types)
     target = PartitionedTarget.of(table, PartitionedWrite.of(table, types, options.limits(table.properties)))
-    options_of_commit = CommitOptions(message=options.commit_message)
+    options_of_commit = CommitOptions(message=options.commit_message, mark=options.mark())
     return WriteJob(replace(target, properties=properties), types, options_of_commit, mode, replaced)
 
 
@@ -195,7 +195,7 @@ def plan_partitioned_changes(table: PartitionedTable, columns: StructType, optio
     display_name = exchanged_schema(columns)
     types = table_types(display_name, table.schema)
     plan = PartitionedWrite.of(table, types, options.limits(table.properties)) if columns.fields else None
-    commit_options = CommitOptions(message=options.commit_message)
+    commit_options = CommitOptions(message=options.commit_message, mark=options.mark())
     return RowChangeJob(
         PartitionedTarget.of(table, plan), types, commit_options, OriginalValues.of(display_name, types)
     )

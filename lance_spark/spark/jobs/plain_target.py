@@ -236,7 +236,10 @@ def plan_plain_write(
         ),
         types,
         CommitOptions(
-            message=options.commit_message, stable_row_ids=bool(options.enable_stable_row_ids), config=config
+            message=options.commit_message,
+            stable_row_ids=bool(options.enable_stable_row_ids),
+            config=config,
+            mark=options.mark(),
         ),
         mode,
         replaced,
@@ -274,7 +277,7 @@ def plan_plain_changes(
             evolved,
         ),
         types,
-        CommitOptions(message=options.commit_message),
+        CommitOptions(message=options.commit_message, mark=options.mark()),
         OriginalValues.of(display_name, types),
     )
 

@@ -12,8 +12,6 @@ from datetime import datetime, timezone
 from typing import Any
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.spark.options import ReadOptions, WriteOptions
 
 LATEST = "latest"
@@ -67,13 +65,6 @@ def _seconds(value: str) -> float:
     raise ValueError("a duration such as 500ms, 1s, 5m or 1h")
 
 
-def _names(value: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in value.split(","))
-    if not all(names):
-        raise ValueError("a list of columns such as id,day")
-    return names
-
-
 def _versions(value: str) -> frozenset[int]:
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
@@ -105,10 +96,6 @@ _Known = Mapping[str, tuple[str, Callable[[str], Any]]]
 _SINK: _Known = {
     "txnappid": ("app", _text),
     "streamingqueryid": ("app", _text),
-    "key": ("key", _names),
-    "delete_when": ("delete_when", parse_filter),
-    "auto_compact": ("auto_compact", _boolean),
-    "auto_compact_min_files": ("auto_compact_min_files", _integer(2)),
 }
 
 _SOURCE: _Known = {
@@ -131,24 +118,31 @@ _SOURCE: _Known = {
 }
 
 
+_MERGE = "write a MERGE in foreachBatch, with txnAppId and txnVersion to do it once"
+_NOT_IN_SINKS = {
+    "key": f"a stream appends rows or replaces all of them; {_MERGE}",
+    "delete_when": f"a stream appends rows or replaces all of them; {_MERGE}",
+    "auto_compact": "call system.optimize between epochs, or from another job",
+    "auto_compact_min_files": "call system.optimize between epochs, or from another job",
+    "txnversion": "the number of the epoch is the version; txnAppId names the query",
+    "txnignoreold": "an epoch older than the committed one is an error",
+}
+_NOT_IN_SOURCES = {
+    "limit": "limit the DataFrame, or the rows of a batch by maxRowsPerTrigger",
+    "holdversions": "tag the version that the query needs, or keep versions longer than the query stops",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """The options of a streaming write.
 
     Attributes:
         app: the name that stands for the query; None for the query's id.
-        key: the columns that identify a row; None if rows are appended.
-        delete_when: rows for which it is true delete the row with their key.
-        auto_compact: whether small files are compacted by a version of its own, now and then;
-        auto_compact_min_files: as soon as there are so many.
         write: the options of the write itself.
     """
 
     app: str | None = None
-    key: tuple[str, ...] | None = None
-    delete_when: Expr | None = None
-    auto_compact: bool = False
-    auto_compact_min_files: int = 50
     write: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -160,11 +154,9 @@ class SinkOptions:
         """
         found, rest = _split(options, _SINK)
         _refuse_version(rest, "a streaming write")
+        _refuse_unsupported(rest, _NOT_IN_SINKS)
         WriteOptions.parse({**_without_path(rest), "path": uri})
-        parsed = cls(**found, write=rest)
-        if parsed.delete_when is not None and parsed.key is None:
-            raise InvalidInputError("option delete_when needs the option key, the columns that identify a row")
-        return parsed
+        return cls(**found, write=rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +253,13 @@ def _refuse_of_other_sources(options: Mapping[str, str]) -> None:
                 "change rows, or readChangeFeed, which has what they change",
                 feature=name,
             )
-        if name.lower() in ("limit", "holdversions"):
-            raise UnsupportedFeatureError(
-                f"option {name} is not supported in a streaming read; leave it out", feature=name
-            )
+    _refuse_unsupported(options, _NOT_IN_SOURCES)
+
+
+def _refuse_unsupported(options: Mapping[str, str], hints: Mapping[str, str]) -> None:
+    for name in options:
+        if name.lower() in hints:
+            raise UnsupportedFeatureError(f"option {name} is not supported: {hints[name.lower()]}", feature=name)
 
 
 def _without_path(options: Mapping[str, str]) -> dict[str, str]:

@@ -55,6 +55,8 @@ class Session:
             has written it (docs/options.md); None if it is not set.
         use_scalar_index: whether scans ask indexes, as the user has written it.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
+        txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
+            writes of the session.
     """
 
     time_zone: str = "UTC"
@@ -67,6 +69,16 @@ class Session:
     selectivity: str | None = None
     use_scalar_index: str | None = None
     store_failed: bool = False
+    txn_app_id: str | None = None
+    txn_version: str | None = None
+
+    def with_transaction(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The options of a write, with the transaction that the session's settings name, unless they name one."""
+        settings = {"txnAppId": self.txn_app_id, "txnVersion": self.txn_version}
+        named = {name.lower() for name in options}
+        if not named.isdisjoint(name.lower() for name in settings):
+            return dict(options)
+        return {**options, **{name: value for name, value in settings.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)

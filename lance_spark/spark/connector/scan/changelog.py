@@ -209,6 +209,15 @@ def _bound(version: str | None, micros: int | None) -> int | datetime | None:
         return _EPOCH + timedelta(microseconds=micros)
     if version is None:
         return None
-    if not version.strip().isascii() or not version.strip().isdigit():
-        raise InvalidInputError(f"{version!r} is no number of a version")
-    return int(version)
+    return version_number(version)
+
+
+def version_number(text: str) -> int:
+    """The version of a text.
+
+    Raises:
+        InvalidInputError: it is no number.
+    """
+    if not text.strip().isascii() or not text.strip().isdigit():
+        raise InvalidInputError(f"{text!r} is no number of a version")
+    return int(text)

@@ -6,11 +6,12 @@ import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.partitioned.change_feed import plan_range
 from lance_spark.partitioned.table import open_partitioned
@@ -20,11 +21,11 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, oper
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import ReadTask, ReadWork, command
 from lance_spark.spark.connector.channel.wire_types import wire_schema
-from lance_spark.spark.connector.scan.changelog import ChangesTask, grouped_changes
+from lance_spark.spark.connector.scan.changelog import ChangelogRange, ChangesTask, grouped_changes, version_number
 from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
 from lance_spark.spark.connector.scan.task_packing import coalesced, pieces_of, split_parts, total_bytes, work_of
 from lance_spark.spark.connector.streaming.change_columns import CHANGE_COLUMNS
-from lance_spark.spark.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.options import BATCH_BYTES, OPTIONS_OF_CHANGES, ReadOptions
 from lance_spark.spark.partitions import ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.streaming.admission import StreamReader
@@ -51,11 +52,13 @@ class StreamRequest:
     Attributes:
         handle: the version that the DataFrame was made of.
         columns: what the stream returns.
+        changes: the versions whose changes are read; None for a stream that its options describe.
     """
 
     handle: TableHandle
     columns: StructType
     options: Mapping[str, str] = field(default_factory=dict)
+    changes: ChangelogRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,10 @@ def latest(request: LatestRequest, _call: Call) -> LatestReply:
     """
     reader = _reader(request.state)
     start, known = Offset.from_json(request.start), reader.latest()
+    last = _last_version(request.state.request)
+    if last is not None and known.version > last:
+        # The timestamp is not looked at: the next batch never goes there.
+        known = Offset(last)
     ending = known if request.ending is None else min(known, Offset.from_json(request.ending))
     end, budget = reader.advance(start, ending, limited=request.is_limited)
     options = reader.options
@@ -201,7 +208,35 @@ def plan(request: BatchRequest, call: Call) -> Reply:
 
 
 def _options(request: StreamRequest) -> SourceOptions:
-    return SourceOptions.parse(request.options, request.handle.uri)
+    if request.changes is None:
+        return SourceOptions.parse(request.options, request.handle.uri)
+    # Spark has read these options itself: they are in the range.
+    rest = {name: value for name, value in request.options.items() if name.lower() not in OPTIONS_OF_CHANGES}
+    options = SourceOptions.parse(rest, request.handle.uri)
+    first, moment = request.changes.starting_version, request.changes.starting_micros
+    if moment is not None:
+        after = 0 if request.changes.starting_inclusive else 1
+        asked = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=moment + after)
+        return replace(options, read_change_feed=True, starting_timestamp=asked)
+    number = 1 if first is None else version_number(first)
+    number += 0 if request.changes.starting_inclusive or first is None else 1
+    return replace(options, read_change_feed=True, starting_version=number)
+
+
+def _last_version(request: StreamRequest) -> int | None:
+    """The last version that a stream of changes reads; None if there is none.
+
+    Raises:
+        UnsupportedFeatureError: the end is a moment.
+    """
+    asked = request.changes
+    if asked is None or (asked.ending_version is None and asked.ending_micros is None):
+        return None
+    if asked.ending_version is None:
+        raise UnsupportedFeatureError(
+            "a stream of changes ends at a version, not at a moment; give endingVersion", feature="endingTimestamp"
+        )
+    return version_number(asked.ending_version) - (0 if asked.ending_inclusive else 1)
 
 
 def _read_options(request: StreamRequest, options: SourceOptions) -> ReadOptions:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -26,6 +27,8 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.writing.save import CommitOptions
+
+_log = logging.getLogger(__name__)
 
 _DELETE = "DELETE"
 
@@ -174,14 +177,19 @@ def can_delete(request: DeleteRequest, _call: Call) -> Taken:
 
 
 @operation("row_level.delete")
-def delete(request: DeleteRequest, _call: Call) -> Done:
+def delete(request: DeleteRequest, call: Call) -> Done:
     """Deletes the rows; false if there were none."""
     condition = _condition(request)
     if condition is None:
         raise UnsupportedFeatureError("the condition of this DELETE has no exact counterpart", feature="DELETE")
-    options = CommitOptions(properties=properties_of(_DELETE, {}))
+    named = WriteOptions.parse({**call.session.with_transaction({}), "path": request.handle.uri})
+    options = CommitOptions(properties=properties_of(_DELETE, {}), mark=named.mark())
     is_serializable = isolation_of(request.handle) is IsolationLevel.SERIALIZABLE
-    return Done(table_of(request.handle).delete(condition, options, is_serializable=is_serializable))
+    try:
+        return Done(table_of(request.handle).delete(condition, options, is_serializable=is_serializable))
+    except EpochCommittedError as error:
+        _log.info("a statement is not run again: %s", error)
+        return Done(False)
 
 
 @operation("row_level.begin")
@@ -193,10 +201,11 @@ def begin(request: BeginRequest, _call: Call) -> BeginReply:
 
 
 @operation("row_level.plan")
-def plan(request: PlanRequest, _call: Call) -> Reply:
+def plan(request: PlanRequest, call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     request.handle.check_place(request.options)
-    options = WriteOptions.parse({**request.options, "path": request.handle.uri})
+    named = call.session.with_transaction(request.options)
+    options = WriteOptions.parse({**named, "path": request.handle.uri})
     job = table_of(request.handle).plan_changes(request.columns, options)
     statement = _Statement(request.command, job, request.handle)
     summary = PlanReply(_description(request.command, request.handle))
@@ -210,7 +219,11 @@ def commit(request: CommitRequest, call: Call) -> Written:
     # Counted first: nothing may fail after the commit.
     counted = counts_of(results)
     reads = reads_of(statement.target, request.reads, call.session.time_zone)
-    made = statement.job.commit(results, properties_of(statement.command, request.counts), reads=reads)
+    try:
+        made = statement.job.commit(results, properties_of(statement.command, request.counts), reads=reads)
+    except EpochCommittedError as error:
+        _log.info("a statement is not run again: %s", error)
+        return Written({})
     return Written({**counted, "commits_of_others": statement.job.others_commits(made)})
 
 

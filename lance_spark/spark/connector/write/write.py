@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.catalog.make_table import staged_table
@@ -122,6 +122,7 @@ def can_overwrite(request: WriteRequest, _call: Call) -> Taken:
 def plan(request: WriteRequest, call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
+    request = replace(request, options=call.session.with_transaction(request.options))
     request.write_options().log_without_effect()
     _log_replaced_table(request)
     job, table = _job(request), table_of(request.handle)
@@ -150,7 +151,11 @@ def commit(request: CommitRequest, call: Call) -> Written:
     # Counted first: nothing may fail after the commit.
     counted = counts_of(results)
     reads = () if request.target is None else reads_of(request.target, request.reads, call.session.time_zone)
-    made = job.commit(results, found=None if found is None else deleted_rows(unpickle_results(found)), reads=reads)
+    try:
+        made = job.commit(results, found=None if found is None else deleted_rows(unpickle_results(found)), reads=reads)
+    except EpochCommittedError as error:
+        _log.info("a write is not done again: %s", error)
+        return Written({})
     return Written({**counted, "commits_of_others": job.others_commits(made)})
 
 

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.read.LancePlannedScan;
+import io.lancespark.streaming.LanceMicroBatchStream;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -68,6 +69,11 @@ public final class LanceChangelog implements Changelog {
     request.set("handle", description.get("handle"));
     request.set("range", range);
     request.set("options", Json.map(options.asCaseSensitiveMap()));
-    return new LancePlannedScan.Builder("changelog.plan", request, Json.schema(description.get("schema")));
+    JsonNode handle = description.get("handle");
+    return new LancePlannedScan.Builder(
+        "changelog.plan",
+        request,
+        Json.schema(description.get("schema")),
+        columns -> new LanceMicroBatchStream(handle, columns, request.get("options"), range));
   }
 }

@@ -37,7 +37,8 @@ public final class LancePy {
 
   /** Maximum size of a local scan. */
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
-
+  private static final String TXN_APP_ID = "spark.sql.lance.txnAppId";
+  private static final String TXN_VERSION = "spark.sql.lance.txnVersion";
   private static final String ZONE_MAPS = "spark.sql.lance.zoneMaps";
   private static final String TOP_N = "spark.sql.lance.topN.enabled";
   private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
@@ -146,6 +147,8 @@ public final class LancePy {
     put(session, "aggregates", AGGREGATES);
     put(session, "selectivity", SELECTIVITY);
     put(session, "use_scalar_index", USE_SCALAR_INDEX);
+    put(session, "txn_app_id", TXN_APP_ID);
+    put(session, "txn_version", TXN_VERSION);
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;
   }

@@ -1,11 +1,13 @@
 package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LancePy;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -13,6 +15,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
 /** A scan to which only columns are pushed, such as one of changes or of a search; Python plans its tasks. */
@@ -20,12 +23,16 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
   private final String operation;
   private final ObjectNode request;
   private final StructType columns;
+  private final Function<StructType, MicroBatchStream> streams;
   private LancePy.Reply plan;
+  private MicroBatchStream stream;
 
-  private LancePlannedScan(String operation, ObjectNode request, StructType columns) {
+  private LancePlannedScan(
+      String operation, ObjectNode request, StructType columns, Function<StructType, MicroBatchStream> streams) {
     this.operation = operation;
     this.request = request;
     this.columns = columns;
+    this.streams = streams;
     request.set("columns", Json.type(columns));
   }
 
@@ -43,12 +50,21 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
   @Override
   public String description() {
-    return plan().body().get("description").asText();
+    return stream != null ? stream.toString() : plan().body().get("description").asText();
   }
 
   @Override
   public Batch toBatch() {
     return this;
+  }
+
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    if (streams == null) {
+      throw new UnsupportedOperationException(description() + " cannot be read as a stream");
+    }
+    stream = streams.apply(columns);
+    return stream;
   }
 
   @Override
@@ -72,8 +88,8 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
   @Override
   public Statistics estimateStatistics() {
-    JsonNode rows = plan().body().get("num_rows");
-    JsonNode bytes = plan().body().get("size_bytes");
+    JsonNode rows = stream != null ? NullNode.instance : plan().body().get("num_rows");
+    JsonNode bytes = stream != null ? NullNode.instance : plan().body().get("size_bytes");
     return new Statistics() {
       @Override
       public OptionalLong numRows() {
@@ -91,17 +107,26 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
   public static final class Builder implements SupportsPushDownRequiredColumns {
     private final String operation;
     private final ObjectNode request;
+    private final Function<StructType, MicroBatchStream> streams;
     private StructType columns;
+
+    /** A scan that cannot be read as a stream; arguments as below. */
+    public Builder(String operation, ObjectNode request, StructType columns) {
+      this(operation, request, columns, null);
+    }
 
     /**
      * @param operation the request that plans the scan
      * @param request its arguments, but for the columns
      * @param columns all columns
+     * @param streams makes the stream of the columns that the query needs
      */
-    public Builder(String operation, ObjectNode request, StructType columns) {
+    public Builder(
+        String operation, ObjectNode request, StructType columns, Function<StructType, MicroBatchStream> streams) {
       this.operation = operation;
       this.request = request;
       this.columns = columns;
+      this.streams = streams;
     }
 
     @Override
@@ -116,7 +141,7 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
     @Override
     public Scan build() {
-      return new LancePlannedScan(operation, request, columns);
+      return new LancePlannedScan(operation, request, columns, streams);
     }
   }
 }

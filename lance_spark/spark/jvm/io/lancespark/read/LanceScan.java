@@ -137,7 +137,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   /** The rows as a stream; from then on nothing is planned here. */
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    LanceMicroBatchStream made = new LanceMicroBatchStream(request.get("handle"), columns, request.get("options"));
+    LanceMicroBatchStream made = new LanceMicroBatchStream(request.get("handle"), columns, request.get("options"), null);
     stream = made;
     return made;
   }

@@ -47,9 +47,11 @@ public final class LanceMicroBatchStream
    * @param handle the version that the DataFrame was made of
    * @param columns those of the stream
    * @param options of the reader
+   * @param range of the versions whose changes are read; null for a stream of rows
    */
-  public LanceMicroBatchStream(JsonNode handle, StructType columns, JsonNode options) {
+  public LanceMicroBatchStream(JsonNode handle, StructType columns, JsonNode options, JsonNode range) {
     ObjectNode request = Json.object();
+    request.set("changes", range);
     request.set("handle", handle);
     request.set("columns", Json.type(columns));
     request.set("options", options);

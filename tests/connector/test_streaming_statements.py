@@ -1,0 +1,158 @@
+"""Beside source and sink: streams of changes, writes in foreachBatch, and what CALL says of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.connector.streams import data_files, forget_commit, run
+
+APP, VERSION = "spark.sql.lance.txnAppId", "spark.sql.lance.txnVersion"
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """Version 2 inserts ids 0 to 4."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.streamed")
+    name = f"lance.streamed.t{abs(hash(request.node.name)) % 10**9}"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING) USING lance")
+    spark.sql(f"INSERT INTO {name} SELECT id, concat('n', id) FROM range(5)")
+    return name
+
+
+@pytest.fixture
+def named(spark: SparkSession, table: str) -> Iterator[SparkSession]:
+    """A session whose settings name writes."""
+    spark.conf.set(APP, "settings")
+    yield spark
+    spark.conf.unset(APP)
+    spark.conf.unset(VERSION)
+
+
+def read(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.format("lance").load(path)
+
+
+@pytest.mark.parametrize("by_sql", [False, True])
+def test_stream_of_changes(spark: SparkSession, table: str, tmp_path: Path, by_sql: bool) -> None:
+    target = str(tmp_path / "target")
+
+    def copy() -> list[tuple[object, ...]]:
+        if by_sql:
+            frame = spark.sql(f"SELECT * FROM STREAM {table} CHANGES FROM VERSION 3")
+        else:
+            frame = spark.readStream.option("startingVersion", 3).changes(table)
+        run(frame, target, tmp_path / "c")
+        found = read(spark, target).select("_commit_version", "_change_type", "id")
+        return sorted(map(tuple, found.collect()))
+
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    assert copy() == [(3, "delete", 1)]
+    spark.sql(f"INSERT INTO {table} VALUES (7, 'n7')")
+    assert copy() == [(3, "delete", 1), (4, "insert", 7)]
+    forget_commit(tmp_path / "c")
+    assert copy() == [(3, "delete", 1), (4, "insert", 7)]
+
+
+def test_stream_of_changes_stops_at_its_end(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    for number in range(3):
+        spark.sql(f"INSERT INTO {table} VALUES ({10 + number}, 'x')")
+    frame = spark.readStream.option("startingVersion", 3).option("endingVersion", 4).changes(table)
+    run(frame, str(tmp_path / "target"), tmp_path / "c")
+    assert sorted(row.id for row in read(spark, str(tmp_path / "target")).collect()) == [10, 11]
+
+
+def test_option_of_changes_comes_too_late_by_name(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    frame = spark.readStream.option("readChangeFeed", "true").table(table)
+    with pytest.raises(PySparkException, match=r"use spark\.readStream\.changes"):
+        run(frame, str(tmp_path / "target"), tmp_path / "c")
+
+
+def test_write_in_foreach_batch_is_done_once(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+
+    def write(batch: DataFrame, number: int) -> None:
+        options = {"txnAppId": "nightly", "txnVersion": str(number)}
+        batch.write.format("lance").mode("append").options(**options).save(target)
+
+    def start() -> None:
+        writer = spark.readStream.table(table).writeStream.foreachBatch(write).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+
+    start()
+    forget_commit(tmp_path / "c")
+    before = data_files(target)
+    start()
+    assert read(spark, target).count() == 5
+    assert data_files(target) == before
+    spark.sql(f"INSERT INTO {table} VALUES (7, 'n7')")
+    start()
+    assert read(spark, target).count() == 6
+
+
+def test_older_write_is_an_error_unless_it_may_be_old(spark: SparkSession, tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+
+    def write(version: int, **more: str) -> None:
+        options = {"txnAppId": "a", "txnVersion": str(version), **more}
+        spark.range(1).write.format("lance").mode("append").options(**options).save(target)
+
+    write(4)
+    write(5)
+    with pytest.raises(PySparkException, match="LANCE_STREAM_BEHIND"):
+        write(4)
+    write(4, txnIgnoreOld="true")
+    assert read(spark, target).count() == 2
+    with pytest.raises(PySparkException, match="set both"):
+        spark.range(1).write.format("lance").mode("append").option("txnAppId", "a").save(target)
+
+
+def test_statements_are_named_by_the_session(named: SparkSession, table: str) -> None:
+    statements = [
+        f"INSERT INTO {table} VALUES (10, 'ten')",
+        f"UPDATE {table} SET id = id + 100 WHERE s LIKE 'n%'",
+        f"DELETE FROM {table} WHERE id = 10",
+        f"MERGE INTO {table} t USING (SELECT 100L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 101",
+    ]
+    for number, statement in enumerate(statements):
+        named.conf.set(VERSION, str(number))
+        for _ in range(2):
+            named.sql(statement)
+    named.conf.unset(APP)
+    named.conf.unset(VERSION)
+    assert sorted(row.id for row in named.table(table).collect()) == [101, 101, 102, 103, 104]
+
+
+def test_call_shows_and_releases_streams(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    target = table + "_copy"
+    run(spark.readStream.table(table), target, tmp_path / "c", txnAppId="nightly")
+    short = target.removeprefix("lance.")
+    found = spark.sql(f"CALL lance.system.streams('{short}')").collect()
+    assert [(row.query, row.epoch) for row in found] == [("nightly", 0)]
+    assert found[0].committed_at is not None
+    spark.sql(f"CALL lance.system.release_stream('{short}', 'nightly')")
+    assert spark.sql(f"CALL lance.system.streams('{short}')").count() == 0
+    run(spark.readStream.table(table), target, tmp_path / "other", txnAppId="nightly")
+    assert spark.table(target).count() == 10
+    with pytest.raises(AnalysisException, match="no streaming query other has written"):
+        spark.sql(f"CALL lance.system.release_stream('{short}', 'other')")
+    assert lance.dataset(_location(spark, target)).count_rows() == 10
+
+
+def test_call_shows_streams_of_partitioned_tables(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    target = table + "_parts"
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance PARTITIONED BY (s)")
+    run(spark.readStream.table(table), target, tmp_path / "c", txnAppId="nightly")
+    short = target.removeprefix("lance.")
+    assert [row.epoch for row in spark.sql(f"CALL lance.system.streams('{short}')").collect()] == [0]
+    spark.sql(f"CALL lance.system.release_stream('{short}', 'nightly')")
+    assert spark.table(target).count() == 5
+
+
+def _location(spark: SparkSession, table: str) -> str:
+    return spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first().data_type
