@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PartitionedIndexVerbs(PartitionedTable):
-    """Operations on indexes: each partition's table has its own, and one version of the whole shows them."""
+    """Operations on indexes: each partition's table has its own, all of them in one version."""
 
     def create_scalar_index(
         self, column: str, kind: str = "BTREE", name: str | None = None, replace: bool = True, **parameters: Any

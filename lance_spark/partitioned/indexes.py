@@ -1,4 +1,4 @@
-"""Indexes of a partitioned table: each partition's table has its own segments; one version of the whole shows them.
+"""Indexes of a partitioned table: each partition's table has its own segments; a verb changes all in one version.
 
 An index of the table is an index of the same name, column and kind in its partitions. A partition that came after the
 index was built does not have it before `optimize_indices`; its rows are scanned.

@@ -216,7 +216,7 @@ def test_what_cannot_be_built_is_refused(
     assert own_folders(tmp_path) == set()
 
 
-def test_broken_segment_is_built_anew_by_optimize(tmp_path: Path, warnings: list[str]) -> None:
+def test_broken_segment_is_built_again_by_optimize(tmp_path: Path, warnings: list[str]) -> None:
     uri = str(tmp_path)
     write(uri, {"x": repeated([1, 2, None], 30, pa.int64())})
     (index,) = lance_spark.open(uri).create_scalar_index("x").indices()

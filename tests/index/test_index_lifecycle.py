@@ -83,6 +83,8 @@ class History:
                 self.own_update,
                 self.merge,
                 self.optimize_indices,
+                self.own_optimize_indices,
+                self.own_build,
                 self.compact,
                 self.own_compact,
             ]
@@ -119,6 +121,15 @@ class History:
 
     def optimize_indices(self) -> None:
         lance.dataset(self._uri).optimize.optimize_indices(num_indices_to_merge=self._draw.choice([0, 1, 9]))
+
+    def own_optimize_indices(self) -> None:
+        lance_spark.open(self._uri).optimize_indices(num_indices_to_merge=self._draw.choice([0, 1, 9]))
+
+    def own_build(self) -> None:
+        name = self._draw.choice(sorted(INDEXES))
+        column, config = INDEXES[name]
+        kind = config if isinstance(config, str) else config.index_type
+        lance_spark.open(self._uri).create_scalar_index(column, kind, name, num_segments=self._draw.choice([1, 2]))
 
     def compact(self) -> None:
         lance.dataset(self._uri).optimize.compact_files(target_rows_per_fragment=self._draw.choice([100, 1000]))

@@ -89,7 +89,7 @@ class IndexVerbs:
             names: of the indexes; None for all that this release can build.
             num_indices_to_merge: how many of the newest segments of an index are merged with the rows that no segment
                 covers; 0 gives these rows a segment of their own, which costs least.
-            retrain: builds the indexes anew, from the data.
+            retrain: builds the indexes from the data again.
 
         Raises:
             NotFoundError: there is no index of a name.

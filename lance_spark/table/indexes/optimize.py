@@ -40,7 +40,7 @@ class OptimizeOptions:
         names: of the indexes; None for all that this release builds.
         num_indices_to_merge: how many of the newest segments of an index are merged with the rows that it does not
             cover; 0 gives these rows a segment of their own.
-        retrain: builds the indexes anew, from the data.
+        retrain: builds the indexes from the data again.
     """
 
     names: tuple[str, ...] | None = None
@@ -229,4 +229,4 @@ def is_usable(base: Manifest, definition: IndexDefinition, segment: IndexMetadat
 
 
 def _warn_unreadable(segment: IndexMetadata, error: LanceError) -> None:
-    _LOGGER.warning("segment %s of index %s cannot be read, it is built anew: %s", segment.uuid, segment.name, error)
+    _LOGGER.warning("segment %s of index %s cannot be read, it is built again: %s", segment.uuid, segment.name, error)
