@@ -17,6 +17,7 @@ from lance_spark.spark.connector.procedures import (
     index_procedures,
     maintenance_procedures,
     partition_procedures,
+    search_procedures,
     stream_procedures,
     upgrade_procedure,
     version_procedures,
@@ -39,6 +40,7 @@ _MODULES = (
     partition_procedures,
     catalog_procedures,
     index_procedures,
+    search_procedures,
     stream_procedures,
 )
 _PROCEDURES: Mapping[str, Procedure] = {

@@ -44,7 +44,7 @@ public final class LanceParser implements ParserInterface {
   }
 
   /** The qualified name of a table, catalog first; null if the catalog is not a Lance catalog. */
-  private List<String> resolve(List<String> parts) {
+  List<String> resolve(List<String> parts) {
     CatalogManager catalogs = session.sessionState().catalogManager();
     if (parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0))) {
       return catalogs.catalog(parts.get(0)) instanceof LanceCatalog ? parts : null;

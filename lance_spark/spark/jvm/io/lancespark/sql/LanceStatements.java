@@ -281,7 +281,8 @@ public final class LanceStatements {
     return value != null && arguments.add(parameter + " => " + value);
   }
 
-  private static String literal(String text) {
+  /** A text as a constant of SQL. */
+  static String literal(String text) {
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'";
   }
 }

@@ -1,0 +1,108 @@
+"""The procedure for full-text search. The driver searches; the rows that it found come back with the reply."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.connector.procedures.procedure_types import (
+    FLAG,
+    TABLE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Invocation,
+    Parameter,
+    Procedure,
+)
+from lance_spark.spark.connector.scan.local_rows import LocalRows
+from lance_spark.spark.types import to_spark_schema
+
+_DEFAULT_LIMIT = 10
+
+
+def _search(call: Invocation) -> LocalRows:
+    table, arguments = call.table(), call.arguments
+    dataset = PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
+    limit = arguments.integer("limit")
+    found = dataset.search(
+        arguments.text("query") or "",
+        arguments.texts("columns") or None,
+        _DEFAULT_LIMIT if limit is None else limit,
+        arguments.integer("offset"),
+        arguments.text("filter"),
+        search_columns=arguments.texts("search_columns") or None,
+        with_row_id=bool(arguments.flag("with_row_id")),
+    )
+    schema = to_spark_schema(found.schema)
+    columns = [_texts(found.column(field.name), field.name) for field in schema.fields]
+    rows = tuple(list(row) for row in zip(*columns, strict=True)) if columns else ()
+    return LocalRows(schema, rows)
+
+
+def _texts(column: pa.ChunkedArray, name: str) -> list[Any]:
+    """The values as the JVM parses them."""
+    dtype = column.type
+    if pt.is_dictionary(dtype):
+        return _texts(column.cast(dtype.value_type), name)
+    if pt.is_list(dtype) or pt.is_large_list(dtype) or pt.is_fixed_size_list(dtype):
+        return [
+            None if value is None else _texts(pa.chunked_array([pa.array(value, dtype.value_type)]), name)
+            for value in column.to_pylist()
+        ]
+    if pt.is_date(dtype):
+        column = column.cast(pa.date32()).cast(pa.int32())
+    elif pt.is_timestamp(dtype):
+        column = column.cast(pa.timestamp("us", dtype.tz), safe=False).cast(pa.int64())
+    elif not _is_plain(dtype):
+        raise UnsupportedFeatureError(
+            f"column {name!r} is {dtype}, which search does not return; leave it out by columns => array(...)",
+            feature=f"search returning {dtype}",
+        )
+    return [_text(value) for value in column.to_pylist()]
+
+
+def _is_plain(dtype: pa.DataType) -> bool:
+    is_number = pt.is_integer(dtype) or pt.is_floating(dtype) or pt.is_decimal(dtype)
+    is_text = pt.is_string(dtype) or pt.is_large_string(dtype)
+    is_binary = pt.is_binary(dtype) or pt.is_large_binary(dtype) or pt.is_fixed_size_binary(dtype)
+    return bool(is_number or is_text or is_binary or pt.is_boolean(dtype))
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return str(value)
+
+
+PROCEDURES = (
+    Procedure(
+        "search",
+        "The rows that contain words, best first, with their score in _score.",
+        (
+            TABLE,
+            Parameter("query", TEXT, "the words", required=True),
+            Parameter("search_columns", TEXTS, "where to search; all columns with a text index if it is left out"),
+            Parameter("columns", TEXTS, "the columns of the result; all if it is left out"),
+            Parameter("limit", WHOLE, "at most this many rows, 10 if it is left out"),
+            Parameter("offset", WHOLE, "after leaving out this many of the best rows"),
+            Parameter("filter", TEXT, "a condition; only rows for which it is true are found"),
+            Parameter("with_row_id", FLAG, "adds _rowid"),
+        ),
+        _search,
+    ),
+)
+"""All procedures of this module."""

@@ -1,0 +1,109 @@
+"""Full-text search in SQL."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+import lance_spark
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> str:
+    spark.sql("CREATE NAMESPACE lance.search")
+    name = "lance.search.t"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, title STRING, body STRING) USING lance")
+    spark.sql(
+        f"INSERT INTO {name} VALUES (1, 'red apple', 'a rose'), (2, 'green apple', NULL), "
+        "(3, 'red red rose', 'thorns'), (4, NULL, NULL), (5, 'it is blue', 'red sky')"
+    )
+    return name
+
+
+def expected(spark: SparkSession, table: str, words: str, **options: object) -> list[tuple[object, ...]]:
+    location = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first()
+    found = lance_spark.open(location.data_type).search(words, **options)  # type: ignore[arg-type, union-attr]
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_call(spark: SparkSession, table: str) -> None:
+    rows = spark.sql(f"CALL lance.system.search(table => '{table}', query => 'red apple')").collect()
+    assert [tuple(row) for row in rows] == expected(spark, table, "red apple")
+    assert {row.id for row in rows} == {1, 2, 3, 5}
+    rows = spark.sql(
+        f"CALL lance.system.search(table => '{table}', query => 'red', search_columns => array('body'), "
+        "columns => array('id'), filter => 'id > 3', limit => 5)"
+    ).collect()
+    assert [row.id for row in rows] == [5]
+
+
+@pytest.mark.parametrize("name", ["search", "lance_search"])
+def test_table_function(spark: SparkSession, table: str, name: str) -> None:
+    rows = spark.sql(f"SELECT * FROM {name}('{table}', 'red apple', 2) ORDER BY _score DESC").collect()
+    assert [tuple(row) for row in rows] == expected(spark, table, "red apple", limit=2)
+    named = spark.sql(
+        f"SELECT s.id, t.body FROM {name}(table => '{table}', query => 'apple', search_columns => array('title'), "
+        f"limit => 10, offset => 1) s JOIN {table} t ON s.id = t.id WHERE _score > 0"
+    )
+    assert named.count() == 1
+    twice = spark.sql(f"SELECT a.id FROM {name}('{table}', 'red') a JOIN {name}('{table}', 'rose') b ON a.id = b.id")
+    assert sorted(row.id for row in twice.collect()) == [1, 3]
+    quoted = spark.sql(f"SELECT id FROM {name}(:name, :words)", args={"name": table, "words": "it's \\'blue' \\\\"})
+    assert [row.id for row in quoted.collect()] == [5]
+
+
+def test_name_of_the_current_catalog(spark: SparkSession, table: str) -> None:
+    spark.sql("USE lance.search")
+    try:
+        assert spark.sql("SELECT * FROM search('t', 'thorns')").first().id == 3
+    finally:
+        spark.sql("USE spark_catalog.default")
+
+
+def test_types_of_the_result(spark: SparkSession) -> None:
+    values = {
+        "words": "one two",
+        "n": 3,
+        "f": float("nan"),
+        "d": Decimal("1.50"),
+        "day": date(2024, 2, 29),
+        "at": datetime(2024, 2, 29, 12, 30, 1, 5, tzinfo=timezone.utc),
+        "raw": bytearray(b"\x00\xff"),
+        "flag": True,
+        "items": ["a", None],
+        "nothing": None,
+    }
+    schema = (
+        "words STRING, n INT, f DOUBLE, d DECIMAL(9, 2), day DATE, at TIMESTAMP, raw BINARY, flag BOOLEAN, "
+        "items ARRAY<STRING>, nothing STRING"
+    )
+    spark.createDataFrame([Row(**values)], schema).writeTo("lance.search.kinds").using("lance").create()
+    found = spark.sql("SELECT * FROM search('lance.search.kinds', 'two')").drop("_score")
+    assert str(found.collect()) == str(spark.table("lance.search.kinds").collect())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("'{}'", "query"),
+        ("'{}', 'x', 10, 'more'", "search takes constants"),
+        ("'{}', 'x', colour => 'red'", "colour"),
+        ("'{}', 'x', search_columns => array('nope')", "nope"),
+        ("'spark_catalog.default.t', 'x'", "not a table of a Lance catalog"),
+        ("'lance.search.nothing', 'x'", "nothing"),
+    ],
+)
+def test_bad_arguments_are_refused(spark: SparkSession, table: str, arguments: str, message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
+        spark.sql(f"SELECT * FROM search({arguments.format(table)})").collect()
+
+
+def test_partitioned_table(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE lance.search.p (id BIGINT, p STRING, t STRING) USING lance PARTITIONED BY (p)")
+    spark.sql("INSERT INTO lance.search.p VALUES (1, 'a', 'red'), (2, 'b', 'red rose'), (3, 'b', 'blue')")
+    rows = spark.sql("SELECT id FROM search('lance.search.p', 'red', 5) ORDER BY _score DESC").collect()
+    assert [row.id for row in rows] == [1, 2]
