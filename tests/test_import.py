@@ -40,6 +40,8 @@ def test_the_public_names() -> None:
 
     assert set(lance_spark.__all__) == {
         "BasePath",
+        "BooleanQuery",
+        "BoostQuery",
         "CommitConflictError",
         "CommitStateUnknownError",
         "CorruptFileError",
@@ -47,8 +49,11 @@ def test_the_public_names() -> None:
         "IncompatibleConflictError",
         "InvalidInputError",
         "LanceError",
+        "MatchQuery",
+        "MultiMatchQuery",
         "NotFoundError",
         "PartitionedDataset",
+        "PhraseQuery",
         "RetryableConflictError",
         "StorageError",
         "UnsupportedFeatureError",

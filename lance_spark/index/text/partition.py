@@ -75,10 +75,7 @@ class Partition(TextPart):
         for key, values in known.items():
             if file.metadata.get(key, values[0]) not in values:
                 raise file.damaged(f"{key} is {file.metadata[key]!r}, expected {' or '.join(values)}")
-        if len(self._dictionary) != file.num_rows or np.unique(self._dictionary.numbers).tolist()[-1:] not in (
-            [],
-            [file.num_rows - 1],
-        ):
+        if len(self._dictionary) != file.num_rows:
             raise file.damaged(f"{len(self._dictionary)} terms for {file.num_rows} posting lists")
 
     def find(self, term: str) -> int | None:
@@ -121,6 +118,12 @@ class Partition(TextPart):
         return self._kept(self._docs_name, "documents", self._read_documents)
 
     def _read_dictionary(self) -> Dictionary:
+        dictionary = self._decode_dictionary()
+        if not np.array_equal(np.sort(dictionary.numbers), np.arange(len(dictionary))):
+            raise self._invert.damaged("the numbers of terms are not those of posting lists")
+        return dictionary
+
+    def _decode_dictionary(self) -> Dictionary:
         file = self._files.open(self._tokens_name)
         if self._token_format == "arrow":
             tokens, numbers = file.columns({"_token": pa.string(), "_token_id": pa.uint32()})
