@@ -606,7 +606,11 @@ def _known(name: str, folded: str, known: Mapping[str, _Option]) -> _Option:
     if folded == "paths":
         raise InvalidInputError("several paths are given; a table has one")
     if folded in _OF_STREAMS:
-        raise InvalidInputError(f"option {name} is one of streaming reads (spark.readStream) of the connector")
+        raise UnsupportedFeatureError(
+            f"option {name} is not supported here: it is for streaming reads of the connector (spark.readStream); leave "
+            "it out",
+            feature=name,
+        )
     if folded in _OF_JVM_CONNECTOR:
         raise InvalidInputError(f"there is no option {name}: {_OF_JVM_CONNECTOR[folded]}; leave it out")
     near = difflib.get_close_matches(folded, [*known, _STORAGE], n=1, cutoff=0.5)

@@ -69,7 +69,7 @@ public final class LanceMicroBatchStream
     return request;
   }
 
-  /** Spark asks at each trigger until there is a batch: rows that come meanwhile must not be passed over. */
+  /** Spark asks at each trigger until there is a batch; versions committed meanwhile must not be skipped. */
   @Override
   public Offset initialOffset() {
     if (initial == null) {
