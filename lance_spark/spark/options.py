@@ -607,8 +607,7 @@ def _known(name: str, folded: str, known: Mapping[str, _Option]) -> _Option:
         raise InvalidInputError("several paths are given; a table has one")
     if folded in _OF_STREAMS:
         raise UnsupportedFeatureError(
-            f"option {name} is not supported here: it is for streaming reads of the connector (spark.readStream); leave "
-            "it out",
+            f"option {name} is not supported here: it is for streaming reads of the connector; leave it out",
             feature=name,
         )
     if folded in _OF_JVM_CONNECTOR:
