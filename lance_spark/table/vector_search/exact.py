@@ -23,7 +23,7 @@ from lance_spark.table.vector_search.query import VectorQuery
 
 
 class ExactSearch:
-    """Collects the nearest rows of those that it is told to read.
+    """Collects the nearest of the rows that it reads.
 
     Args:
         scan: reads the column of vectors alone; its filter says which rows count.

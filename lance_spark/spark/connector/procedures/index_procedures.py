@@ -259,8 +259,8 @@ PROCEDURES = (
         (
             TABLE,
             _NAME,
-            Parameter("num_indices_to_merge", WHOLE, "so many of the newest segments are merged with them; 1"),
-            Parameter("retrain", FLAG, "builds the index anew"),
+            Parameter("num_indices_to_merge", WHOLE, "the number of newest segments that are merged with them; 1"),
+            Parameter("retrain", FLAG, "builds the index again"),
         ),
         _optimize,
     ),
