@@ -20,8 +20,8 @@ from lance_spark.encodings.chunk_limits import starts_of
 from lance_spark.encodings.decompression_limit import check_growth
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.compression.lz4 import MAX_RATIO, decompress_blocks
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.lz4 import MAX_RATIO, decompress_blocks
 
 if TYPE_CHECKING:
     from typing_extensions import Self

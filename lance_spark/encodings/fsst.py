@@ -26,7 +26,7 @@ from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.fsst import BATCH_CODES, MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
+from lance_spark.kernels.compression.fsst import BATCH_CODES, MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
 from lance_spark.kernels.jit import address_of
 
 if TYPE_CHECKING:

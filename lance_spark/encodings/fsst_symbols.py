@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array, VariableWidthBlock
-from lance_spark.kernels.fsst import MAX_SYMBOL_BYTES
-from lance_spark.kernels.fsst_encode import HEAD_SLOTS, LITERAL, count_codes, encode_symbols, list_pairs
+from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES
+from lance_spark.kernels.compression.fsst_encode import HEAD_SLOTS, LITERAL, count_codes, encode_symbols, list_pairs
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
 

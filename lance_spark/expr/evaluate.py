@@ -44,9 +44,9 @@ from lance_spark.expr.nodes import (
     Or,
     StringMatch,
 )
-from lance_spark.expr.text_match import like, match_text
-from lance_spark.expr.text_nodes import ContainsTokens, TextMatch
-from lance_spark.expr.token_match import check_searchable, contains_tokens
+from lance_spark.expr.text.match import like, match_text
+from lance_spark.expr.text.nodes import ContainsTokens, TextMatch
+from lance_spark.expr.text.token_match import check_searchable, contains_tokens
 from lance_spark.expr.values import NUMBERS, Family, Operand, as_array, as_boolean, null_like, plain, required_family
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Column, Expr
-from lance_spark.expr.text_nodes import ContainsTokens, TextMatch, TextOptions
+from lance_spark.expr.text.nodes import ContainsTokens, TextMatch, TextOptions
 
 _MAX_FUZZINESS = 10
 

@@ -27,7 +27,6 @@ from lance_spark.errors import (
 from lance_spark.namespace.catalog_entry import NAMESPACE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
-from lance_spark.partitioned.auto_cleanup import clean_up_after
 from lance_spark.partitioned.change import (
     AppendRows,
     ChangeColumns,
@@ -36,6 +35,7 @@ from lance_spark.partitioned.change import (
     PartitionChange,
     Step,
 )
+from lance_spark.partitioned.maintenance.auto_cleanup import clean_up_after
 from lance_spark.partitioned.manifest_index import (
     READ_BRANCH,
     READ_TAG,

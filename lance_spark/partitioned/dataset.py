@@ -12,10 +12,12 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned import columns as column_changes
-from lance_spark.partitioned import compaction, history
+from lance_spark.partitioned import history
 from lance_spark.partitioned.change_feed import plan_changes
 from lance_spark.partitioned.index_verbs import PartitionedIndexVerbs
+from lance_spark.partitioned.maintenance import compaction
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
+from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
 from lance_spark.partitioned.merge import merge_rows
 from lance_spark.partitioned.properties import set_properties, user_properties
 from lance_spark.partitioned.save import (
@@ -29,7 +31,6 @@ from lance_spark.partitioned.save import (
 )
 from lance_spark.partitioned.search import PartitionedSearchVerbs
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
-from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.access import open_dataset
 from lance_spark.table.change_feed.change_feed import ChangeFeed

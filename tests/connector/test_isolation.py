@@ -121,7 +121,7 @@ def _update(uri: str, condition: str, value: int) -> Callable[[], object]:
 def _compact(uri: str) -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.partitioned.compaction import compact
+        from lance_spark.partitioned.maintenance.compaction import compact
         from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 
         if is_partitioned_table(uri):

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.partitioned.compaction import compact
+from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions

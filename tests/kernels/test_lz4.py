@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_spark.kernels.compression.lz4 import decompress_blocks
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.lz4 import decompress_blocks
 from tests.support.guarded_memory import allocate_guarded, guarded
 
 CODEC = pa.Codec("lz4_raw")

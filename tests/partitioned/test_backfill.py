@@ -18,8 +18,8 @@ from lance_spark.partitioned.backfill import (
 )
 from lance_spark.partitioned.columns import add_columns, drop_columns
 from lance_spark.partitioned.commit import commit_specs
-from lance_spark.partitioned.compaction import compact
 from lance_spark.partitioned.evolution import set_partitioning
+from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import (
     PartitionBy,
     create_partitioned,

@@ -7,7 +7,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.expr.sql import parse
-from lance_spark.partitioned.compaction import (
+from lance_spark.partitioned.maintenance.compaction import (
     PartitionResult,
     PartitionTask,
     commit_partition_compaction,

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import lance_spark.partitioned.vacuum
+import lance_spark.partitioned.maintenance.vacuum
 import lance_spark.partitioned.writer
 import lance_spark.table.bases
 import lance_spark.table.location
@@ -31,9 +31,10 @@ from lance_spark.partitioned.backfill import (
     plan_partitioned_values,
 )
 from lance_spark.partitioned.columns import alter_column, drop_columns
-from lance_spark.partitioned.compaction import compact
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
+from lance_spark.partitioned.maintenance.compaction import compact
+from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.merge import merge_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
@@ -45,7 +46,6 @@ from lance_spark.partitioned.save import (
 )
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.year import Year
-from lance_spark.partitioned.vacuum import vacuum
 from lance_spark.storage import open_store
 from lance_spark.storage.faults import FaultStore, Harm
 from lance_spark.storage.overlap import overlapped
@@ -59,7 +59,7 @@ SEED = int(os.environ.get("LANCE_SEED", "0")) or random.randrange(1 << 32)
 CALLS = int(os.environ.get("LANCE_FAULT_CALLS", "2"))
 KILLS = int(os.environ.get("LANCE_KILLS", "2"))
 MODULES = (
-    lance_spark.partitioned.vacuum,
+    lance_spark.partitioned.maintenance.vacuum,
     lance_spark.partitioned.writer,
     lance_spark.table.bases,
     lance_spark.table.location,

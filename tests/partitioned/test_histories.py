@@ -23,15 +23,15 @@ from lance_spark.partitioned.backfill import (
     plan_partitioned_values,
 )
 from lance_spark.partitioned.columns import add_columns, alter_column, drop_columns, rename_columns
-from lance_spark.partitioned.compaction import compact
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.history import restore
+from lance_spark.partitioned.maintenance.compaction import compact
+from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.merge import merge_rows
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows, update_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.vacuum import vacuum
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job

@@ -11,9 +11,9 @@ import pytest
 from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lance_spark.partitioned.change_feed import changes, plan_changes
 from lance_spark.partitioned.columns import add_columns, alter_column, drop_columns
-from lance_spark.partitioned.compaction import compact
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import create_tag, delete_tag, restore, tags, update_tag, versions
+from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import (
     PartitionBy,
     SaveMode,

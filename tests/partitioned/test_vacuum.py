@@ -14,8 +14,9 @@ from lance_spark.errors import CommitConflictError, InvalidInputError, LanceErro
 from lance_spark.expr.sql import parse
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import alter_column
-from lance_spark.partitioned.compaction import compact
 from lance_spark.partitioned.history import create_tag, restore
+from lance_spark.partitioned.maintenance.compaction import compact
+from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.save import (
     commit_delta,
@@ -27,7 +28,6 @@ from lance_spark.partitioned.save import (
     update_rows,
 )
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
-from lance_spark.partitioned.vacuum import vacuum
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.columns.alter_column import Alteration

@@ -8,7 +8,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
-from lance_spark.partitioned.compaction import PartitionResult, PartitionTask
+from lance_spark.partitioned.maintenance.compaction import PartitionResult, PartitionTask
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.partitioned.compaction import PartitionResult
 from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.maintenance.compaction import PartitionResult
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lance_spark.file_version import FileVersion
-from lance_spark.partitioned.compaction import PartitionResult
+from lance_spark.partitioned.maintenance.compaction import PartitionResult
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade, plan_partition_upgrade
 from lance_spark.spark.jobs.compaction_job import AnyDataset, CompactionWork
 from lance_spark.table.dataset import Dataset

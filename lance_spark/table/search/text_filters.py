@@ -14,7 +14,7 @@ from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
 from lance_spark.expr.sql import parse
-from lance_spark.expr.text_nodes import TextMatch
+from lance_spark.expr.text.nodes import TextMatch
 from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
 from lance_spark.index.text.search import search
 from lance_spark.schema.arrow import to_arrow_schema

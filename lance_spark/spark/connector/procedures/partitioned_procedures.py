@@ -8,9 +8,9 @@ from datetime import timedelta
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.partitioned.columns import edit_columns
 from lance_spark.partitioned.history import tags
+from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
 from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.partitioned.vacuum import remove_orphans, vacuum
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION, with_metadata
 from lance_spark.schema.field import FieldId, LanceSchema

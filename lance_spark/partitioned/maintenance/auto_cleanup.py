@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from lance_spark.errors import LanceError
+from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.partitioned.vacuum import vacuum
 from lance_spark.table.cleanup.auto_cleanup import policy_after
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Conditions on text: LIKE, tokens, and full-text search."""

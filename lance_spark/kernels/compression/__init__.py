@@ -1,0 +1,1 @@
+"""Decompression and compression of general byte streams and texts."""
