@@ -29,7 +29,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "catalog": frozenset(known._CATALOG),
     "property": property_names.TABLE_OPTIONS | property_names.OF_ONE_WRITE | property_names._OTHERS,
     "column": frozenset(SUFFIXES),
-    "refused": frozenset(known._OF_JVM_CONNECTOR) | known._NOT_YET,
+    "refused": frozenset(known._OF_JVM_CONNECTOR) | known._OF_STREAMS,
 }
 
 
