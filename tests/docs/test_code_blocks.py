@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,16 @@ LINKED = [*DOCUMENTS, *sorted((ROOT / "docs" / "design").glob("*.md")), ROOT / "
 
 
 @pytest.fixture
-def empty_catalog(spark: SparkSession) -> SparkSession:
+def empty_catalog(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, its catalog without what the document before has made."""
+    root = spark.conf.get("spark.sql.catalog.lance.root")
     for row in spark.sql("SHOW NAMESPACES IN lance").collect():
         spark.sql(f"DROP NAMESPACE lance.`{row.namespace}` CASCADE")
     spark.sql("USE spark_catalog.default")
-    return spark
+    yield spark
+    # A document that calls `configure` changes the setting of the live session. Its catalog keeps the root that it has,
+    # but that of a streaming query, which runs in a copy of the session, would get the other one.
+    spark.conf.set("spark.sql.catalog.lance.root", root)
 
 
 @pytest.mark.parametrize(
