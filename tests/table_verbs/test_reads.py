@@ -13,7 +13,7 @@ from lance_spark.partitioned.dataset import PartitionedDataset, create_partition
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.table.dataset import Dataset
-from tests.table_verbs.kinds import ROWS, SCHEMA, Kind, Partitioned, content
+from tests.table_verbs.kinds import ROWS, SCHEMA, Kind, Partitioned, content, table_of
 
 
 def ids(table: Any) -> list[int]:
@@ -99,3 +99,11 @@ def test_open_branch_of_a_partitioned_table() -> None:
 def test_open_where_there_is_no_table() -> None:
     with pytest.raises(NotFoundError):
         lance_spark.open(f"memory://table-verbs-{uuid.uuid4().hex}")
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_write_makes_no_table_in_the_root_of_a_partitioned_one(mode: str) -> None:
+    dataset = Partitioned(stable_row_ids=False).create(*ROWS)
+    with pytest.raises(InvalidInputError, match="partitioned table"):
+        lance_spark.write(table_of(*ROWS), dataset.uri, mode=mode)
+    assert content(lance_spark.open(dataset.uri)) == content(dataset)

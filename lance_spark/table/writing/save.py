@@ -33,6 +33,9 @@ MODES = (CREATE, APPEND, OVERWRITE)
 DEFAULT_FILE_VERSION = FileVersion.V2_2
 
 
+_NAMESPACE_FOLDER = "__manifest"
+
+
 @dataclass(frozen=True, slots=True)
 class CommitOptions:
     """The options of a commit.
@@ -207,6 +210,8 @@ def save(
         raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
     if base is not None and options.initial_bases:
         raise InvalidInputError("the table exists; add_bases adds base paths to it")
+    if base is None:
+        _require_no_namespace(table)
     history = table.history if merge_schema else None
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
     table.history.check_commits()
@@ -222,6 +227,15 @@ def save(
     )
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments, bases)):
         return commit_planned(table, plan, fragments, mode, options)
+
+
+def _require_no_namespace(table: TableLocation) -> None:
+    """Refuses a new table in the root of a namespace, where it would lie beside the tables, or the partitions, of that."""
+    if next(iter(table.store.list(f"{_NAMESPACE_FOLDER}/_versions")), None) is not None:
+        raise InvalidInputError(
+            f"{table.uri} is the root of a namespace or of a partitioned table. Name a table in the namespace, or write "
+            "to the partitioned table: lance_spark.open(...).append(rows)"
+        )
 
 
 def commit_planned(
