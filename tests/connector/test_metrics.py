@@ -22,7 +22,8 @@ def test_scans_count_what_they_read(spark: SparkSession, uri: str) -> None:
     assert len(frame.collect()) == 40
     names = ["fragments_read", "fragments_pruned", "files_read", "rows_read"]
     assert metrics(frame, names) == dict(zip(names, (2, 2, 2, 40), strict=True))
-    assert metrics(frame, ["batches_read"])["batches_read"] >= 2
+    # Small fragments are read together.
+    assert metrics(frame, ["batches_read"])["batches_read"] >= 1
     assert metrics(frame, ["bytes_planned"])["bytes_planned"] > 0
     # A request for the end of each file and one for its pages, or one for both.
     told = metrics(frame, ["requests", "bytes_read", "fetch_time", "decode_time"])

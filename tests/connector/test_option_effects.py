@@ -15,7 +15,7 @@ from pathlib import Path
 import lance
 import pytest
 from lance.namespace import RestAdapter
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.spark import options as known
@@ -239,6 +239,23 @@ def _zone_maps(tables: Tables, name: str) -> None:
         planned_bytes("perhaps")
 
 
+@proves("read", "use_scalar_index")
+def _index_of_a_read(tables: Tables, name: str) -> None:
+    tables.create()
+    tables.spark.sql(f"INSERT INTO {tables.new} SELECT id, if(id % 2 = 0, 'a', 'b') FROM range(0, 20000, 1, 1)")
+    tables.spark.sql(f"ALTER TABLE {tables.new} CREATE INDEX by_id USING btree (id)")
+
+    def plan_with(value: str) -> str:
+        frame = tables.spark.read.option(name, value).table(tables.new).where("id = 7").select("id")
+        assert [row.id for row in frame.collect()] == [7]
+        return plan_of(frame)
+
+    assert "indexes=[by_id" in plan_with("true")
+    assert "indexes=" not in plan_with("false")
+    with pytest.raises(AnalysisException, match=name):
+        plan_with("perhaps")
+
+
 @proves("read", "filter", "limit")
 def _rows(tables: Tables, name: str) -> None:
     options = {name: "id < 7" if name == "filter" else "7"}
@@ -451,6 +468,14 @@ def _bytes_of_files(tables: Tables, name: str) -> None:
     assert len(data_files(location(tables.spark, tables.new))) > 1
 
 
+@proves("property", "lance.auto_zonemap")
+def _zone_maps_of_writes(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'id'")
+    tables.spark.sql(f"INSERT INTO {tables.new} {TEN}")
+    indexes = [index for part in datasets(location(tables.spark, tables.new)) for index in part.list_indices()]
+    assert [index["fields"] for index in indexes] == [["id"]]
+
+
 @proves("property", "distribution")
 def _distribution_of_all_writes(tables: Tables, name: str) -> None:
     if not tables.by:
@@ -624,12 +649,33 @@ def _stable_row_ids_of_a_catalog(tables: Tables, name: str) -> None:
     assert found == {"made": [True], "queried": [True], "without": [False]}
 
 
+@proves("write", "txnappid", "txnversion")
+def _write_that_is_done_once(tables: Tables, name: str) -> None:
+    tables.save(ONE)
+    for _ in range(2):
+        tables.save(ONE, "append", txnAppId="nightly", txnVersion="1")
+    assert tables.spark.read.format("lance").load(tables.path).count() == 2
+    with pytest.raises(AnalysisException, match="set both"):
+        tables.save(ONE, "append", **{name: "1"})
+
+
+@proves("write", "txnignoreold")
+def _old_write_that_is_left_out(tables: Tables, name: str) -> None:
+    tables.save(ONE)
+    tables.save(ONE, "append", txnAppId="nightly", txnVersion="2")
+    old = {"txnAppId": "nightly", "txnVersion": "1"}
+    with pytest.raises(PySparkException, match="LANCE_STREAM_BEHIND"):
+        tables.save(ONE, "append", **old)
+    tables.save(ONE, "append", **old, **{name: "true"})
+    assert tables.spark.read.format("lance").load(tables.path).count() == 2
+
+
 # Options of the other connector that have no meaning here
 
 
 @proves("refused", *KNOWN["refused"])
 def _refused(tables: Tables, name: str) -> None:
-    message = f"there is no option {name}: |option {name} is not supported here yet"
+    message = f"there is no option {name}: |option {name} is not supported here"
     with pytest.raises(AnalysisException, match=message):
         tables.frames(**{name: "1"})[0].collect()
     with pytest.raises(AnalysisException, match=message):

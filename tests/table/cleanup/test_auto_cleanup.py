@@ -120,10 +120,11 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
     only_read = {
         "namespace/directory_places.py",
         "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
-        "partitioned/vacuum.py",
+        "partitioned/maintenance/vacuum.py",
         "spark/connector/procedures/catalog_procedures.py",
         "spark/connector/procedures/column_procedures.py",
         "spark/plugin/reader.py",
+        "spark/streaming/history.py",
     }
     root = Path(lance_spark.__file__).parent
     without = set()

@@ -171,7 +171,7 @@ def test_append_is_refused_in_one_sentence(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1]}), uri, data_storage_version="legacy")
 
-    with pytest.raises(UnsupportedFeatureError, match=r"files of version 0\.1 are not written"):
+    with pytest.raises(UnsupportedFeatureError, match=r"0\.1 are not written; convert the table with upgrade_files"):
         lance_spark.write(pa.table({"a": [2]}), uri, mode="append")
 
     assert lance.dataset(uri).to_table().to_pydict() == {"a": [1]}
