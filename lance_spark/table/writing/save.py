@@ -230,11 +230,11 @@ def save(
 
 
 def _require_no_namespace(table: TableLocation) -> None:
-    """Refuses a new table in the root of a namespace, where it would lie beside the tables, or the partitions, of that."""
+    """Refuses a new table in the root of a namespace, where it would lie beside the tables or partitions of that."""
     if next(iter(table.store.list(f"{_NAMESPACE_FOLDER}/_versions")), None) is not None:
         raise InvalidInputError(
-            f"{table.uri} is the root of a namespace or of a partitioned table. Name a table in the namespace, or write "
-            "to the partitioned table: lance_spark.open(...).append(rows)"
+            f"{table.uri} is the root of a namespace or of a partitioned table. Name a table in the namespace, or "
+            "write to the partitioned table: lance_spark.open(...).append(rows)"
         )
 
 
