@@ -23,6 +23,7 @@ from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
@@ -31,9 +32,6 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import FragmentId
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
-
-FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
-"""The index in which the reference library notes where compaction has moved rows that other indices still point to."""
 
 CONFIG_PREFIX = "lance.compaction."
 _IN_CONFIG: Mapping[str, Callable[[str], Any]] = {
@@ -282,7 +280,7 @@ def check_can_rewrite(table: TableLocation, base: Manifest, version: FileVersion
     if is_detached(base.version):
         raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
     check_writable(base.writer_flags, table.uri)
-    if any(index.name == FRAGMENT_REUSE_INDEX for index in parse_indices(base.index_section)):
+    if any(index.name == FRAGMENT_REUSE for index in parse_indices(base.index_section)):
         raise UnsupportedFeatureError(
             f"indices of {table.uri} wait to be told where an earlier compaction has moved rows; optimize the indices "
             "with the library that has made them, then compact",

@@ -16,12 +16,12 @@ import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.table.maintenance.compaction_plan import (
-    FRAGMENT_REUSE_INDEX,
     CompactionOptions,
     Size,
     bins,
     plan_compaction,
 )
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import with_indices
 
@@ -133,7 +133,7 @@ def test_an_open_fragment_reuse_index_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     written(uri)
     dataset = lance_spark.open(uri)
-    message = table_pb2.IndexMetadata(name=FRAGMENT_REUSE_INDEX, uuid=table_pb2.UUID(uuid=bytes(16)))
+    message = table_pb2.IndexMetadata(name=FRAGMENT_REUSE, uuid=table_pb2.UUID(uuid=bytes(16)))
     section = with_indices(None, [IndexMetadata.from_proto(message)])
     manifest = replace(dataset.manifest, index_section=section)
     with pytest.raises(UnsupportedFeatureError, match="optimize"):
