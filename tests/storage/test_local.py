@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -138,8 +139,17 @@ def test_one_of_many_processes_wins(store: LocalStore, links: bool, monkeypatch:
     assert not staged(store)
 
 
-def _commit_until_killed(directory: str, size: int) -> None:
+def _commit_until_killed(directory: str, size: int, fatal_sync: int | None) -> None:
+    """Writes until the parent kills this process, or kills it in the fsync of that number, counted from 0."""
     store = open_store(directory)
+    numbers, fsync = itertools.count(), os.fsync
+
+    def fsync_or_die(descriptor: int) -> None:
+        if next(numbers) == fatal_sync:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(descriptor)
+
+    os.fsync = fsync_or_die
     for number in range(1_000_000):
         store.put_if_absent(f"_versions/{number}", bytes([number % 251]) * size)
         store.put("hint", bytes([number % 251]) * size)
@@ -153,14 +163,17 @@ def test_a_killed_writer_never_leaves_a_torn_object(store: LocalStore) -> None:
     context = multiprocessing.get_context("fork")
     rng = random.Random(5)
     left_something = 0
-    for round_ in range(12):
+    # The first kills come at known moments: on a slow machine all the random ones may find no write under way.
+    for round_, fatal_sync in enumerate([0, 1, 2, 3, *[None] * 10]):
         victim = open_store(f"{store.uri}/{round_}")
-        process = context.Process(target=_commit_until_killed, args=(victim.uri, size))
+        process = context.Process(target=_commit_until_killed, args=(victim.uri, size, fatal_sync))
         process.start()
-        time.sleep(0.03 + 0.1 * rng.random())
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        if fatal_sync is None:
+            time.sleep(0.03 + 0.1 * rng.random())
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
         process.join(60)
+        assert process.exitcode == -signal.SIGKILL
         found = list(victim.list("", recursive=True))
         for entry in found:
             assert entry.size == size, entry
