@@ -67,14 +67,14 @@ class Kernel:
         numba's cache key is only the file, line and bytecode of the function. After a change of code inlined from other
         modules, such as a check in a helper, the old machine code would still be used.
         """
-        parts = [_pointers_source(), bool(self._fastmath), *self._sources(set())]
+        parts = [_pointers_source(), *self._sources(set())]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def _sources(self, seen: set[Kernel]) -> list[Any]:
         """The code of this function and of all that it calls, including constants of their modules."""
         seen.add(self)
         code = self._function.__code__
-        parts: list[Any] = [_content(code)]
+        parts: list[Any] = [_content(code), bool(self._fastmath)]
         for name in sorted(set(_names(code)) & self._function.__globals__.keys()):
             value = self._function.__globals__[name]
             if isinstance(value, Kernel):
@@ -181,8 +181,13 @@ def address_of(array: npt.NDArray[Any]) -> int:
 
 
 def inlined(function: Callable[..., Any]) -> Kernel:
-    """Decorates a function that is inlined into kernels."""
+    """Decorates a function that is inlined into kernels; numba compiles it for each combination of argument types."""
     return Kernel(function, None)
+
+
+def inlined_sum(function: Callable[..., Any]) -> Kernel:
+    """As `inlined`, for sums of floats that may be added in any order: `reassociate` of the caller does not count."""
+    return Kernel(function, None, reassociate=True)
 
 
 _pointer_functions: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import LongType
 
 import lance_spark
 
@@ -75,25 +76,37 @@ def test_types_of_the_result(spark: SparkSession) -> None:
         "raw": bytearray(b"\x00\xff"),
         "flag": True,
         "items": ["a", None],
+        "nested": Row(a=1, b="two"),
         "nothing": None,
     }
     schema = (
         "words STRING, n INT, f DOUBLE, d DECIMAL(9, 2), day DATE, at TIMESTAMP, raw BINARY, flag BOOLEAN, "
-        "items ARRAY<STRING>, nothing STRING"
+        "items ARRAY<STRING>, nested STRUCT<a: BIGINT, b: STRING>, nothing STRING"
     )
     spark.createDataFrame([Row(**values)], schema).writeTo("lance.search.kinds").using("lance").create()
     found = spark.sql("SELECT * FROM search('lance.search.kinds', 'two')").drop("_score")
     assert str(found.collect()) == str(spark.table("lance.search.kinds").collect())
+    some = spark.sql(
+        "SELECT * FROM search('lance.search.kinds', 'two', columns => array('nested.b', 'n'), with_row_id => true, "
+        "version => 1)"
+    )
+    assert some.columns == ["nested", "n", "_rowid", "_score"]
+    assert some.schema["_rowid"].dataType == LongType()
+    assert [tuple(row)[:3] for row in some.collect()] == [(Row(b="two"), 3, 0)]
+    assert spark.sql("SELECT count(*) FROM search('lance.search.kinds', 'two')").first()[0] == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("'{}'", "query"),
-        ("'{}', 'x', 10, 'more'", "search takes constants"),
+        ("'{}', 'x', 10, 'more'", "search takes 3 arguments without names"),
+        ("'{}', 'x', query => 'y'", "search has its argument query twice"),
+        ("query => 'x', '{}'", "without a name after one with a name"),
+        ("'{}', concat('x', rand())", "search takes constants"),
         ("'{}', 'x', colour => 'red'", "colour"),
         ("'{}', 'x', search_columns => array('nope')", "nope"),
-        ("'spark_catalog.default.t', 'x'", "not a table of a Lance catalog"),
+        ("'spark_catalog.default.t', 'x'", "no Lance catalog"),
         ("'lance.search.nothing', 'x'", "nothing"),
     ],
 )

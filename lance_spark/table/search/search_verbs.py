@@ -15,7 +15,7 @@ from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.search.build_text_index import build_text_index
-from lance_spark.table.search.text_search import SearchedPart, SearchRequest, search_parts
+from lance_spark.table.search.text_search import SCORE_FIELD, SearchedPart, SearchRequest, search_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -70,6 +70,14 @@ class SearchVerbs(ABC):
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index)
         parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
         return search_parts(request, parts, schema)
+
+    def search_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
+        """The schema of the result of `search`, with ``_score``, without a search.
+
+        Raises:
+            NotFoundError: no such column.
+        """
+        return self._searched_parts(columns, None, with_row_id, False)[1].append(SCORE_FIELD)
 
 
 class DatasetSearchVerbs(SearchVerbs):

@@ -23,9 +23,8 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Procedure,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
+from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT
 from lance_spark.spark.types import to_spark_schema
-
-_DEFAULT_LIMIT = 10
 
 
 def _search(call: Invocation) -> LocalRows:
@@ -35,7 +34,7 @@ def _search(call: Invocation) -> LocalRows:
     found = dataset.search(
         arguments.text("query") or "",
         arguments.texts("columns") or None,
-        _DEFAULT_LIMIT if limit is None else limit,
+        DEFAULT_LIMIT if limit is None else limit,
         arguments.integer("offset"),
         arguments.text("filter"),
         search_columns=arguments.texts("search_columns") or None,

@@ -10,6 +10,9 @@ from typing import Any
 
 from lance_spark.errors import InvalidInputError
 
+VERSION_ARGUMENTS = ("version", "branch", "tag", "timestamp")
+"""Arguments of every search that choose the version of the table, under the names of the options of a read."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchCall:
@@ -35,22 +38,22 @@ class Arguments:
         known: all names.
 
     Raises:
-        InvalidInputError: positional and named arguments, too many, or an unknown name.
+        InvalidInputError: too many positional arguments, an unknown name, or an argument twice.
     """
 
     def __init__(self, call: SearchCall, positional: Sequence[str], known: Sequence[str]) -> None:
         self._function = call.function
-        if call.positional and call.named:
-            raise InvalidInputError(f"the arguments of {call.function} have names, or none of them has")
         if len(call.positional) > len(positional):
             raise InvalidInputError(
                 f"{call.function} takes {len(positional)} arguments without names: {', '.join(positional)}"
             )
-        given = dict(zip(positional, call.positional, strict=False)) | dict(call.named)
-        for name in given:
+        by_position = dict(zip(positional, call.positional, strict=False))
+        for name in call.named:
             if name not in known:
                 raise InvalidInputError(f"{call.function} has no argument {name!r}{_hint(name, known)}")
-        self._values = {name: json.loads(text) for name, text in given.items()}
+            if name in by_position:
+                raise InvalidInputError(f"{call.function} has its argument {name} twice")
+        self._values = {name: json.loads(text) for name, text in (by_position | dict(call.named)).items()}
 
     def required(self, name: str) -> Any:
         """The value of an argument that must be there.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.nodes import quote_name
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -15,14 +17,12 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.local_scan import stream_of
 from lance_spark.spark.connector.scan.requests import ScanPlan
-from lance_spark.spark.connector.search.arguments import SearchCall
-from lance_spark.spark.connector.search.vector_search import VERSION_ARGUMENTS, plan_vector_search
+from lance_spark.spark.connector.search import text_search, vector_search
+from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
+from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.system_columns import ROW_ID
-from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
-from lance_spark.table.vector_search.search import Search
-from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,23 @@ class SearchPlanRequest:
     columns: StructType
 
 
+class PlannedSearch(Protocol):
+    """A call of a search function in a version of a table, checked."""
+
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """The result, with these of its columns."""
+
+
+PlanSearch: TypeAlias = Callable[[AnyDataset, SearchCall], PlannedSearch]
+_FUNCTIONS: Mapping[str, PlanSearch] = {
+    **dict.fromkeys(vector_search.NAMES, vector_search.plan_vector_search),
+    **dict.fromkeys(text_search.NAMES, text_search.plan_text_search),
+}
+
+
 @operation("search.load")
 def load_search(request: SearchRequest, call: Call) -> SearchReply:
     """The columns of a search."""
@@ -60,9 +77,7 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
     found = load(replace(request.table, options=options), call)
     if found.table is None:
         return SearchReply(False)
-    dataset = _dataset(found.table.handle)
-    search = _planned(dataset, request.search)
-    columns = to_spark_schema(search.run([], dataset.unread(search)).schema)
+    columns = to_spark_schema(_planned(found.table.handle, request.search).schema())
     # Everywhere in Spark row ids are BIGINT.
     schema = StructType([StructField(ROW_ID, LongType()) if item.name == ROW_ID else item for item in columns.fields])
     return SearchReply(True, found.table.handle, f"{request.search.function} in {found.table.name}", schema)
@@ -71,28 +86,23 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
 @operation("search.plan")
 def plan(request: SearchPlanRequest, _call: Call) -> Reply:
     """The rows of a search, found here: they are few, and a task costs more than the search."""
-    dataset = _dataset(request.handle)
-    search = _planned(dataset, request.search)
     names = request.columns.fieldNames()
-    rows = dataset.searched(replace(search, columns=[_quoted(name) for name in names if name != QUERY_INDEX]))
+    rows = _planned(request.handle, request.search).rows(names)
     target = wire_schema(request.columns)
-    batches = [to_wire_batch(batch, target) for batch in rows.select(names).combine_chunks().to_batches()]
+    batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
     described = f"lance {request.search.function} {request.handle.display_name} columns=[{', '.join(names)}]"
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, is_inline=True)
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 
 
-def _quoted(name: str) -> str:
-    return name if name in (DISTANCE, ROW_ID) else quote_name(name)
+def _planned(handle: TableHandle, call: SearchCall) -> PlannedSearch:
+    plan_search = _FUNCTIONS.get(call.function)
+    if plan_search is None:
+        raise InvalidInputError(f"there is no search function {call.function}")
+    return plan_search(_dataset(handle), call)
 
 
-def _dataset(handle: TableHandle) -> VectorVerbs:
+def _dataset(handle: TableHandle) -> AnyDataset:
     if handle.partitioned:
         return PartitionedDataset.of(handle.open_partitioned())
     return Dataset(*handle.open())
-
-
-def _planned(dataset: VectorVerbs, call: SearchCall) -> Search:
-    if call.function != "vector_search":
-        raise InvalidInputError(f"there is no search function {call.function}")
-    return plan_vector_search(dataset, call)

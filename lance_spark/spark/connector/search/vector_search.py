@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import quote_name
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.connector.search.arguments import Arguments, SearchCall
+from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
-from lance_spark.table.vector_search.query import DEFAULT_K, DISTANCE, VectorColumn
+from lance_spark.table.vector_search.query import DEFAULT_K, DISTANCE, QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.search import Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
+NAMES = ("vector_search",)
 _DEFAULT_COLUMN = "vector"
 _POSITIONAL = ("table", "query_vector", "k")
-VERSION_ARGUMENTS = ("version", "branch", "tag", "timestamp")
-"""Arguments of every search that choose the version of the table, under the names of the options of a read."""
-
 _KNOWN = (
     *_POSITIONAL,
     *VERSION_ARGUMENTS,
@@ -42,7 +43,24 @@ _KNOWN = (
 )
 
 
-def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> Search:
+@dataclass(frozen=True)
+class VectorSearch:
+    """A call of ``vector_search``, checked."""
+
+    dataset: VectorVerbs
+    search: Search
+
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return self.search.run([], self.dataset.unread(self.search)).schema
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """The result, with these of its columns. Raises as `VectorVerbs.nearest`."""
+        read = [_quoted(name) for name in columns if name != QUERY_INDEX]
+        return self.dataset.searched(replace(self.search, columns=read)).select(columns)
+
+
+def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
     """The search of a call.
 
     Raises:
@@ -55,7 +73,7 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> Search:
     if offset < 0:
         raise InvalidInputError(f"the argument offset of vector_search is {offset}; it must not be negative")
     bounds = (arguments.number("lower_bound"), arguments.number("upper_bound"))
-    return dataset.plan_nearest(
+    search = dataset.plan_nearest(
         arguments.text("vector_column") or _only_vector_column(dataset.schema),
         arguments.required("query_vector"),
         (DEFAULT_K if k is None else k) + offset,
@@ -73,6 +91,11 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> Search:
         refine_factor=arguments.whole("refine_factor"),
         fast_search=arguments.flag("fast_search", False),
     )
+    return VectorSearch(dataset, search)
+
+
+def _quoted(name: str) -> str:
+    return name if name in (DISTANCE, ROW_ID) else quote_name(name)
 
 
 def _columns(names: list[str] | None, schema: pa.Schema) -> list[str] | None:

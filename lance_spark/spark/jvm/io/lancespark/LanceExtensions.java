@@ -3,7 +3,6 @@ package io.lancespark;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceParser;
-import io.lancespark.sql.LanceSearch;
 import io.lancespark.sql.LanceTableFunctions;
 import java.util.List;
 import java.util.function.Function;
@@ -37,8 +36,6 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           }
         });
     inject(extensions, "lance_changes", LanceParser::changes);
-    inject(extensions, "search", LanceSearch::plan);
-    inject(extensions, "lance_search", LanceSearch::plan);
     for (String name : LanceTableFunctions.NAMES) {
       inject(extensions, name, arguments -> LanceTableFunctions.search(name, arguments));
     }

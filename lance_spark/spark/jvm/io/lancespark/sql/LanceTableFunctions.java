@@ -22,11 +22,11 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The table functions that search a table. Their arguments are constants, all positional or all named; Python knows which
- * there are. The first one, {@code table}, names the table.
+ * The table functions that search a table. Their arguments are constants, positional ones before named ones; Python knows
+ * which there are. The first one, {@code table}, names the table.
  */
 public final class LanceTableFunctions {
-  public static final List<String> NAMES = List.of("vector_search");
+  public static final List<String> NAMES = List.of("vector_search", "search", "lance_search");
 
   private LanceTableFunctions() {}
 
@@ -45,7 +45,10 @@ public final class LanceTableFunctions {
         throw new IllegalArgumentException(name + " takes constants; this is none: " + value.sql());
       }
       Object constant = value.eval(null);
-      if (isNamed ? key.equals("table") : positional.isEmpty() && named.isEmpty()) {
+      if (!isNamed && !named.isEmpty()) {
+        throw new IllegalArgumentException(name + " has an argument without a name after one with a name: " + value.sql());
+      }
+      if (isNamed ? key.equals("table") : positional.isEmpty()) {
         table = constant != null && value.dataType() instanceof StringType ? constant.toString() : null;
       }
       String text = Json.constant(constant, value.dataType()).toString();

@@ -4,52 +4,34 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LancePy;
-import io.lancespark.python.LanceRunner;
-import io.lancespark.write.LanceJobWrite;
 import io.lancespark.write.LanceLayout;
+import io.lancespark.write.LanceRowsWrite;
 import io.lancespark.write.LanceWriterFactory;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.distributions.Distribution;
-import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
-import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
 /** One epoch: files by the tasks, one commit by the driver, which has the epoch's mark. */
-final class LanceEpochWrite extends LanceJobWrite implements RequiresDistributionAndOrdering, StreamingWrite {
+final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
   private final LanceRowConversion conversion;
-  private final LanceLayout layout;
   private final long epoch;
 
   LanceEpochWrite(
       JsonNode handle, LancePy.Reply plan, LanceRowConversion conversion, long epoch, boolean hasCatalog) {
-    super(handle, plan);
+    super(handle, plan, layout(plan, hasCatalog && conversion.keepsColumns()));
     this.conversion = conversion;
     this.epoch = epoch;
-    // Spark distributes the rows as the query has them, by functions of the catalog.
-    boolean applies = hasCatalog && conversion.keepsColumns();
-    this.layout = applies ? LanceLayout.of(plan.body()) : LanceLayout.none();
   }
 
-  @Override
-  public Distribution requiredDistribution() {
-    return layout.distribution();
-  }
-
-  @Override
-  public boolean distributionStrictlyRequired() {
-    return false;
-  }
-
-  @Override
-  public SortOrder[] requiredOrdering() {
-    return layout.ordering();
+  /** Spark distributes the rows as the query has them, by functions of the catalog. */
+  private static LanceLayout layout(LancePy.Reply plan, boolean applies) {
+    return applies ? LanceLayout.of(plan.body()) : LanceLayout.none();
   }
 
   @Override
@@ -59,8 +41,7 @@ final class LanceEpochWrite extends LanceJobWrite implements RequiresDistributio
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    LanceRunner runner = new LanceRunner(function, conversion.columns());
-    return new Factory(new LanceWriterFactory(runner, description), conversion);
+    return new Factory(writers(conversion.columns()), conversion);
   }
 
   @Override

@@ -5,46 +5,24 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.python.Json;
 import io.lancespark.python.LancePy;
-import io.lancespark.python.LanceRunner;
 import java.util.List;
-import org.apache.spark.sql.connector.distributions.Distribution;
-import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
-import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /** One write job: files by the tasks, one commit by the driver. */
-public final class LanceWrite extends LanceJobWrite implements RequiresDistributionAndOrdering, BatchWrite {
-  private final LanceLayout layout;
+public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
   private final StructType columns;
   private final LanceStagedTable staged;
   private final boolean replaces;
 
   LanceWrite(JsonNode handle, LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
-    super(handle, plan);
-    this.layout = LanceLayout.of(plan.body());
+    super(handle, plan, LanceLayout.of(plan.body()));
     this.replaces = plan.body().get("replaces").asBoolean();
     this.columns = columns;
     this.staged = staged;
-  }
-
-  /** The rows of one partition go to one task, as far as Spark likes. */
-  @Override
-  public Distribution requiredDistribution() {
-    return layout.distribution();
-  }
-
-  @Override
-  public boolean distributionStrictlyRequired() {
-    return false;
-  }
-
-  @Override
-  public SortOrder[] requiredOrdering() {
-    return layout.ordering();
   }
 
   @Override
@@ -54,7 +32,7 @@ public final class LanceWrite extends LanceJobWrite implements RequiresDistribut
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new LanceWriterFactory(new LanceRunner(function, columns), description);
+    return writers(columns);
   }
 
   @Override

@@ -1,0 +1,72 @@
+"""``search``: the rows that contain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.expr.nodes import quote_name
+from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
+from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.search.search_verbs import SearchVerbs
+from lance_spark.table.search.text_search import SCORE
+
+NAMES = ("search", "lance_search")
+DEFAULT_LIMIT = 10
+_POSITIONAL = ("table", "query", "limit")
+_KNOWN = (*_POSITIONAL, *VERSION_ARGUMENTS, "search_columns", "columns", "offset", "filter", "with_row_id")
+
+
+@dataclass(frozen=True)
+class TextSearch:
+    """A call of ``search``; `columns` are those of the result, None for all."""
+
+    dataset: SearchVerbs
+    query: str
+    search_columns: list[str] | None
+    columns: list[str] | None
+    limit: int
+    offset: int | None
+    filter: str | None
+    with_row_id: bool
+
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return self.dataset.search_schema(self.columns, with_row_id=self.with_row_id)
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """The result, with these of its columns. Raises as `SearchVerbs.search`."""
+        # A path into a struct stays as it is: the column then has only these fields.
+        read = self.columns or [quote_name(name) for name in columns if name not in (SCORE, ROW_ID)]
+        return self.dataset.search(
+            self.query,
+            read,
+            self.limit,
+            self.offset,
+            self.filter,
+            search_columns=self.search_columns,
+            with_row_id=self.with_row_id,
+        ).select(columns)
+
+
+def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
+    """The search of a call.
+
+    Raises:
+        InvalidInputError: an argument is unknown, missing, or of another type.
+    """
+    arguments = Arguments(call, _POSITIONAL, _KNOWN)
+    arguments.required("query")
+    limit = arguments.whole("limit")
+    return TextSearch(
+        dataset,
+        arguments.text("query") or "",
+        arguments.names("search_columns"),
+        arguments.names("columns"),
+        DEFAULT_LIMIT if limit is None else limit,
+        arguments.whole("offset"),
+        arguments.text("filter"),
+        arguments.flag("with_row_id", False),
+    )
