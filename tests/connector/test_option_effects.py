@@ -18,18 +18,18 @@ from lance.namespace import RestAdapter
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.spark import options as known
-from lance_spark.spark import property_names
+from lance_spark.spark import catalog_options, options, property_names
+from lance_spark.spark import option_names as known
 from lance_spark.spark.column_properties import SUFFIXES, metadata_key
 from lance_spark.spark.session import CATALOG_CLASS
 
 KNOWN: Mapping[str, frozenset[str]] = {
-    "read": frozenset(known._READ),
-    "write": frozenset(known._WRITE),
-    "catalog": frozenset(known._CATALOG),
+    "read": frozenset(known.READ),
+    "write": frozenset(known.WRITE),
+    "catalog": frozenset(catalog_options.CATALOG),
     "property": property_names.TABLE_OPTIONS | property_names.OF_ONE_WRITE | property_names._OTHERS,
     "column": frozenset(SUFFIXES),
-    "refused": frozenset(known._OF_JVM_CONNECTOR) | known._OF_STREAMS,
+    "refused": frozenset(known.OF_JVM_CONNECTOR) | known.OF_STREAMS,
 }
 
 
@@ -147,16 +147,16 @@ def test_the_registries_and_the_documentation_know_the_same() -> None:
     for suffix in KNOWN["column"]:
         assert f".{suffix.rpartition('.')[2]}`" in text, suffix
     without = [line for line in text.splitlines() if "without effect" in line]
-    for name in (*known._WITHOUT_EFFECT, *known._WITHOUT_EFFECT_IN_CONNECTOR):
+    for name in (*known.WITHOUT_EFFECT, *known.WITHOUT_EFFECT_IN_CONNECTOR):
         assert any(f"`{name}`" in line for line in without), name
 
 
 def test_every_field_of_the_dataclasses_is_set_by_an_option() -> None:
     collected = {"column_properties", "storage_options", "without_effect", "headers"}
     for kind, registry in (
-        (known.ReadOptions, known._READ),
-        (known.WriteOptions, known._WRITE),
-        (known.CatalogOptions, known._CATALOG),
+        (options.ReadOptions, known.READ),
+        (options.WriteOptions, known.WRITE),
+        (catalog_options.CatalogOptions, catalog_options.CATALOG),
     ):
         named = {option.attribute for option in registry.values()} - {None}
         assert {item.name for item in fields(kind)} - collected == named
@@ -426,7 +426,7 @@ def _overwrite_mode(tables: Tables, name: str) -> None:
         assert sorted(row.id for row in tables.spark.table(tables.new).collect()) == left
 
 
-@proves("write", *known._WITHOUT_EFFECT)
+@proves("write", *known.WITHOUT_EFFECT)
 def _taken_without_effect(tables: Tables, name: str) -> None:
     value = "true" if name.startswith("use") else "4"
     tables.save(TEN, **{name: value})
@@ -438,11 +438,11 @@ def _taken_without_effect(tables: Tables, name: str) -> None:
 
 def test_options_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        for name in known._WITHOUT_EFFECT:
+        for name in known.WITHOUT_EFFECT:
             value = "true" if name.startswith("use") else "4"
-            known.WriteOptions.parse({"path": "x", name.upper(): value}).log_without_effect()
-        known.log_read_options_without_effect(["pushDownFilters", "limit"])
-    names = [*(name.upper() for name in known._WITHOUT_EFFECT), "pushDownFilters"]
+            options.WriteOptions.parse({"path": "x", name.upper(): value}).log_without_effect()
+        options.log_read_options_without_effect(["pushDownFilters", "limit"])
+    names = [*(name.upper() for name in known.WITHOUT_EFFECT), "pushDownFilters"]
     found = [record.message.partition(" has no effect: ") for record in caplog.records]
     assert [head for head, _, _ in found] == [f"option {name}" for name in names]
     assert all(reason for _, _, reason in found)

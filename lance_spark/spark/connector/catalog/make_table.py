@@ -51,8 +51,9 @@ from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.write.tables import table_of
 from lance_spark.spark.jobs.plain_target import plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
-from lance_spark.spark.options import StateOptions, TableProperties, WriteOptions
+from lance_spark.spark.options import StateOptions, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
+from lance_spark.spark.table_properties import TableProperties
 from lance_spark.table.manifests.manifest import Manifest
 
 _PROVIDERS = ("lance", "io.lancespark.lancesource")

@@ -35,7 +35,8 @@ from lance_spark.spark.connector.channel.handles import Staged, TableHandle, tim
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import TableProperties, WriteOptions
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.table_properties import TableProperties
 from lance_spark.spark.types import table_types, with_comments, written_schema
 
 

@@ -22,7 +22,8 @@ from lance_spark.spark.connector.write.tables import AskedMode, table_of
 from lance_spark.spark.connector.write.write import WriteSummary
 from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import STATIC, StateOptions, WriteOptions
+from lance_spark.spark.option_values import STATIC
+from lance_spark.spark.options import StateOptions, WriteOptions
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.options import DYNAMIC, STATIC
+from lance_spark.spark.option_values import DYNAMIC, STATIC
 from lance_spark.spark.predicates import SparkExpression
 
 OVERWRITE_ROWS, OVERWRITE_DYNAMIC = "overwrite", "overwrite_dynamic"

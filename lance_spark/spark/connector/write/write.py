@@ -28,7 +28,8 @@ from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import deleted_rows
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import DYNAMIC, STATIC, WriteOptions
+from lance_spark.spark.option_values import DYNAMIC, STATIC
+from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,53 @@
+"""The settings of a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.spark.option_names import parse_options
+from lance_spark.spark.option_values import DIRECTORY, REST, Option, boolean_value, implementation_value, text_value
+
+_HEADER = "header."
+CATALOG = {
+    "root": Option("root", text_value),
+    "impl": Option("impl", implementation_value),
+    "uri": Option("uri", text_value),
+    "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogOptions:
+    """The settings of a catalog, ``spark.sql.catalog.<name>.*``.
+
+    Attributes:
+        impl: the namespace: "dir", a folder, or "rest", a server.
+        root: the folder.
+        uri, headers: the server, and the headers of every request to it.
+        enable_stable_row_ids: whether new tables in the catalog get stable row ids by default.
+    """
+
+    impl: str = DIRECTORY
+    root: str | None = None
+    uri: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    enable_stable_row_ids: bool = False
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, str]) -> CatalogOptions:
+        """Parses the settings, without their common prefix.
+
+        Raises:
+            InvalidInputError: an unknown name, or an invalid value.
+        """
+        headers = {name[len(_HEADER) :]: value for name, value in settings.items() if name.lower().startswith(_HEADER)}
+        others = {name: value for name, value in settings.items() if not name.lower().startswith(_HEADER)}
+        options = cls(**parse_options(others, CATALOG, needs_path=False), headers=headers)
+        if options.impl == DIRECTORY and (options.uri is not None or headers):
+            raise InvalidInputError("uri and header.* are for catalogs with impl = rest")
+        if options.impl == REST and (options.uri is None or options.root is not None):
+            raise InvalidInputError("a catalog with impl = rest has the setting uri, the server's address, and no root")
+        return options

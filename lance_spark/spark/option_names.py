@@ -1,0 +1,190 @@
+"""The names of all options, and parsing by them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.sql import parse as parse_filter
+from lance_spark.spark.column_properties import split_name
+from lance_spark.spark.option_values import (
+    Option,
+    boolean_value,
+    columns_value,
+    distribution_value,
+    file_version_value,
+    integer_value,
+    overwrite_mode_value,
+    text_value,
+    timestamp_value,
+)
+
+STORAGE_PREFIX = "storage."
+_COMMON = {
+    "path": Option("path", text_value),
+    "branch": Option("branch", text_value),
+}
+# Handled by Spark itself.
+OF_SPARK = {
+    "versionasof": Option(None, text_value),
+    "timestampasof": Option(None, text_value),
+}
+READ = _COMMON | {
+    "version": Option("version", integer_value(1)),
+    "tag": Option("tag", text_value),
+    "timestamp": Option("timestamp", timestamp_value),
+    "batch_size": Option("batch_size", integer_value(1)),
+    "max_batch_bytes": Option("max_batch_bytes", integer_value(1)),
+    "columns": Option("columns", columns_value),
+    "filter": Option("filter", parse_filter),
+    "limit": Option("limit", integer_value(0)),
+    "with_row_id": Option("with_row_id", boolean_value),
+    "with_row_address": Option("with_row_address", boolean_value),
+    "pushdownfilters": Option("push_down_filters", boolean_value),
+    "topn_push_down": Option("push_down_top_n", boolean_value),
+    "zone_maps": Option("zone_maps", boolean_value),
+    "use_scalar_index": Option("use_scalar_index", boolean_value),
+    "target_partition_bytes": Option("target_partition_bytes", integer_value(1)),
+    **OF_SPARK,
+}
+WRITE = _COMMON | {
+    "max_row_per_file": Option("max_rows_per_file", integer_value(1)),
+    "max_rows_per_file": Option("max_rows_per_file", integer_value(1)),
+    "max_bytes_per_file": Option("max_bytes_per_file", integer_value(1)),
+    "file_format_version": Option("file_format_version", file_version_value),
+    "data_storage_version": Option("file_format_version", file_version_value),
+    "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
+    "use_large_var_types": Option("use_large_var_types", boolean_value),
+    "commit_message": Option("commit_message", text_value),
+    "mergeschema": Option("merge_schema", boolean_value),
+    "txnappid": Option("txn_app_id", text_value),
+    "txnversion": Option("txn_version", integer_value(0)),
+    "txnignoreold": Option("txn_ignore_old", boolean_value),
+    "distribution": Option("distribution", distribution_value),
+    "partitionoverwritemode": Option("partition_overwrite_mode", overwrite_mode_value),
+    "max_rows_per_group": Option(None, integer_value(1)),
+    "use_queued_write_buffer": Option(None, boolean_value),
+    "queue_depth": Option(None, integer_value(1)),
+    "batch_size": Option(None, integer_value(1)),
+}
+OPTIONS_OF_CHANGES = frozenset(
+    {
+        *("startingversion", "endingversion", "startingtimestamp", "endingtimestamp"),
+        *("startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates"),
+    }
+)
+"""Options of changes(), which Spark reads by itself."""
+
+WITHOUT_EFFECT_IN_CONNECTOR = {"pushdownfilters": "the connector always pushes filters down"}
+_WHOLE_BATCHES = "writes take whole batches as Spark makes them"
+WITHOUT_EFFECT = {
+    "max_rows_per_group": "only legacy files have row groups, and those are not written",
+    "use_queued_write_buffer": _WHOLE_BATCHES,
+    "queue_depth": _WHOLE_BATCHES,
+    "batch_size": _WHOLE_BATCHES,
+}
+"""Write options that are accepted because users of the other connector set them, and why they have no effect."""
+
+TABLE_DEFAULTS = frozenset({"max_row_per_file", "max_rows_per_file", "max_bytes_per_file", "distribution"})
+# Spark adds these when it creates a table of its session catalog.
+_OF_CATALOG = frozenset({"owner", "provider", "external", "is_managed_location"})
+_NO_CATALOG = (
+    "Spark does not tell Python data sources where the tables of its session catalog lie. "
+    "Use load(path), save(path), or a temporary view USING lance OPTIONS (path '...')"
+)
+OF_STREAMS = frozenset({"startingversion", "startingtimestamp", "maxversionspertrigger", "readchangefeed"})
+OF_JVM_CONNECTOR = {
+    "block_size": "what is read at a time follows from the file",
+    "index_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
+    "metadata_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
+    "write_mode": "the mode of the write says it: mode('append') or mode('overwrite')",
+}
+"""Options of the other connector for Spark that do not apply here, and why."""
+
+
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The options of the table and those of its columns."""
+    plain: dict[str, str] = {}
+    properties: dict[str, dict[str, str]] = {}
+    for name, value in options.items():
+        of_column = None if name.lower().startswith(STORAGE_PREFIX) else split_name(name.lower())
+        if of_column is None:
+            plain[name] = value
+        else:
+            properties.setdefault(of_column[0], {})[of_column[1]] = value.strip()
+    return plain, properties
+
+
+def parse_options(
+    options: Mapping[str, str], known: Mapping[str, Option], *, needs_path: bool = True
+) -> dict[str, Any]:
+    """The values of options by attribute, and `storage_options`.
+
+    Raises:
+        InvalidInputError: an unknown name, an invalid value, an option twice, or no path.
+        UnsupportedFeatureError: an option that only the connector supports.
+    """
+    parsed: dict[str, Any] = {}
+    named: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    if any(name.lower() in _OF_CATALOG for name in options):
+        raise InvalidInputError(f"a table of the session catalog cannot be made here; {_NO_CATALOG}")
+    for name, value in options.items():
+        folded = name.lower()
+        if folded.startswith(STORAGE_PREFIX):
+            storage[name[len(STORAGE_PREFIX) :]] = value
+            continue
+        option = known_option(name, folded, known)
+        if option.attribute is None:
+            _value(name, value, option)  # Rejects invalid values.
+            continue
+        if option.attribute in parsed:
+            raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")
+        parsed[option.attribute] = _value(name, value, option)
+        named[option.attribute] = name
+    if needs_path and "path" not in parsed:
+        raise InvalidInputError(f"no path is given; {_NO_CATALOG}")
+    return {**parsed, "storage_options": storage}
+
+
+def known_option(name: str, folded: str, known: Mapping[str, Option]) -> Option:
+    """The option `name`, `folded` in lower case; an error names the nearest known one. Raises as `parse_options`."""
+    if folded in known:
+        return known[folded]
+    if folded in READ or folded in WRITE:
+        purpose = "reads" if folded in READ else "writes"
+        raise InvalidInputError(f"option {name} is one of {purpose}; leave it out")
+    if folded == "paths":
+        raise InvalidInputError("several paths are given; a table has one")
+    if folded in OF_STREAMS:
+        raise UnsupportedFeatureError(
+            f"option {name} is not supported here: it is for streaming reads of the connector; leave it out",
+            feature=name,
+        )
+    if folded in OF_JVM_CONNECTOR:
+        raise InvalidInputError(f"there is no option {name}: {OF_JVM_CONNECTOR[folded]}; leave it out")
+    near = difflib.get_close_matches(folded, [*known, STORAGE_PREFIX], n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))} and {STORAGE_PREFIX}*"
+    raise InvalidInputError(f"unknown option {name}; {hint}")
+
+
+def _value(name: str, value: str, option: Option) -> Any:
+    try:
+        return option.parse(value)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"option {name}: {error}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"option {name} is {value!r}, which is not {error}") from error
+
+
+def storage_options_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The storage options among Spark's `options`, without their prefix.
+
+    >>> storage_options_of({"storage.aws_region": "eu-west-1", "limit": "3"})
+    {'aws_region': 'eu-west-1'}
+    """
+    return {
+        name[len(STORAGE_PREFIX) :]: value for name, value in options.items() if name.lower().startswith(STORAGE_PREFIX)
+    }

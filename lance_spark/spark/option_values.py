@@ -1,0 +1,96 @@
+"""Values of options: from text, with what is expected as the message of a `ValueError`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_spark.file_version import FileVersion
+
+STATIC, DYNAMIC = "static", "dynamic"
+"""Values of partitionOverwriteMode: an overwrite replaces all rows, or only partitions with new rows."""
+
+DIRECTORY, REST = "dir", "rest"
+"""Values of impl: a catalog is a folder, or a server."""
+
+
+def text_value(value: str) -> str:
+    """Text that is not empty, without blanks around it. Raises `ValueError` saying what is expected."""
+    if not value.strip():
+        raise ValueError("a text that is not empty")
+    return value.strip()
+
+
+def integer_value(minimum: int) -> Callable[[str], int]:
+    """Parses whole numbers from `minimum` on, below 2**63. Raises `ValueError` saying what is expected."""
+
+    def parse(value: str) -> int:
+        text = value.strip()
+        if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or not minimum <= int(text) < 2**63:
+            raise ValueError(f"an integer of at least {minimum}")
+        return int(text)
+
+    return parse
+
+
+def boolean_value(value: str) -> bool:
+    """True or false. Raises `ValueError` saying what is expected."""
+    known = {"true": True, "false": False}
+    if value.strip().lower() not in known:
+        raise ValueError("true or false")
+    return known[value.strip().lower()]
+
+
+def columns_value(value: str) -> tuple[str, ...]:
+    """A list of columns, as in ``id,point.x``. Raises `ValueError` saying what is expected."""
+    names = tuple(name.strip() for name in re.split(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", value))
+    if not all(names) or value.count("`") % 2:
+        raise ValueError("a list of columns such as id,point.x")
+    return names
+
+
+def timestamp_value(value: str) -> datetime:
+    """A moment in ISO format. Raises `ValueError` saying what is expected."""
+    try:
+        return datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError("a time such as 2026-11-21T10:00:00+00:00") from None
+
+
+def file_version_value(value: str) -> str:
+    """A file version by its number. Raises `ValueError` saying what is expected."""
+    return FileVersion.parse(value.strip()).value
+
+
+def distribution_value(value: str) -> str:
+    """How the rows of a write are distributed. Raises `ValueError` saying what is expected."""
+    folded = value.strip().lower()
+    if folded not in {"none", "hash", "range"}:
+        raise ValueError("none, hash or range")
+    return folded
+
+
+def overwrite_mode_value(value: str) -> str:
+    """What an overwrite replaces. Raises `ValueError` saying what is expected."""
+    folded = value.strip().lower()
+    if folded not in {STATIC, DYNAMIC}:
+        raise ValueError(f"{STATIC} or {DYNAMIC}")
+    return folded
+
+
+def implementation_value(value: str) -> str:
+    """Which kind of catalog it is. Raises `ValueError` saying what is expected."""
+    if value.strip().lower() not in (DIRECTORY, REST):
+        raise ValueError(f"one of {DIRECTORY} and {REST}")
+    return value.strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option: the attribute that it sets (None: it is checked and has no effect), and how its value is parsed."""
+
+    attribute: str | None
+    parse: Callable[[str], Any]
