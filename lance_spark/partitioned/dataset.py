@@ -18,8 +18,8 @@ from lance_spark.partitioned.index_verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance import compaction
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
-from lance_spark.partitioned.merge import merge_rows
 from lance_spark.partitioned.properties import set_properties, user_properties
+from lance_spark.partitioned.row_changes import merge_rows, update_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
     SaveMode,
@@ -27,7 +27,6 @@ from lance_spark.partitioned.save import (
     delete_rows,
     replace_where,
     save_rows,
-    update_rows,
 )
 from lance_spark.partitioned.search import PartitionedSearchVerbs
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned

@@ -27,13 +27,13 @@ from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.transforms.base import Transform
-from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
+from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
-from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.assignments import Assignments
+from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
@@ -349,41 +349,6 @@ def _refuse_others(table: PartitionedTable, batch: pa.RecordBatch, condition: Ex
         raise InvalidInputError(f"a row that is to be written does not match {condition}, the rows to be replaced")
 
 
-def update_rows(
-    table: PartitionedTable,
-    values: Mapping[str, object],
-    filter: Expr | str | None = None,
-    options: CommitOptions | None = None,
-) -> PartitionedTable:
-    """The version in which columns have other `values` where `filter` is true; rows move to the partitions of these.
-
-    Args:
-        values: as `table.assignments.Assignments` takes them.
-    """
-    condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
-
-    def attempt(current: PartitionedTable) -> PartitionedTable:
-        assignments = Assignments(current.lance_schema, values)
-        # A value that does not fit its column is an error even if there is no row to change.
-        assignments(pa.RecordBatch.from_pylist([], schema=current.schema))
-        plan = PartitionedWrite.of(current, current.schema)
-        deleted: dict[str, UInt64Array] = {}
-        with PartitionWriter(plan) as writer:
-            for opened in current.open_all(current.partitions(condition)):
-                scan = current.plan(opened, filter=condition, with_row_address=True)
-                found = [np.empty(0, np.uint64)]
-                for batch in scan.read_fragments(opened.manifest.fragments):
-                    rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=current.schema)
-                    found.append(batch.column(batch.num_columns - 1).to_numpy())
-                    homes = pa.array([opened.partition.object_id] * batch.num_rows)
-                    writer.write(assignments(rows), RowOrigins(homes, found[-1]))
-                deleted[opened.partition.object_id] = np.concatenate(found)
-            added = writer.close()
-        return commit_delta(current, plan, RowDelta(deleted, added), options)
-
-    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
-
-
 def _addresses(table: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:
-    scan = table.plan(opened, [ROW_ADDRESS], condition)
+    scan = Candidates.of(split_scan(table.lance_schema, opened, condition), opened.manifest)
     return [batch.column(0).to_numpy() for batch in scan.read_fragments(opened.manifest.fragments)]

@@ -20,13 +20,8 @@ from lance_spark.partitioned.columns import add_columns, drop_columns
 from lance_spark.partitioned.commit import commit_specs
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    create_partitioned,
-    delete_rows,
-    save_rows,
-    update_rows,
-)
+from lance_spark.partitioned.row_changes import update_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.schema.evolution import with_added

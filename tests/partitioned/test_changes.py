@@ -15,7 +15,7 @@ from lance_spark.partitioned.maintenance.compaction import (
     plan_partition_compaction,
     run_partition_task,
 )
-from lance_spark.partitioned.merge import merge_rows
+from lance_spark.partitioned.row_changes import merge_rows, update_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
     SaveMode,
@@ -25,7 +25,6 @@ from lance_spark.partitioned.save import (
     matching_rows,
     replace_where,
     save_rows,
-    update_rows,
 )
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.year import Year

@@ -35,15 +35,8 @@ from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.maintenance.vacuum import vacuum
-from lance_spark.partitioned.merge import merge_rows
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    SaveMode,
-    create_partitioned,
-    delete_rows,
-    save_rows,
-    update_rows,
-)
+from lance_spark.partitioned.row_changes import merge_rows, update_rows
+from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.year import Year
 from lance_spark.storage import open_store

@@ -27,8 +27,8 @@ from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.maintenance.vacuum import vacuum
-from lance_spark.partitioned.merge import merge_rows
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows, update_rows
+from lance_spark.partitioned.row_changes import merge_rows, update_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity

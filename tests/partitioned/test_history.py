@@ -14,14 +14,8 @@ from lance_spark.partitioned.columns import add_columns, alter_column, drop_colu
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import create_tag, delete_tag, restore, tags, update_tag, versions
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    SaveMode,
-    create_partitioned,
-    delete_rows,
-    save_rows,
-    update_rows,
-)
+from lance_spark.partitioned.row_changes import update_rows
+from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.year import Year
 from lance_spark.table.columns.alter_column import Alteration

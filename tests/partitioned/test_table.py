@@ -19,14 +19,8 @@ from lance_spark.errors import (
     StorageError,
 )
 from lance_spark.namespace.catalog_table import CatalogTable
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    SaveMode,
-    create_partitioned,
-    delete_rows,
-    save_rows,
-    update_rows,
-)
+from lance_spark.partitioned.row_changes import update_rows
+from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity

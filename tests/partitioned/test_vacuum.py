@@ -18,6 +18,7 @@ from lance_spark.partitioned.history import create_tag, restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.properties import set_properties
+from lance_spark.partitioned.row_changes import update_rows
 from lance_spark.partitioned.save import (
     commit_delta,
     commit_written,
@@ -25,7 +26,6 @@ from lance_spark.partitioned.save import (
     delete_rows,
     matching_rows,
     save_rows,
-    update_rows,
 )
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition

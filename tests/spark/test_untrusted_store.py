@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 
 import lance_spark
 from lance_spark.errors import StorageError
-from lance_spark.partitioned.save import create_partitioned, save_rows, update_rows
+from lance_spark.partitioned.row_changes import update_rows
+from lance_spark.partitioned.save import create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation

@@ -16,6 +16,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
+from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -27,6 +28,7 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.row_changes import DeletedRows, NewerVersionCheck, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
 
 # What bounds a batch is the window of the scan, in bytes: each batch costs, and nobody wants small ones here.
@@ -124,24 +126,39 @@ def address_scan(
     *,
     time_zone: str = "UTC",
 ) -> Scan:
-    """A scan of `base` for `columns` and then, as the last column, the address of each row.
+    """A scan of `base` for `columns` and then, as the last column, the address of each row. Raises as below."""
+    return split_scan(base.schema, Split(table, base), filter, columns, time_zone=time_zone)
+
+
+def split_scan(
+    table: LanceSchema,
+    split: Split,
+    filter: Expr | str | None,
+    columns: Sequence[str] = (),
+    *,
+    time_zone: str = "UTC",
+) -> Scan:
+    """A scan of a split for `columns` and then, as the last column, the address of each row.
+
+    Args:
+        table: the columns of the table.
 
     Raises:
         InvalidInputError: a column of the table has the name of that column, or the filter makes no sense.
         NotFoundError: there is no such column.
     """
-    schema = with_blob_descriptors(base.schema, data_format(base))
+    schema = with_blob_descriptors(table, data_format(split.manifest))
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(
             f"rows of a table with a column {ROW_ADDRESS!r} cannot be identified; rename the column"
         )
     return Scan.of(
         schema,
-        table.bases(base),
+        split.bases,
         columns=columns,
         filter=filter,
         with_row_address=True,
-        stable_row_ids=base.has_stable_row_ids,
+        stable_row_ids=split.manifest.has_stable_row_ids,
         batch_rows=_BATCH_ROWS,
         time_zone=time_zone,
     )

@@ -10,10 +10,10 @@ on the newest version, where the key matches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,19 +25,18 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path
-from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
-from lance_spark.table.row_level.delete import address_scan
+from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
-from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new, source_addresses_of
 from lance_spark.table.row_level.rewritten_rows import by_fragment
-from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
-from lance_spark.table.row_level.update import version_to_write
+from lance_spark.table.row_level.row_target import PlainRows, RowTarget, Version, Written
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
+from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import Conformer
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
@@ -116,113 +115,118 @@ def merge_rows(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: this release cannot write to the table.
     """
-    options = options or CommitOptions()
-    paths = [on] if isinstance(on, str) else list(on)
-    rows = pa.Table.from_batches(list(source.batches), schema=source.schema)
+    rows = source_rows(source)
 
     def attempt(version: Manifest) -> Manifest:
-        return _Merge(table, version, rows, paths, actions).run(options)
+        return merge_once(PlainRows(table, version, options), rows, on, actions)
 
-    return retry_on_conflict(attempt, base, table.newest, options.policy)
+    return retry_on_conflict(attempt, base, table.newest, None if options is None else options.policy)
+
+
+def source_rows(source: RowSource) -> pa.Table:
+    """All rows of the source, in memory."""
+    return pa.Table.from_batches(list(source.batches), schema=source.schema)
+
+
+def merge_once(
+    target: RowTarget[Version, Written], rows: pa.Table, on: str | Sequence[str], actions: MergeActions
+) -> Version:
+    """The version after `target` in which `rows` are merged into its rows.
+
+    Raises:
+        RetryableConflictError: another writer has touched one of the rows; others as `merge_rows`.
+    """
+    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Matches:
-    """What the keys of the table say.
+    """The rows of one split by their keys.
 
     Attributes:
-        addresses: uint64[n], ascending: the rows of the table that match.
+        addresses: uint64[n], ascending: its rows that match.
         source_rows: int64[n]: the row of the source that each of them matches.
-        inserted: int64[m], ascending: the rows of the source that match none.
-        unmatched: uint64[k]: the rows of the table that match none, if they are to go.
+        unmatched: uint64[k]: its rows that match none, if they are to be deleted.
     """
 
     addresses: UInt64Array
     source_rows: Int64Array
-    inserted: Int64Array
     unmatched: UInt64Array
 
 
-class _Merge:
+class _Merge(Generic[Version, Written]):
     """One run of a merge, on one version."""
 
     def __init__(
-        self, table: TableLocation, base: Manifest, rows: pa.Table, on: Sequence[str], actions: MergeActions
+        self, target: RowTarget[Version, Written], rows: pa.Table, on: Sequence[str], actions: MergeActions
     ) -> None:
-        self._table = table
-        self._base = base
+        self._target = target
         self._actions = actions
-        self._paths = key_paths(base.schema, rows.schema, on)
+        self._schema = target.lance_schema
+        self._arrow_schema = to_arrow_schema(LanceSchema(self._schema.fields))
+        self._paths = key_paths(self._schema, rows.schema, on)
         self._names = [".".join(path) for path in self._paths]
-        self._given, self._source = conformed(base.schema, rows, inserts=actions.not_matched is not None)
+        self._source_fields, self._source = conformed(self._schema, rows, inserts=actions.not_matched is not None)
         self._index = KeyIndex(self._keys_of(self._source), self._names)
+        self._seen = np.zeros(self._index.num_keys, np.bool_)
 
-    def run(self, options: CommitOptions) -> Manifest:
-        file_version = version_to_write(self._base)
-        matches = self._matches()
-        updates = self._actions.matched is Matched.UPDATE
-        with MovedRowWriter(self._table.store, self._base.schema, file_version=file_version) as writer:
-            if updates:
-                for batch, source_addresses in self._updated(matches):
-                    writer.write(batch, source_addresses)
-            for start in range(0, len(matches.inserted), self._window_rows()):
-                writer.write(self._batch(matches.inserted[start : start + self._window_rows()], {}))
-            new = writer.close()
-        with cleanup_on_failure(lambda: remove_new(self._table.store, new)):
-            leaving = [matches.unmatched, source_addresses_of(new) if updates else matches.addresses]
-            return commit_row_changes(
-                self._table,
-                self._base,
-                rows_by_fragment(np.concatenate(leaving)),
-                new,
-                options,
-                changed_fields=self._changed_fields(),
-                check=_InsertedKeys(
-                    self._table, self._base, self._keys_of(self._source, matches.inserted), self._paths
-                ),
-            )
+    def run(self) -> Version:
+        splits = self._target.splits()
+        with self._target.writer(self._arrow_schema) as writer:
+            matches = [self._match(split) for split in splits]
+            if self._actions.matched is not None:
+                self._check_unambiguous()
+            inserted = self._inserted()
+            if self._actions.matched is Matched.UPDATE:
+                for split, found in zip(splits, matches, strict=True):
+                    for batch, addresses in self._updated(split, found):
+                        writer.write(batch, split, addresses)
+            step = window_rows(self._source, 0)
+            for start in range(0, len(inserted), step):
+                writer.write(self._batch(inserted[start : start + step], {}))
+            written = writer.close()
+        return self._target.commit(
+            {
+                split.key: np.concatenate([found.addresses, found.unmatched])
+                for split, found in zip(splits, matches, strict=True)
+            },
+            written,
+            changed_fields=[node.id for field in self._source_fields for node in field.walk()],
+            check=_InsertedKeys(self._target, splits, self._keys_of(self._source, inserted), self._paths),
+        )
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
         columns = [column_values(rows, path) for path in self._paths]
         return columns if places is None else [take(column, places) for column in columns]
 
-    def _changed_fields(self) -> list[FieldId]:
-        return [node.id for field in self._given for node in field.walk()]
-
-    def _matches(self) -> _Matches:
-        """Reads the key columns of the table.
-
-        Raises:
-            InvalidInputError: several rows of the source match one row of the table.
-        """
-        actions = self._actions
-        seen = np.zeros(self._index.num_keys, np.bool_)
+    def _match(self, split: Split) -> _Matches:
+        """Reads the key columns of a split."""
         matched: list[UInt64Array] = [np.empty(0, np.uint64)]
         unmatched: list[UInt64Array] = [np.empty(0, np.uint64)]
         keys: list[Int64Array] = [np.empty(0, np.int64)]
-        for fragment in self._base.fragments:
-            for addresses, found in found_keys(self._table, self._base, fragment, self._paths, self._index):
+        for fragment in split.manifest.fragments:
+            for addresses, found in _found_keys(self._schema, split, fragment, self._paths, self._index):
                 is_match = found >= 0
-                seen[found[is_match]] = True
-                if actions.matched is not None:
+                self._seen[found[is_match]] = True
+                if self._actions.matched is not None:
                     matched.append(addresses[is_match])
                     keys.append(found[is_match])
-                if actions.not_matched_by_source is not None:
+                if self._actions.not_matched_by_source is not None:
                     unmatched.append(addresses[~is_match])
-        if actions.matched is not None:
-            self._check_unambiguous(seen)
-        inserted = np.empty(0, np.int64)
-        if actions.not_matched is not None:
-            is_known = self._index.keys >= 0
-            is_known[is_known] = seen[self._index.keys[is_known]]
-            inserted = np.flatnonzero(~is_known)
         addresses, numbers = np.concatenate(matched), np.concatenate(keys)
         order = np.argsort(addresses)
-        source_rows = self._index.first_rows()[numbers[order]]
-        return _Matches(addresses[order], source_rows, inserted, np.concatenate(unmatched))
+        return _Matches(addresses[order], self._index.first_rows()[numbers[order]], np.concatenate(unmatched))
 
-    def _check_unambiguous(self, seen: np.typing.NDArray[np.bool_]) -> None:
-        ambiguous = np.flatnonzero(seen & (self._index.counts() > 1))
+    def _inserted(self) -> Int64Array:
+        """Ascending: the rows of the source that match no row of the table, if they are to be inserted."""
+        if self._actions.not_matched is None:
+            return np.empty(0, np.int64)
+        is_known = self._index.keys >= 0
+        is_known[is_known] = self._seen[self._index.keys[is_known]]
+        return np.flatnonzero(~is_known)
+
+    def _check_unambiguous(self) -> None:
+        ambiguous = np.flatnonzero(self._seen & (self._index.counts() > 1))
         if len(ambiguous):
             row = self._index.first_rows()[ambiguous[:1]]
             values = [str(column[0]) for column in self._keys_of(self._source, row)]
@@ -232,16 +236,16 @@ class _Merge:
                 "leave one row of each key in the source"
             )
 
-    def _updated(self, matches: _Matches) -> Iterator[tuple[pa.RecordBatch, UInt64Array]]:
-        """The rows that match, as they become, and their addresses."""
-        given = {field.id for field in self._given}
-        kept = [field for field in self._base.schema.fields if field.id not in given]
-        places = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
-        bases = self._table.bases(self._base)
+    def _updated(self, split: Split, matches: _Matches) -> Iterator[tuple[pa.RecordBatch, UInt64Array]]:
+        """The rows of a split that match, as they become, and their addresses."""
+        from_source = {field.id for field in self._source_fields}
+        kept = [field for field in self._schema.fields if field.id not in from_source]
+        fragments = split.manifest.fragments
+        places = {message.id: place for place, message in enumerate(fragments.messages)}
+        bases = split.bases
         start = 0
         for fragment_id, offsets in by_fragment(matches.addresses):
-            fragment = self._base.fragments[places[fragment_id]]
-            columns = FragmentReader(fragment, bases).columns(kept)
+            columns = FragmentReader(fragments[places[fragment_id]], bases).columns(kept)
             step = window_rows(self._source, sum(columns.encoded_widths()))
             for first in range(0, len(offsets), step):
                 part = offsets[first : first + step]
@@ -250,41 +254,45 @@ class _Merge:
                 yield self._batch(source_rows, values), row_addresses(fragment_id, part)
                 start += len(part)
 
-    def _batch(self, source_rows: Int64Array, kept: dict[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
-        """Whole rows: columns of the source at `source_rows`, `kept` ones, and nulls for the others."""
-        schema = to_arrow_schema(LanceSchema(self._base.schema.fields))
+    def _batch(self, source_rows: Int64Array, kept: Mapping[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
+        """Rows with all columns: those of the source at `source_rows`, `kept` ones, and nulls for the others."""
         names = set(self._source.schema.names)
         arrays = []
-        for field, column in zip(self._base.schema.fields, schema, strict=True):
+        for field, column in zip(self._schema.fields, self._arrow_schema, strict=True):
             if column.name in names:
                 arrays.append(take(self._source.column(column.name), source_rows))
             elif field.id in kept:
                 arrays.append(one_array(kept[field.id]))
             else:
                 arrays.append(pa.nulls(len(source_rows), column.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def _window_rows(self) -> int:
-        return window_rows(self._source, 0)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
 
 
-class _InsertedKeys:
+class _InsertedKeys(Generic[Version, Written]):
     """Looks at newer versions for keys that ours inserts.
 
     Args:
+        splits: all splits of the version that was read.
         keys: the key columns of the rows that are inserted.
     """
 
     def __init__(
-        self, table: TableLocation, base: Manifest, keys: Sequence[pa.Array], paths: Sequence[tuple[str, ...]]
+        self,
+        target: RowTarget[Version, Written],
+        splits: Sequence[Split],
+        keys: Sequence[pa.Array],
+        paths: Sequence[tuple[str, ...]],
     ) -> None:
-        self._table = table
-        self._base = base
-        self._fields = [find(base.schema, path)[-1].id for path in paths]
+        self._seen = target
+        self._fields = [find(target.lance_schema, path)[-1].id for path in paths]
         self._index = KeyIndex(keys, [".".join(path) for path in paths])
-        self._known = {message.id: message.files for message in base.fragments.messages}
+        self._known = {
+            (*_place(split), message.id): message.files
+            for split in splits
+            for message in split.manifest.fragments.messages
+        }
 
-    def __call__(self, manifest: Manifest) -> None:
+    def __call__(self, version: Version) -> None:
         """Passes if no other writer has brought in a row with one of the keys.
 
         Raises:
@@ -292,32 +300,41 @@ class _InsertedKeys:
         """
         if not self._index.num_keys:
             return
+        newer, splits = self._seen.newer(version)
         # Others may have renamed the key columns.
-        paths = [path_to(manifest.schema, field_id) for field_id in self._fields]
-        for place, message in enumerate(manifest.fragments.messages):
-            if self._known.get(message.id) == message.files:
-                continue
-            found = found_keys(self._table, manifest, manifest.fragments[place], paths, self._index)
-            if any(bool((keys >= 0).any()) for _, keys in found):
-                raise RetryableConflictError(
-                    f"another writer inserted a key that was about to be inserted into {self._table.uri}. "
-                    "Read the new version and run the merge again",
-                    own=OperationKind.UPDATE.value,
-                    table_version=manifest.version,
-                )
-            self._known[message.id] = message.files
+        paths = [path_to(newer.lance_schema, field_id) for field_id in self._fields]
+        for split in splits:
+            for place, message in enumerate(split.manifest.fragments.messages):
+                known = (*_place(split), message.id)
+                if self._known.get(known) == message.files:
+                    continue
+                found = _found_keys(newer.lance_schema, split, split.manifest.fragments[place], paths, self._index)
+                if any(bool((keys >= 0).any()) for _, keys in found):
+                    raise RetryableConflictError(
+                        f"another writer inserted a key that was about to be inserted into {newer.uri}. "
+                        "Read the new version and run the merge again",
+                        own=OperationKind.UPDATE.value,
+                        table_version=newer.version,
+                    )
+                self._known[known] = message.files
+        self._seen = newer
 
 
-def found_keys(
-    table: TableLocation,
-    manifest: Manifest,
+def _place(split: Split) -> tuple[str, str | None]:
+    """The table that a split's fragments belong to."""
+    return split.table.uri, split.table.branch
+
+
+def _found_keys(
+    table: LanceSchema,
+    split: Split,
     fragment: DataFragment,
     paths: Sequence[tuple[str, ...]],
     index: KeyIndex,
 ) -> Iterator[tuple[UInt64Array, Int64Array]]:
     """(addresses, numbers of their keys in `index`) of the rows of a fragment, in batches."""
     tops = list(dict.fromkeys(path[0] for path in paths))
-    scan = address_scan(table, manifest, None, tops)
+    scan = split_scan(table, split, None, tops)
     for batch in scan.read_fragment(fragment):
         addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
         yield addresses, index.find([column_values(batch, path) for path in paths])

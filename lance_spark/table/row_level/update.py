@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
-from lance_spark.file.writable import require_writable
-from lance_spark.file_version import FileVersion
-from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.assignments import Assignments
-from lance_spark.table.row_level.delete import address_scan
-from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new, source_addresses_of
-from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
-from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
+from lance_spark.table.row_level.delete import split_scan
+from lance_spark.table.row_level.row_target import PlainRows, RowTarget, Version, Written
+from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.save import CommitOptions
 
 
 def update_rows(
@@ -54,42 +51,30 @@ def update_rows(
     options = options or CommitOptions()
 
     def attempt(version: Manifest) -> Manifest:
-        return _update_once(table, version, values, condition, options)
+        return update_once(PlainRows(table, version, options), values, condition)
 
     return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
-def _update_once(
-    table: TableLocation,
-    base: Manifest,
-    values: Mapping[str, object],
-    filter: Expr | str | None,
-    options: CommitOptions,
-) -> Manifest:
-    file_version = version_to_write(base)
-    assignments = Assignments(base.schema, values)
-    scan = address_scan(table, base, filter, base.schema.names())
-    columns = pa.schema(list(scan.arrow_schema)[:-1])
-    # A value that does not fit its column is an error even if there is no row to change.
-    assignments(pa.RecordBatch.from_pylist([], schema=columns))
-    found = Candidates.of(scan, base)
-    with MovedRowWriter(table.store, base.schema, file_version=file_version) as writer:
-        for batch in found.read_fragments(base.fragments):
-            rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
-            writer.write(assignments(rows), batch.column(batch.num_columns - 1).to_numpy())
-        new = writer.close()
-    with cleanup_on_failure(lambda: remove_new(table.store, new)):
-        deleted = rows_by_fragment(source_addresses_of(new))
-        return commit_row_changes(table, base, deleted, new, options, changed_fields=assignments.changed_fields())
-
-
-def version_to_write(base: Manifest) -> FileVersion:
-    """The version of data files whose rows come from other files of the table.
+def update_once(target: RowTarget[Version, Written], values: Mapping[str, object], filter: Expr | None) -> Version:
+    """The version after `target` in which columns have other `values` where `filter` is true.
 
     Raises:
-        UnsupportedFeatureError: this release does not write to the table, or not files of its version or columns.
+        RetryableConflictError: another writer has touched one of the rows; others as `update_rows`.
     """
-    check_writable(base.writer_flags, f"version {base.version} of the table")
-    version = data_format(base) or DEFAULT_FILE_VERSION
-    require_writable(base.schema, version)
-    return version
+    assignments = Assignments(target.lance_schema, values)
+    columns = target.schema
+    # A value that does not fit its column is an error even if there is no row to change.
+    assignments(pa.RecordBatch.from_pylist([], schema=columns))
+    deleted: dict[str | None, UInt64Array] = {}
+    with target.writer(columns) as writer:
+        for split in target.splits(filter):
+            scan = split_scan(target.lance_schema, split, filter, columns.names)
+            found = [np.empty(0, np.uint64)]
+            for batch in Candidates.of(scan, split.manifest).read_fragments(split.manifest.fragments):
+                rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
+                found.append(batch.column(batch.num_columns - 1).to_numpy())
+                writer.write(assignments(rows), split, found[-1])
+            deleted[split.key] = np.concatenate(found)
+        written = writer.close()
+    return target.commit(deleted, written, changed_fields=assignments.changed_fields())
