@@ -8,7 +8,7 @@ later one. Fragment ids are never reused, so an address by itself says which of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -64,6 +64,29 @@ class _Group:
         others = RowSet({id_: rows.part(id_) for id_ in set(rows.highs) - {id_ for id_, _ in self.old}})
         return union_all((others, self._at(np.concatenate(ranks)))) if ranks else others
 
+    def moved_ids(self, ids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
+        """As `FragmentReuse.moved_ids`, for this group alone."""
+        fragments = (ids >> np.uint64(32)).astype(np.int64)
+        is_kept = np.ones(len(ids), np.bool_)
+        after = ids.copy()
+        ends = np.cumsum([num_rows for _, num_rows in self.new])
+        new_ids = np.array([id_ for id_, _ in self.new], np.uint64)
+        first = 0
+        for id_, _ in self.old:
+            places = np.flatnonzero(fragments == id_)
+            kept = np.array(self.kept.part(id_).to_array(), np.int64)
+            offsets = (ids[places] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            ranks = np.searchsorted(kept, offsets)
+            lives = ranks < len(kept)
+            lives[lives] = kept[ranks[lives]] == offsets[lives]
+            is_kept[places[~lives]] = False
+            ranks = first + ranks[lives]
+            targets = np.searchsorted(ends, ranks, side="right")
+            starts = ends[targets] - np.array([num_rows for _, num_rows in self.new], np.int64)[targets]
+            after[places[lives]] = new_ids[targets] << np.uint64(32) | (ranks - starts).astype(np.uint64)
+            first += len(kept)
+        return is_kept, after[is_kept]
+
     def _at(self, ranks: npt.NDArray[np.int64]) -> RowSet:
         """The addresses of the moved rows with these numbers, int64[n] ascending."""
         ends = list(accumulate(num_rows for _, num_rows in self.new))
@@ -110,6 +133,16 @@ class FragmentReuse:
             rows = group.moved(rows)
         return rows
 
+    def moved_ids(self, ids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
+        """(bool[n]: which addresses are of rows that no compaction has dropped, uint64[k]: the current addresses of
+        those, in the given order).
+        """
+        is_kept = np.ones(len(ids), np.bool_)
+        for group in self._groups:
+            kept, ids = group.moved_ids(ids)
+            is_kept[is_kept] = kept
+        return is_kept, ids
+
     def current(self, fragment_ids: Iterable[int]) -> pyroaring.BitMap:
         """The fragments that hold nothing but rows of `fragment_ids` now. New fragments of a group of which only some
         old ones are among them are left out.
@@ -146,6 +179,31 @@ class FragmentReuse:
             if all(id_ < first_new or id_ in known for id_, _ in group.old):
                 known |= {id_ for id_, _ in group.new}
         return {id_ for id_ in fragment_ids if id_ >= first_new and id_ not in known}
+
+    def num_settled(self, segments: Collection[tuple[int, Iterable[int]]]) -> int:
+        """How many of the oldest compactions no segment needs any more.
+
+        A segment needs a compaction if its bitmap names an old fragment of it, or a fragment that is as new as those of
+        the compaction although the values are from an earlier version.
+
+        Args:
+            segments: (the version that its values were read from, the fragments of its bitmap) of each.
+        """
+        sets = [(dataset_version, set(fragment_ids)) for dataset_version, fragment_ids in segments]
+        never = 1 << 64
+        for place, item in enumerate(self._compactions):
+            old = {id_ for group in item.groups for id_, _ in group.old}
+            first_new = min((id_ for group in item.groups for id_, _ in group.new), default=never)
+            if any(
+                ids & old or (version <= item.dataset_version and max(ids, default=-1) >= first_new)
+                for version, ids in sets
+            ):
+                return place
+        return len(self._compactions)
+
+    def needed_by(self, dataset_version: int, fragment_ids: Iterable[int]) -> bool:
+        """Whether a segment needs any of the compactions; arguments as in `num_settled`."""
+        return self.num_settled([(dataset_version, fragment_ids)]) < len(self._compactions)
 
     @property
     def _groups(self) -> list[_Group]:

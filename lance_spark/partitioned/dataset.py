@@ -256,6 +256,7 @@ class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVe
         materialize_deletions: bool | None = None,
         materialize_deletions_threshold: float | None = None,
         batch_size: int | None = None,
+        defer_index_remap: bool | None = None,
         commit_message: str | None = None,
     ) -> Self:
         """See `Dataset.compact`. Each partition is compacted on its own, all of them in one version.
@@ -270,6 +271,7 @@ class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVe
             materialize_deletions=materialize_deletions,
             materialize_deletions_threshold=materialize_deletions_threshold,
             batch_size=batch_size,
+            defer_index_remap=defer_index_remap,
         )
         return self.of(compaction.compact(self, filter, options, CommitOptions(commit_message)))
 

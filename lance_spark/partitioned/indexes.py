@@ -16,6 +16,7 @@ from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.schema.projection import quoted
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.commit import commit_indices, drop_index
+from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import create_index
 from lance_spark.table.indexes.definition import IndexDefinition, define
 from lance_spark.table.indexes.describe import index_statistics, list_indices
@@ -85,7 +86,7 @@ def optimize_partition_indexes(
         def step(location: TableLocation, base: Manifest) -> Manifest:
             return _optimized(location, optimize, wanted, _inner(options))
 
-        changing = [item for item in opened if _needs(item.manifest, optimize, wanted)]
+        changing = [item for item in opened if _needs(item, optimize, wanted)]
         return _commit(current, changing, step, options, "optimize_indices") if changing else current
 
     return _retried(table, attempt, options)
@@ -137,7 +138,7 @@ def list_partition_indexes(table: PartitionedTable) -> list[dict[str, Any]]:
     found = [
         {**index, "partition": item.partition.object_id}
         for item in _opened(table)
-        for index in list_indices(item.manifest)
+        for index in list_indices(item.manifest, item.table.bases(item.manifest))
     ]
     return sorted(found, key=lambda index: (str(index["name"]), str(index["partition"])))
 
@@ -199,12 +200,16 @@ def _optimized(
     return optimize_indices(location, own, options) if own.names else location.newest()
 
 
-def _needs(manifest: Manifest, optimize: OptimizeOptions, wanted: Mapping[str, IndexDefinition]) -> bool:
+def _needs(item: PartitionVersion, optimize: OptimizeOptions, wanted: Mapping[str, IndexDefinition]) -> bool:
     """Whether something of a partition's indexes may change."""
+    manifest = item.manifest
     live = {message.id for message in manifest.fragments.messages}
+    coverage = Coverage(manifest, item.table.bases(manifest))
     for name in wanted:
         segments = [index for index in parse_indices(manifest.index_section) if index.name == name]
-        covered = {number for index in segments for number in index.fragment_ids()}
+        covered = {number for index in segments for number in coverage.fragment_ids(index)}
+        if any(coverage.is_moved(index) for index in segments):
+            return True
         if optimize.retrain or live - covered or min(len(segments), optimize.num_indices_to_merge) > 1 or not segments:
             return True
     return False

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from tests.table_verbs.kinds import ROWS, Kind, Partitioned
 
@@ -37,6 +37,27 @@ def test_optimize_covers_new_rows_and_new_partitions(kind: Kind, dataset: Any) -
     assert num_rows(optimized, "id_idx") == (7, 0)
     assert optimized.optimize_indices().version == optimized.version
     kind.check(optimized, [*ROWS, (6, "a", 60), (7, "new", 70)])
+
+
+def test_deferred_compaction_keeps_coverage_until_optimized(kind: Kind, dataset: Any) -> None:
+    made = dataset.create_scalar_index("id", "BTREE")
+    for number in (6, 7):
+        made = kind.append(made, (number, "a", number * 10)).optimize_indices()
+    found = [*ROWS, (6, "a", 60), (7, "a", 70)]
+    if kind.stable_row_ids:
+        with pytest.raises(UnsupportedFeatureError, match="stable row ids"):
+            made.compact(target_rows_per_fragment=100, defer_index_remap=True)
+        return
+    compacted = made.compact(target_rows_per_fragment=100, defer_index_remap=True)
+    assert num_rows(compacted, "id_idx") == (7, 0)
+    uuids = {entry["uuid"] for entry in compacted.list_indices()}
+    assert uuids == {entry["uuid"] for entry in made.list_indices()}
+    kind.check(compacted, found)
+    optimized = compacted.optimize_indices()
+    assert uuids != {entry["uuid"] for entry in optimized.list_indices()}
+    assert optimized.optimize_indices().version == optimized.version
+    assert "id = 6" in optimized.explain("id = 6")
+    kind.check(optimized, found)
 
 
 def test_dropped_index_is_gone(kind: Kind, dataset: Any) -> None:

@@ -18,6 +18,7 @@ from lance_spark.index.builders.zone_map import ZoneMapBuilder
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field
 from lance_spark.schema.projection import quoted
+from lance_spark.table.bases import Bases
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment
@@ -26,6 +27,7 @@ from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.definition import define, find_column
 from lance_spark.table.indexes.optimize import definition_of, merged_segment
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.fragment_reuse import covered_fragments
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
@@ -66,7 +68,8 @@ def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = 
     text = made.config.get(AUTO_ZONEMAP, "") if wanted is None else wanted
     if not text.strip() or is_detached(made.version):
         return made
-    if not any(_uncovered(made, column) for column in zone_columns(made, text)):
+    bases = table.bases(made)
+    if not any(_uncovered(made, bases, column) for column in zone_columns(made, text)):
         return made
 
     def attempt(base: Manifest) -> Manifest:
@@ -74,7 +77,7 @@ def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = 
         removed: list[IndexMetadata] = []
         with removing_on_failure(table, new):
             for column in zone_columns(base, text):
-                if _uncovered(base, column):
+                if _uncovered(base, table.bases(base), column):
                     replaced = _segments(base, column)[-1:]
                     new.append(_extended(table, base, column, replaced))
                     removed += replaced
@@ -119,15 +122,16 @@ def _segments(manifest: Manifest, column: str) -> list[IndexMetadata]:
     return [index for index in found if index.name == found[0].name]
 
 
-def _uncovered(manifest: Manifest, column: str) -> set[int]:
+def _uncovered(manifest: Manifest, bases: Bases, column: str) -> set[int]:
     """The fragments without zones."""
     live = {message.id for message in manifest.fragments.messages}
-    return live.difference(*(segment.fragment_ids() for segment in _segments(manifest, column)))
+    covered = covered_fragments(parse_indices(manifest.index_section), bases)
+    return live.difference(*(covered(segment) for segment in _segments(manifest, column)))
 
 
 def _extended(table: TableLocation, base: Manifest, column: str, segments: list[IndexMetadata]) -> IndexMetadata:
     """A segment over the fragments without zones and those of `segments`."""
-    uncovered = _uncovered(base, column)
+    uncovered = _uncovered(base, table.bases(base), column)
     definition = definition_of(base.schema, segments, table.bases(base)) if segments else None
     if definition is not None:
         return merged_segment(table, base, definition, segments, uncovered)

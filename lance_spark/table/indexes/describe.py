@@ -15,6 +15,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.indexes.definition import field_path
 from lance_spark.table.indexes.optimize import index_files
+from lance_spark.table.manifests.fragment_reuse import covered_fragments
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
@@ -30,13 +31,15 @@ _SHORT_NAMES = {
 }
 
 
-def list_indices(manifest: Manifest) -> list[dict[str, Any]]:
+def list_indices(manifest: Manifest, bases: Bases) -> list[dict[str, Any]]:
     """The segments of the indexes of a version, ordered by name.
 
     Each is a dict: `name`, `type` (such as BTree), `uuid`, `fields` (column paths), `version` (that its values are
     from), `fragment_ids` (a set), `base_id`.
     """
-    found = [index for index in parse_indices(manifest.index_section) if not index.is_system]
+    indexes = parse_indices(manifest.index_section)
+    covered = covered_fragments(indexes, bases)
+    found = [index for index in indexes if not index.is_system]
     return [
         {
             "name": index.name,
@@ -44,7 +47,7 @@ def list_indices(manifest: Manifest) -> list[dict[str, Any]]:
             "uuid": index.uuid,
             "fields": column_paths(index, manifest.schema),
             "version": index.message.dataset_version,
-            "fragment_ids": set(index.fragment_ids()),
+            "fragment_ids": set(covered(index)),
             "base_id": index.base_id,
         }
         for index in sorted(found, key=lambda index: index.name)
@@ -82,7 +85,8 @@ def index_statistics(manifest: Manifest, bases: Bases, name: str) -> dict[str, A
         known = sorted({index.name for index in parse_indices(manifest.index_section) if not index.is_system})
         raise NotFoundError(f"there is no index {name!r}; known: {', '.join(known) or 'none'}")
     rows = _live_rows(manifest, bases)
-    covered = [[number for number in segment.fragment_ids() if number in rows] for segment in segments]
+    current = covered_fragments(parse_indices(manifest.index_section), bases)
+    covered = [[number for number in current(segment) if number in rows] for segment in segments]
     indexed = {number for numbers in covered for number in numbers}
     per_segment = [sum(rows[number] for number in numbers) for numbers in covered]
     sizes = [size_bytes(segment) for segment in segments]

@@ -112,7 +112,7 @@ class IndexVerbs:
         Raises:
             CorruptFileError: the list of indexes is damaged.
         """
-        return list_indices(self.manifest)
+        return list_indices(self.manifest, self.location.bases(self.manifest))
 
     def index_statistics(self, name: str) -> dict[str, Any]:
         """Statistics of an index of this version.

@@ -17,7 +17,9 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, chosen_fragments, write_segment
 from lance_spark.table.indexes.commit import replace_segments
+from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import removing_on_failure
+from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path
 from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, read_rows
 from lance_spark.table.location import TableLocation
@@ -76,7 +78,11 @@ def optimize_indices(
                 if segment is not None:
                     made.append(segment)
                     removed += replaced
-            return replace_segments(table, base, made, removed, options) if made else base
+            kept = [index for index in parse_indices(base.index_section) if index not in removed]
+            reuse, replaced = trimmed_reuse(table, base, [*kept, *made])
+            if not made and not replaced:
+                return base
+            return replace_segments(table, base, [*made, *reuse], [*removed, *replaced], options)
 
     policy = options.policy if options else None
     return retry_on_conflict(attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS)
@@ -154,15 +160,18 @@ def _optimized(
 ) -> tuple[IndexMetadata | None, list[IndexMetadata]]:
     """(a new segment, the segments that it replaces); None if there is nothing to do."""
     definition, segments = index
-    live = {fragment.id for fragment in base.fragments}
-    uncovered = live.difference(*(segment.fragment_ids() for segment in segments))
     if optimize.retrain:
         return build_segment(table, base, definition), segments
+    coverage = Coverage(base, table.bases(base))
+    live = _live(base)
+    covered = {segment.uuid: live & set(coverage.fragment_ids(segment)) for segment in segments}
+    uncovered = live.difference(*covered.values())
     count = optimize.num_indices_to_merge
-    # Empty segments only record what is to be indexed.
     replaced = segments[len(segments) - min(count, len(segments)) :]
-    replaced += [segment for segment in segments if segment not in replaced and not live & set(segment.fragment_ids())]
-    if not uncovered and len([segment for segment in replaced if live & set(segment.fragment_ids())]) < 2:
+    moved = [segment for segment in segments if coverage.is_moved(segment)]
+    # Empty segments only record what is to be indexed.
+    replaced += [item for item in segments if item not in replaced and (item in moved or not covered[item.uuid])]
+    if not uncovered and not moved and len([segment for segment in replaced if covered[segment.uuid]]) < 2:
         return None, []
     return merged_segment(table, base, definition, replaced, uncovered), replaced
 
@@ -179,21 +188,24 @@ def merged_segment(
     Segments that cannot be read are replaced by what the data says.
     """
     bases = table.bases(base)
+    coverage = Coverage(base, bases)
     old: list[OldSegment] = []
     sources: list[IndexMetadata] = []
+    covered_ids = set(uncovered)
     fresh = set(uncovered)
     for segment in segments:
-        known = {number for other in old for number in other.fragment_rows} | fresh
-        covered = chosen_fragments(base, _live(base).intersection(segment.fragment_ids()) - known)
-        if is_usable(base, definition, segment):
+        covered = chosen_fragments(base, _live(base).intersection(coverage.fragment_ids(segment)) - covered_ids)
+        covered_ids |= {fragment.id for fragment in covered}
+        if is_usable(base, definition, segment) and coverage.can_follow(definition, segment):
             rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
             mapping = kept_row_ids(covered, bases) if holds_row_ids(definition, base) else kept_addresses(rows)
-            old.append(OldSegment(index_files(segment, bases), mapping, rows))
+            old.append(coverage.old_segment(segment, index_files(segment, bases), mapping, rows))
             sources.append(segment)
         else:
             fresh |= {fragment.id for fragment in covered}
-    covered_ids = {number for segment in old for number in segment.fragment_rows} | fresh
-    version = min([base.version, *(segment.message.dataset_version for segment in sources)])
+    # Through a fragment reuse index all addresses become those of this version.
+    versions = [] if coverage.has_moves else [segment.message.dataset_version for segment in sources]
+    version = min([base.version, *versions])
 
     def write(output: SegmentOutput) -> None:
         rows = read_rows(base, bases, definition, chosen_fragments(base, fresh))
@@ -215,18 +227,28 @@ def _live(base: Manifest) -> set[int]:
 
 
 def is_usable(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
-    """Whether row ids in a segment's files mean the same as in new segments of its kind."""
+    """Whether row ids in a segment's files are of the same kind as in new segments: addresses, or stable row ids."""
     index_type = definition.builder.index_type
     version = segment.message.index_version
     if version > index_type.max_version or not segment.tells_coverage:
         return False
     old_row_ids = base.has_stable_row_ids and index_type.holds_row_ids(version)
-    if old_row_ids != holds_row_ids(definition, base):
-        return False
-    # After a compaction with deferred remapping, addresses in files are those of fragments that are gone.
-    is_deferred = any(index.is_fragment_reuse for index in parse_indices(base.index_section))
-    return old_row_ids or not is_deferred
+    return old_row_ids == holds_row_ids(definition, base)
 
 
 def _warn_unreadable(segment: IndexMetadata, error: LanceError) -> None:
     _LOGGER.warning("segment %s of index %s cannot be read, it is built again: %s", segment.uuid, segment.name, error)
+
+
+def trim_fragment_reuse(table: TableLocation, options: CommitOptions | None = None) -> Manifest:
+    """The newest version of `table` without records of deferred compactions that no index needs.
+
+    Raises: as `optimize_indices`.
+    """
+
+    def attempt(base: Manifest) -> Manifest:
+        reuse, replaced = trimmed_reuse(table, base, parse_indices(base.index_section))
+        return replace_segments(table, base, reuse, replaced, options) if replaced else base
+
+    policy = options.policy if options else None
+    return retry_on_conflict(attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS)

@@ -3,6 +3,9 @@
 Segments that hold addresses get new files, in which the rows of rewritten fragments have their new addresses. That
 needs the ids of the new fragments before the commit, so they are reserved by a transaction of their own. Segments that
 hold stable row ids stay as they are; the commit changes the fragments that they cover.
+
+A deferred remap writes no index file: the compaction records in the fragment reuse index where rows have moved. A
+table that has such a record is always compacted this way, because its files can hold the addresses of any version.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from lance_spark.index.builders.base import IndexedRows, OldSegment
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.indexes.build import remove_segments, write_segment
+from lance_spark.table.indexes.deferred_remap import extended_reuse, fragment_reuse_index
 from lance_spark.table.indexes.definition import IndexDefinition
 from lance_spark.table.indexes.optimize import definition_of, index_files, is_usable
 from lance_spark.table.indexes.rows import holds_row_ids
@@ -30,7 +34,7 @@ from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import ReserveFragments, RewriteGroup
+from lance_spark.table.operations import ReserveFragments, Rewrite, RewriteGroup
 from lance_spark.table.operations.manifest_builder import data_format, largest_fragment_id
 from lance_spark.table.operations.rewritten_index import RewrittenIndex
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -48,30 +52,54 @@ class Remapped:
     Attributes:
         groups: the rewritten fragments; new ones have ids if there are remapped indexes.
         indices: the remapped indexes.
+        fragment_reuse: the fragment reuse index, if indexes are remapped later.
+        extended_reuse: the UUID of the one that it replaces.
         segments: their metadata, whose files are to be removed if the commit fails.
     """
 
     groups: tuple[RewriteGroup, ...]
     indices: tuple[RewrittenIndex, ...] = ()
+    fragment_reuse: IndexMetadata | None = None
+    extended_reuse: str | None = None
     segments: tuple[IndexMetadata, ...] = ()
+
+    @property
+    def operation(self) -> Rewrite:
+        """What commits it."""
+        return Rewrite(
+            self.groups, self.indices, fragment_reuse=self.fragment_reuse, extended_reuse=self.extended_reuse
+        )
 
 
 def remap_indices(
-    table: TableLocation, base: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions
+    table: TableLocation,
+    base: Manifest,
+    groups: Sequence[RewriteGroup],
+    options: CommitOptions,
+    *,
+    deferred: bool = False,
 ) -> Remapped:
     """Segments of `base` with the new addresses of rewritten rows, uncommitted.
 
     A segment that cannot be read is left out: it no longer covers the rewritten fragments.
+
+    Args:
+        deferred: writes a fragment reuse index instead, if the table has any index.
 
     Raises:
         CommitConflictError: the ids of the new fragments could not be reserved.
         CommitStateUnknownError: the store did not say whether they were.
         StorageError: the store failed. No file of an index is left behind.
     """
+    if _is_deferred(base, asked=deferred):
+        numbered, newer = _with_ids(table, base, groups, options)
+        before = fragment_reuse_index(newer)
+        reuse = extended_reuse(table, newer, numbered)
+        return Remapped(tuple(numbered), fragment_reuse=reuse, extended_reuse=before.uuid if before else None)
     chosen = _remappable(table.bases(base), base, groups)
     if not chosen:
         return Remapped(tuple(groups))
-    numbered = _with_ids(table, base, groups, options)
+    numbered, _ = _with_ids(table, base, groups, options)
     made: list[IndexMetadata] = []
     indices: list[RewrittenIndex] = []
     done = False
@@ -85,7 +113,12 @@ def remap_indices(
     finally:
         if not done:
             remove_segments(table, made)
-    return Remapped(tuple(numbered), tuple(indices), tuple(made))
+    return Remapped(tuple(numbered), tuple(indices), segments=tuple(made))
+
+
+def _is_deferred(base: Manifest, *, asked: bool) -> bool:
+    indexes = parse_indices(base.index_section)
+    return any(index.is_fragment_reuse or (asked and not index.is_system) for index in indexes)
 
 
 def _remappable(
@@ -109,8 +142,8 @@ def _remappable(
 
 def _with_ids(
     table: TableLocation, base: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions
-) -> list[RewriteGroup]:
-    """The groups with ids of new fragments that no other writer can get."""
+) -> tuple[list[RewriteGroup], Manifest]:
+    """(the groups with ids of new fragments that no other writer can get, the version that has reserved them)."""
     count = sum(len(group.new_fragments) for group in groups)
     transaction = Transaction.new(base.version, ReserveFragments(count))
     new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
@@ -121,7 +154,7 @@ def _with_ids(
         new = [replace(fragment, id=FragmentId(next_id + place)) for place, fragment in enumerate(group.new_fragments)]
         next_id += len(new)
         numbered.append(replace(group, new_fragments=tuple(new)))
-    return numbered
+    return numbered, reserved
 
 
 def _remapped(

@@ -66,17 +66,25 @@ class RewriteResult:
         read_version: the version that was read.
         fragment_ids: the fragments that were read, in the order of the table.
         new_fragments: all their live rows.
+        defer_index_remap: whether indexes are remapped later, by `optimize_indices`.
     """
 
     read_version: int
     fragment_ids: tuple[FragmentId, ...]
     new_fragments: tuple[DataFragment, ...]
+    defer_index_remap: bool = False
 
     def to_json(self) -> str:
         """The result as text."""
         new = [base64.b64encode(fragment.to_bytes()).decode() for fragment in self.new_fragments]
-        content = {"read_version": self.read_version, "fragment_ids": self.fragment_ids, "new_fragments": new}
-        return json.dumps(content)
+        return json.dumps(
+            {
+                "read_version": self.read_version,
+                "fragment_ids": self.fragment_ids,
+                "new_fragments": new,
+                "defer_index_remap": self.defer_index_remap,
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str) -> RewriteResult:
@@ -91,6 +99,7 @@ class RewriteResult:
                 int(content["read_version"]),
                 tuple(FragmentId(int(number)) for number in content["fragment_ids"]),
                 tuple(DataFragment.from_bytes(base64.b64decode(data)) for data in content["new_fragments"]),
+                bool(content.get("defer_index_remap", False)),
             )
         except (ValueError, KeyError, TypeError, CorruptFileError) as error:
             raise InvalidInputError(f"not the result of a compaction task: {error}") from error
@@ -158,10 +167,11 @@ def commit_compaction(
     groups = _groups(base, results)
     if not groups:
         return base
+    deferred = any(result.defer_index_remap for result in results)
 
     def attempt(rewrite: _Rewrite) -> _Rewrite:
         newest, fitting = rewrite
-        return (_commit(table, newest, fitting, options), fitting) if fitting else rewrite
+        return (_commit(table, newest, fitting, options, deferred=deferred), fitting) if fitting else rewrite
 
     def newest_fitting() -> _Rewrite:
         newest = table.newest()
@@ -215,7 +225,7 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
             raise CorruptFileError(f"fragments {list(task.fragment_ids)} have other rows than they say")
         if base.has_stable_row_ids:
             new = with_lineage(new, (_lineage(fragment, bases) for fragment in old))
-    return RewriteResult(base.version, task.fragment_ids, tuple(new))
+    return RewriteResult(base.version, task.fragment_ids, tuple(new), task.options.defer_index_remap)
 
 
 def _write(batches: Iterator[pa.RecordBatch], writer: FragmentWriter, num_rows: int) -> Iterator[pa.RecordBatch]:
@@ -251,11 +261,17 @@ def _groups(base: Manifest, results: Sequence[RewriteResult]) -> list[RewriteGro
     return groups
 
 
-def _commit(table: TableLocation, newest: Manifest, groups: Sequence[RewriteGroup], options: CommitOptions) -> Manifest:
-    remapped = remap_indices(table, newest, groups, options)
+def _commit(
+    table: TableLocation,
+    newest: Manifest,
+    groups: Sequence[RewriteGroup],
+    options: CommitOptions,
+    *,
+    deferred: bool,
+) -> Manifest:
+    remapped = remap_indices(table, newest, groups, options, deferred=deferred)
     with removing_on_failure(table, remapped.segments):
-        operation = Rewrite(remapped.groups, remapped.indices)
-        transaction = Transaction.new(newest.version, operation, options.all_properties())
+        transaction = Transaction.new(newest.version, remapped.operation, options.all_properties())
         new_table = NewTable(data_format(newest) or DEFAULT_FILE_VERSION)
         return Commit(table.history, newest, transaction, new_table, options.policy).run()
 

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
-from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
+from lance_spark.table.manifests.fragment_reuse import covered_fragments, fragment_reuse
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
@@ -40,6 +40,7 @@ _IN_CONFIG: Mapping[str, Callable[[str], Any]] = {
     "materialize_deletions": lambda text: {"true": True, "false": False}[text.lower()],
     "materialize_deletions_threshold": float,
     "batch_size": int,
+    "defer_index_remap": lambda text: {"true": True, "false": False}[text.lower()],
 }
 
 
@@ -54,6 +55,7 @@ class CompactionOptions:
         materialize_deletions_threshold: they are if more than this part of their rows is deleted.
         batch_size: rows that are read at a time.
         file_format_version: of the new files; None is that of the table.
+        defer_index_remap: records where rows moved, and leaves it to `optimize_indices` to write new index files.
     """
 
     target_rows_per_fragment: int = DEFAULT_MAX_ROWS_PER_FILE
@@ -62,6 +64,7 @@ class CompactionOptions:
     materialize_deletions_threshold: float = 0.1
     batch_size: int | None = None
     file_format_version: str | None = None
+    defer_index_remap: bool = False
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
@@ -169,7 +172,7 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
     """
     options = options or CompactionOptions()
     _check_can_compact(table, base, options)
-    found = bins(_sizes(table, base), options, _coverage(base))
+    found = bins(_sizes(table, base), options, _coverage(table, base))
     messages = base.fragments.messages
     tasks = (tuple(FragmentId(messages[place].id) for place in places) for places in found)
     return CompactionPlan(base.version, tuple(CompactionTask(base.version, ids, options) for ids in tasks))
@@ -236,11 +239,13 @@ def _sheds_rows(size: Size, options: CompactionOptions) -> bool:
     return options.materialize_deletions and deleted > options.materialize_deletions_threshold * size.physical_rows
 
 
-def _coverage(base: Manifest) -> list[frozenset[str]]:
+def _coverage(table: TableLocation, base: Manifest) -> list[frozenset[str]]:
     """The UUIDs of the index segments that cover each fragment."""
     found: dict[int, set[str]] = {}
-    for index in parse_indices(base.index_section):
-        for fragment_id in index.fragment_ids() if not index.is_system else ():
+    indexes = parse_indices(base.index_section)
+    covered = covered_fragments(indexes, table.bases(base))
+    for index in indexes:
+        for fragment_id in covered(index) if not index.is_system else ():
             found.setdefault(fragment_id, set()).add(index.uuid)
     return [frozenset(found.get(message.id, ())) for message in base.fragments.messages]
 
@@ -267,6 +272,12 @@ def _check_can_compact(table: TableLocation, base: Manifest, options: Compaction
             feature="file version",
             version=version.value,
         )
+    if options.defer_index_remap and base.has_stable_row_ids:
+        raise UnsupportedFeatureError(
+            f"{table.uri} has stable row ids, so its compactions cannot defer the remapping of indexes; leave "
+            "defer_index_remap out",
+            feature="defer_index_remap",
+        )
     check_can_rewrite(table, base, new_file_version(base, options))
 
 
@@ -280,10 +291,26 @@ def check_can_rewrite(table: TableLocation, base: Manifest, version: FileVersion
     if is_detached(base.version):
         raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
     check_writable(base.writer_flags, table.uri)
-    if any(index.name == FRAGMENT_REUSE for index in parse_indices(base.index_section)):
+    _check_fragment_reuse(table, base)
+    require_writable(base.schema, version)
+
+
+def _check_fragment_reuse(table: TableLocation, base: Manifest) -> None:
+    """Checks that the record of earlier deferred compactions, if there is one, can be extended."""
+    found = next((index for index in parse_indices(base.index_section) if index.is_fragment_reuse), None)
+    if found is None:
+        return
+    reason = ""
+    if found.message.index_version > 0 or base.has_stable_row_ids:
+        reason = "is of a newer version"
+    else:
+        try:
+            fragment_reuse(found, table.bases(base))
+        except CorruptFileError as error:
+            reason = f"is broken ({error})"
+    if reason:
         raise UnsupportedFeatureError(
-            f"indices of {table.uri} wait to be told where an earlier compaction has moved rows; optimize the indices "
-            "with the library that has made them, then compact",
+            f"the fragment reuse index of {table.uri} {reason}, so this release cannot add a compaction to it; drop "
+            "the indexes, or compact with the library that has written it",
             feature="fragment reuse index",
         )
-    require_writable(base.schema, version)

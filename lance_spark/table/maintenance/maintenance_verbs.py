@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup, remove_orphans
+from lance_spark.table.indexes.optimize import trim_fragment_reuse
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
 from lance_spark.table.maintenance.compaction_plan import (
@@ -40,6 +41,7 @@ class MaintenanceVerbs:
         materialize_deletions: bool | None = None,
         materialize_deletions_threshold: float | None = None,
         batch_size: int | None = None,
+        defer_index_remap: bool | None = None,
         commit_message: str | None = None,
     ) -> Self:
         """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
@@ -58,6 +60,9 @@ class MaintenanceVerbs:
             materialize_deletions: rewrites fragments with many deleted rows even if they are large; the default.
             materialize_deletions_threshold: many are more than this part of the rows, 0.1 by default.
             batch_size: rows that are read at a time.
+            defer_index_remap: writes no index file now. A fragment reuse index records where rows moved, and
+                `optimize_indices` brings indexes up to date. A table that has such a record is always compacted this
+                way; one with stable row ids never is.
             commit_message: kept with the version.
 
         Raises:
@@ -73,6 +78,7 @@ class MaintenanceVerbs:
             materialize_deletions=materialize_deletions,
             materialize_deletions_threshold=materialize_deletions_threshold,
             batch_size=batch_size,
+            defer_index_remap=defer_index_remap,
         )
         return type(self)(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
 
@@ -90,6 +96,7 @@ class MaintenanceVerbs:
         The newest version, this one and those after it stay, and so do versions that have a tag or that branches began
         at. Files that no version ever named may belong to a writer that is still at work: they go when they are seven
         days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
+        Records of deferred compactions that no index needs any more are dropped first, in a version of its own.
 
         Args:
             older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions`
@@ -106,6 +113,8 @@ class MaintenanceVerbs:
             StorageError: the store failed. Each version that is left has its files.
         """
         policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
+        if not dry_run:
+            trim_fragment_reuse(self.location)
         return cleanup(self.location, policy, keep_from=self.manifest.version)
 
     def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+import pyroaring
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import table_pb2
@@ -26,16 +28,40 @@ def fragment_reuse(index: IndexMetadata, bases: Bases) -> FragmentReuse:
         CorruptFileError: it is broken.
         LanceError: its file cannot be read.
     """
+    return _cached(fragment_reuse_content(index, bases))
+
+
+def fragment_reuse_content(index: IndexMetadata, bases: Bases) -> bytes:
+    """The serialized `InlineContent` of a fragment reuse index. Raises as `fragment_reuse`."""
     details = _details(index)
     if not details.HasField("external"):
-        return _cached(details.inline.SerializeToString(deterministic=True))
+        return details.inline.SerializeToString(deterministic=True)
     base_id = None if index.base_id is None else BaseId(index.base_id)
     store, folder = bases.index_folder(index.uuid, base_id)
     file = details.external
-    data = store.read(f"{folder}/{file.path}")
+    data = bytes(store.read(f"{folder}/{file.path}"))
     if len(data) < file.offset + file.size:
         raise CorruptFileError(f"{len(data)} bytes, expected {file.offset + file.size}", path=f"{folder}/{file.path}")
-    return _cached(data[file.offset : file.offset + file.size])
+    return data[file.offset : file.offset + file.size]
+
+
+def covered_fragments(indexes: Sequence[IndexMetadata], bases: Bases) -> Callable[[IndexMetadata], pyroaring.BitMap]:
+    """What gives the fragments that an index covers now, for the indexes of a version.
+
+    Bitmaps can name the fragments from before deferred compactions. An index covers nothing if the fragment reuse index
+    is broken.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    found = next((index for index in indexes if index.is_fragment_reuse), None)
+    if found is None:
+        return IndexMetadata.fragment_ids
+    try:
+        moves = fragment_reuse(found, bases)
+    except CorruptFileError:
+        return lambda index: pyroaring.BitMap()
+    return lambda index: moves.current(index.fragment_ids())
 
 
 def inline_fragment_reuse(index: IndexMetadata) -> FragmentReuse | None:

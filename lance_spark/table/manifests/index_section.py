@@ -143,6 +143,19 @@ def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: C
     return _serialized(message, [*kept, *(index.message for index in added)])
 
 
+def with_fragment_reuse(section: bytes | None, reuse: IndexMetadata) -> bytes | None:
+    """The section after a compaction that has recorded where rows moved, in place of an earlier record.
+
+    Bitmaps stay: the record says what became of the fragments that they name. An index without one is removed.
+
+    Raises:
+        CorruptFileError: not a serialized section.
+    """
+    kept = _changed(section, lambda index: index if index.is_system or index.tells_coverage else None)
+    removed = {index.uuid for index in parse_indices(kept) if index.is_fragment_reuse}
+    return with_indices(kept, [reuse], removed)
+
+
 def _current_fragments(section: bytes | None) -> Callable[[IndexMetadata], pyroaring.BitMap]:
     """What gives the fragments that an index covers now, for each index of a section."""
     found = [index for index in parse_indices(section) if index.name == FRAGMENT_REUSE]

@@ -12,7 +12,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.index.registry import index_type_of
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId
 from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.manifests.index_section import rewritten
+from lance_spark.table.manifests.index_section import parse_indices, rewritten, with_fragment_reuse
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
@@ -66,11 +66,16 @@ class Rewrite(CommittableOperation):
     Attributes:
         file_version: the new file version of the table if all older files are among the groups, None to keep it. The
             message has no place for it.
+        fragment_reuse: where the rows of all groups have moved. Indexes then keep their coverage. The message has no
+            place for it either.
+        extended_reuse: the UUID of the fragment reuse index that `fragment_reuse` extends; None if it is the first one.
     """
 
     groups: tuple[RewriteGroup, ...]
     rewritten_indices: tuple[RewrittenIndex, ...] = ()
     file_version: FileVersion | None = None
+    fragment_reuse: IndexMetadata | None = None
+    extended_reuse: str | None = None
 
     operation_kind: ClassVar[OperationKind] = OperationKind.REWRITE
 
@@ -115,20 +120,41 @@ class Rewrite(CommittableOperation):
             timestamp_nanos=settings.timestamp_nanos,
             file_version=self.file_version or data_format(previous) or settings.file_version,
             max_fragment_id=id_after(largest_id, 0),
-            index_section=rewritten(
-                previous.index_section,
-                [
-                    (group.old_ids, [fragment.id for fragment in groups[group.old_fragments[0].id]])
-                    for group in self.groups
-                ],
-                {index.old_id: index.applied for index in self.rewritten_indices},
-                _holds_row_ids if previous.has_stable_row_ids else lambda index: False,
-            ),
+            index_section=self._index_section(previous, groups),
             writer_version=writer_version(),
             tag="",
         )
         self._check_file_versions(manifest)
         return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def _index_section(self, previous: Manifest, groups: Mapping[FragmentId, Sequence[DataFragment]]) -> bytes | None:
+        if self.fragment_reuse is not None:
+            self._check_reuse(previous, self.fragment_reuse)
+            return with_fragment_reuse(previous.index_section, self.fragment_reuse)
+        return rewritten(
+            previous.index_section,
+            [(group.old_ids, [fragment.id for fragment in groups[group.old_fragments[0].id]]) for group in self.groups],
+            {index.old_id: index.applied for index in self.rewritten_indices},
+            _holds_row_ids if previous.has_stable_row_ids else lambda index: False,
+        )
+
+    def _check_reuse(self, previous: Manifest, reuse: IndexMetadata) -> None:
+        """Checks that nobody has changed the fragment reuse index, or committed an index of a later version.
+
+        Such an index could not be told from one that knows the new addresses.
+
+        Raises:
+            RetryableConflictError: somebody has.
+        """
+        indexes = parse_indices(previous.index_section)
+        present = next((index.uuid for index in indexes if index.is_fragment_reuse), None)
+        newest = max((index.message.dataset_version for index in indexes), default=0)
+        if present != self.extended_reuse or newest > reuse.message.dataset_version:
+            raise RetryableConflictError(
+                "another writer has committed an index or a compaction; compact again",
+                own=self.operation_kind.value,
+                table_version=previous.version,
+            )
 
     def _check_file_versions(self, manifest: Manifest) -> None:
         """Checks that no file is left that is older than the table's new file version.

@@ -129,24 +129,25 @@ def test_a_hundred_thousand_fragments_are_planned_at_once() -> None:
     assert len(bins(sizes, CompactionOptions(20))) == 50_000
 
 
-def test_an_open_fragment_reuse_index_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "index_version", "reason"),
+    [(b"\xff", 0, "is broken"), (b"", 1, "is of a newer version")],
+    ids=["broken", "newer"],
+)
+def test_fragment_reuse_index_that_cannot_be_extended_is_refused(
+    tmp_path: Path, content: bytes, index_version: int, reason: str
+) -> None:
     uri = str(tmp_path / "t")
     written(uri)
     dataset = lance_spark.open(uri)
-    message = table_pb2.IndexMetadata(name=FRAGMENT_REUSE, uuid=table_pb2.UUID(uuid=bytes(16)))
+    message = table_pb2.IndexMetadata(
+        name=FRAGMENT_REUSE, uuid=table_pb2.UUID(uuid=bytes(16)), index_version=index_version
+    )
+    message.index_details.value = content
     section = with_indices(None, [IndexMetadata.from_proto(message)])
     manifest = replace(dataset.manifest, index_section=section)
-    with pytest.raises(UnsupportedFeatureError, match="optimize"):
+    with pytest.raises(UnsupportedFeatureError, match=f"{reason}.*drop the indexes"):
         plan_compaction(dataset.location, manifest)
-
-
-def test_of_the_reference_with_deferred_remap_too(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    written(uri)
-    lance.dataset(uri).create_scalar_index("a", "BTREE")
-    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=8, defer_index_remap=True)
-    with pytest.raises(UnsupportedFeatureError):
-        lance_spark.open(uri).compact()
 
 
 @pytest.mark.parametrize(

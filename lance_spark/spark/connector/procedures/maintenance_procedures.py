@@ -58,6 +58,7 @@ _COMPACTION = (
     Parameter("materialize_deletions", FLAG, "whether large fragments are rewritten to shed deleted rows"),
     Parameter("materialize_deletions_threshold", NUMBER, "which part of the rows has to be deleted for that"),
     Parameter("batch_size", WHOLE, "rows that are read at a time"),
+    Parameter("defer_index_remap", FLAG, "records where rows moved; OPTIMIZE INDEX brings indexes up to date"),
     Parameter("commit_message", TEXT, "kept with the version"),
     Parameter("where", TEXT, "only partitions that may hold rows for which this is true; of partitioned tables"),
 )
@@ -84,6 +85,7 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
         materialize_deletions=given.flag("materialize_deletions"),
         materialize_deletions_threshold=given.number("materialize_deletions_threshold"),
         batch_size=given.integer("batch_size"),
+        defer_index_remap=given.flag("defer_index_remap"),
     )
     table.versions_location.history.check_commits()
     if where is not None and not table.split_columns:
