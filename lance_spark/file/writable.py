@@ -6,6 +6,7 @@ from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema import logical_type as lt
+from lance_spark.schema.blob import BlobSizes, is_blob_v2
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
 from lance_spark.schema.field import Field, LanceSchema
 
@@ -43,7 +44,8 @@ def _refusal(version: FileVersion) -> str:
 def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None:
     name = ".".join(node.name for node in (*above, field))
     if is_blob(field):
-        raise UnsupportedFeatureError(f"field {name!r}: blob columns are not written", feature="blob column")
+        _check_blob(field, above, name, version)
+        return
     _check_hints(field, name)
     if version is FileVersion.V2_0:
         _check_v2_0(field, name)
@@ -72,6 +74,25 @@ def _check_hints(field: Field, name: str) -> None:
         EncodingHints.of(field.metadata)
     except InvalidInputError as error:
         raise InvalidInputError(f"field {name!r}: {error.args[0]}") from None
+
+
+def _check_blob(field: Field, above: tuple[Field, ...], name: str, version: FileVersion) -> None:
+    if version is not FileVersion.V2_2:
+        raise UnsupportedFeatureError(
+            f"field {name!r}: blob columns are written in files of version 2.2, not {version.value}",
+            feature="blob column",
+            version=FileVersion.V2_2.value,
+        )
+    if not is_blob_v2(field):
+        raise UnsupportedFeatureError(
+            f"field {name!r}: a blob column has binary values, or a struct of data and uri, not {field.logical_type}",
+            feature="blob column",
+        )
+    if any(node.logical_type != "struct" or is_packed(node) for node in above):
+        raise UnsupportedFeatureError(
+            f"field {name!r}: blobs in lists, maps or packed structs are not written", feature="list of blobs"
+        )
+    BlobSizes.of(field)
 
 
 def _check_v2_0(field: Field, name: str) -> None:

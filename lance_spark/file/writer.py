@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
@@ -27,12 +27,14 @@ from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
 from lance_spark.errors import InvalidInputError
 from lance_spark.file.array_column_writer import ArrayColumnWriter
 from lance_spark.file.batches import BatchChecker, leaf_steps, node_steps
+from lance_spark.file.blob_writer import BlobColumns, BlobSource, Sidecars
 from lance_spark.file.column_writer import ColumnWriter
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL
 from lance_spark.layouts.v2_0.registry import ARRAY_ENCODING_URL
+from lance_spark.schema.blob import has_blobs, stored
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.wire import schema_to_proto
 from lance_spark.storage.base import ObjectStore
@@ -93,6 +95,7 @@ class FileWriter:
         schema: fields with their ids; batches must have its Arrow types.
         version: 2.0, 2.1 or 2.2.
         page_bytes: bytes of Arrow values in a page of a column.
+        blob_source: finds the data files of blobs that are copied from other files.
 
     Raises:
         UnsupportedFeatureError: the schema holds a type that this version of the format, or this release, cannot write.
@@ -106,9 +109,15 @@ class FileWriter:
         *,
         version: FileVersion = FileVersion.V2_2,
         page_bytes: int = DEFAULT_PAGE_BYTES,
+        blob_source: BlobSource | None = None,
     ) -> None:
         require_writable(schema, version)
         self._path = path
+        self._sidecars = Sidecars(store, path)
+        self._blobs: BlobColumns | None = None
+        if version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
+            self._blobs = BlobColumns(schema.fields, self._sidecars, self._write_blob, blob_source)
+            schema = replace(schema, fields=tuple(stored(field) for field in schema.fields))
         self._schema = schema
         self._version = version
         self._page_url = ARRAY_ENCODING_URL if version is FileVersion.V2_0 else PAGE_LAYOUT_URL
@@ -129,8 +138,8 @@ class FileWriter:
         return self._num_rows
 
     def tell(self) -> int:
-        """Bytes written so far, without buffered rows."""
-        return self._output.tell()
+        """Bytes written so far, those in sidecars of blobs too, without buffered rows."""
+        return self._output.tell() + self._sidecars.tell()
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Appends rows. Columns are found by name and must have exactly the schema's types.
@@ -139,6 +148,10 @@ class FileWriter:
             InvalidInputError: a column is missing, unknown, of another type, or null where the schema forbids it.
         """
         self._require_usable()
+        if self._blobs is not None:
+            self._state = _State.BROKEN
+            batch = self._blobs(batch)
+            self._state = _State.OPEN
         arrays = self._checker.columns(batch)
         self._state = _State.BROKEN
         for column in self._columns:
@@ -173,6 +186,8 @@ class FileWriter:
                 self._write_page(column, page)
         self._write_tail()
         size = self._output.tell()
+        # A data file without its sidecars must never be visible.
+        self._sidecars.close()
         self._output.close()
         self._state = _State.CLOSED
         return WrittenFile(
@@ -189,6 +204,7 @@ class FileWriter:
         if self._state is not _State.CLOSED:
             self._state = _State.CLOSED
             self._output.abort()
+            self._sidecars.abort()
 
     def __enter__(self) -> Self:
         return self
@@ -231,6 +247,13 @@ class FileWriter:
             self._output.write(_PADDING * missing)
         self._output.write(buffer)
         return position + missing
+
+    def _write_blob(self, pieces: Sequence[pa.Buffer]) -> int:
+        """Writes a value of a blob column; returns its position."""
+        position = self._write_aligned(pieces[0] if pieces else pa.py_buffer(b""))
+        for piece in pieces[1:]:
+            self._output.write(piece)
+        return position
 
     def _write_tail(self) -> None:
         message = file_pb2.FileDescriptor(schema=schema_to_proto(self._schema), length=self._num_rows)

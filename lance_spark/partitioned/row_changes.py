@@ -12,8 +12,10 @@ from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.save import RowDelta, commit_delta
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
+from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
 from lance_spark.table.row_level.row_target import RowTarget
 from lance_spark.table.row_level.update import update_once
@@ -71,7 +73,7 @@ class PartitionRows(RowTarget[PartitionedTable, list[WrittenPartition]]):
 
     @property
     def schema(self) -> pa.Schema:
-        return self._table.schema
+        return to_arrow_schema(with_blob_descriptors(self.lance_schema, self._table.file_version, with_source=True))
 
     def splits(self, filter: Expr | None = None) -> list[PartitionVersion]:
         return self._table.splits(filter)

@@ -19,16 +19,18 @@ from lance_spark.errors import (
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
+from lance_spark.file_version import FileVersion
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
 from lance_spark.partitioned.commit import Check, commit_changes, with_operation_name
 from lance_spark.partitioned.field import PartitionField, partition_field
 from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
-from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.blob import as_blob_v2
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
@@ -39,7 +41,7 @@ from lance_spark.table.row_level.row_changes import DeletedRows, rows_by_fragmen
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.write import FileLimits
 
 
@@ -93,6 +95,8 @@ def create_partitioned(
     """
     root = absolute_uri(uri_text(root))
     lance_schema = from_arrow_schema(schema)
+    if FileVersion.parse((properties or {}).get(FILE_VERSION, DEFAULT_FILE_VERSION.value)) is FileVersion.V2_2:
+        lance_schema = as_blob_v2(lance_schema)
     fields = [item.field(lance_schema) for item in partition_by]
     specs = PartitionSpecs(lance_schema, (PartitionSpec(1, tuple(fields)),))
     specs.check()

@@ -27,9 +27,12 @@ from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.values.row_values import PartitionRows, grouped
 from lance_spark.schema.arrow import to_arrow_field
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
+from lance_spark.table.bases import Bases
 from lance_spark.table.paths import new_job
+from lance_spark.table.reading.blob_columns import sources_in_splits, with_split_keys
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array
@@ -144,6 +147,8 @@ class PartitionWriter:
         self._partitions: dict[PartitionKey, Partition] = {}
         self._open: OrderedDict[PartitionKey, MovedRowWriter] = OrderedDict()
         self._closed: dict[PartitionKey, list[NewFragment]] = {}
+        self._has_blobs = any(has_blobs(field) for field in plan.schema.fields)
+        self._bases: dict[str, Bases] = {}
 
     def write(self, batch: pa.RecordBatch, source_addresses: RowOrigins | None = None) -> None:
         """Appends rows.
@@ -154,6 +159,10 @@ class PartitionWriter:
         Raises:
             InvalidInputError: the batch does not fit the table, or a partition value cannot be computed.
         """
+        if source_addresses is not None and self._has_blobs:
+            # The files of blobs are those of the partition that the row was in.
+            columns = [with_split_keys(column, source_addresses.partitions) for column in batch.columns]
+            batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
         rows = self._plan.conform(batch)
         values = self._spec.values(_with_missing_columns(rows, self._table.lance_schema), self._table.lance_schema)
         for part in grouped(rows, values):
@@ -201,8 +210,18 @@ class PartitionWriter:
             file_version=self._plan.file_version,
             limits=self._plan.limits,
             job=self._plan.job,
+            blob_source=sources_in_splits(self._bases_of) if self._has_blobs else None,
         )
         return writer
+
+    def _bases_of(self, object_id: str) -> Bases:
+        """The bases of a partition in the version that rows were read from."""
+        if object_id not in self._bases:
+            found = [item for item in self._table.index.partitions if item.object_id == object_id]
+            if not found:
+                raise InvalidInputError(f"{self._plan.root} has no partition {object_id}, which a blob is of")
+            self._bases[object_id] = self._table.open_all(found)[0].bases
+        return self._bases[object_id]
 
     def _uri(self, place: PartitionKey) -> str:
         return self._table.location(self._partitions[place]).store.uri

@@ -162,6 +162,18 @@ class Bases:
         in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
         return self._store(file.base_id), f"{DATA}/{file.path}" if in_root else file.path
 
+    def folder(self, base_id: BaseId) -> ObjectStore:
+        """The store of a base path.
+
+        Raises:
+            CorruptFileError: there is no such base path.
+        """
+        return self._store(base_id)
+
+    def other(self, uri: str) -> ObjectStore:
+        """The store of a place that is no base path of the table; for blobs that are references."""
+        return open_store(uri, options_of(self._storage_options))
+
     def targets(self, names: Sequence[str]) -> tuple[DataTarget, ...]:
         """The destinations of new data files, for the base paths called `names`.
 

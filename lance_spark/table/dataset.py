@@ -15,7 +15,11 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import prune
 from lance_spark.storage.paths import absolute_uri
+from lance_spark.table.blobs.binary_scan import binary_schema, wants_bytes, with_bytes
+from lance_spark.table.blobs.blob_file import BlobReader
+from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.indexes.index_verbs import IndexVerbs
@@ -44,7 +48,9 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, UpgradeVerbs, IndexVerbs):
+class Dataset(
+    DatasetSearchVerbs, VectorVerbs, BlobVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, UpgradeVerbs, IndexVerbs
+):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
     It can be pickled: unpickling opens the same version, in another process too. Storage options are in the pickle.
@@ -212,6 +218,8 @@ class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, Mainte
         with_row_id: bool = False,
         with_row_address: bool = False,
         use_scalar_index: bool = True,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The rows as batches, in the order of the table.
 
@@ -224,6 +232,9 @@ class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, Mainte
             with_row_id: adds ``_rowid``.
             with_row_address: adds ``_rowaddr``.
             use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
+            blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
+                "blobs_descriptions", or None, for where they are.
+            allow_external_blobs: whether blobs that are references to objects outside of the table are read.
 
         Raises:
             NotFoundError: no such column.
@@ -236,8 +247,13 @@ class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, Mainte
             with_row_id=with_row_id,
             with_row_address=with_row_address,
         )
+        if wants_bytes(blob_handling):
+            plan = self._with_blob_sources(plan)
         found = Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index)
-        return limited(plan, self.fragments, limit=limit, offset=offset, candidates=found)
+        batches = limited(plan, self.fragments, limit=limit, offset=offset, candidates=found)
+        if wants_bytes(blob_handling):
+            return with_bytes(batches, BlobReader(plan.bases, allow_external=allow_external_blobs))
+        return batches
 
     def to_table(
         self,
@@ -249,6 +265,8 @@ class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, Mainte
         with_row_id: bool = False,
         with_row_address: bool = False,
         use_scalar_index: bool = True,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is given; arguments and errors as `scan`."""
         plan = self.plan(
@@ -260,12 +278,25 @@ class Dataset(DatasetSearchVerbs, VectorVerbs, ColumnVerbs, VersionVerbs, Mainte
         )
         if batch_size is None:
             plan = replace(plan, uncut=True)
+        if wants_bytes(blob_handling):
+            plan = self._with_blob_sources(plan)
         found = Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index)
         batches = list(limited(plan, self.fragments, limit=limit, offset=offset, candidates=found))
+        if wants_bytes(blob_handling):
+            reader = BlobReader(plan.bases, allow_external=allow_external_blobs)
+            return pa.Table.from_batches(with_bytes(batches, reader), schema=binary_schema(plan.arrow_schema))
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return pa.Table.from_batches(batches)
         return pa.Table.from_batches(batches, schema=plan.arrow_schema)
+
+    def _with_blob_sources(self, plan: Scan) -> Scan:
+        """`plan`, whose descriptions of blobs name their data file."""
+        shown = with_blob_descriptors(self.manifest.schema, data_format(self.manifest), with_source=True)
+        fields = prune(shown.fields, {node.id for node in plan.projection.walk()})
+        by_name = {field.name: field for field in fields}
+        projection = LanceSchema(tuple(by_name[name] for name in plan.projection.names()), plan.projection.metadata)
+        return replace(plan, schema=shown, projection=projection)
 
     def count_rows(self, filter: str | Expr | None = None, *, use_scalar_index: bool = True) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers.

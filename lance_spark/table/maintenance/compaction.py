@@ -43,6 +43,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import OperationKind, Rewrite, RewriteGroup
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.reading.blob_columns import sources_in, with_blob_descriptors
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.row_lineage import KeptLineage, with_lineage
@@ -209,14 +210,19 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
         raise InvalidInputError(f"the task is for version {task.read_version} of a table, this is {base.version}")
     old = [base.fragments[places[number]] for number in task.fragment_ids]
     bases = table.bases(base)
-    scan = Scan.of(base.schema, bases, batch_rows=task.options.batch_size)
+    schema = with_blob_descriptors(base.schema, data_format(base), with_source=True)
+    scan = Scan.of(schema, bases, batch_rows=task.options.batch_size)
     num_rows = sum(scan.count(fragment) for fragment in old)
     batches = scan.read_fragments(old)
     with ExitStack() as writers:
         new: list[DataFragment] = []
         for limits in task.options.file_limits(num_rows):
             writer = FragmentWriter(
-                table.store, base.schema, file_version=new_file_version(base, task.options), limits=limits
+                table.store,
+                base.schema,
+                file_version=new_file_version(base, task.options),
+                limits=limits,
+                blob_source=sources_in(bases),
             )
             writers.enter_context(writer)
             batches = _write(batches, writer, limits.max_rows)

@@ -20,7 +20,7 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
-from lance_spark.table.reading.blob_columns import has_other_descriptors
+from lance_spark.table.reading.blob_columns import has_other_descriptors, source_of, wants_source, with_sources
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
 
@@ -34,11 +34,13 @@ class FilePart:
     Attributes:
         fields: top-level fields, pruned to the part in this file.
         column_indices: the file's columns by field id.
+        file: the file.
     """
 
     reader: DataFileReader
     fields: tuple[Field, ...]
     column_indices: Mapping[FieldId, int]
+    file: DataFile
 
 
 class FragmentColumns:
@@ -64,8 +66,11 @@ class FragmentColumns:
         self._wanted = tuple(fields)
         resolved = _resolved(fields, files, known)
         self._fields = resolved.fields
+        self._with_sources = resolved.with_sources
         self._parts = [
-            FilePart(open_file(files[place]), parts, columns) for place, parts, columns in resolved.parts if parts
+            FilePart(open_file(files[place]), parts, columns, files[place])
+            for place, parts, columns in resolved.parts
+            if parts
         ]
 
     def read(self, rows: RowRanges) -> list[pa.ChunkedArray]:
@@ -100,6 +105,11 @@ class FragmentColumns:
         pieces: dict[FieldId, list[pa.ChunkedArray]] = {field.id: [] for field in self._fields}
         for part in self._parts:
             columns = part.reader.read(part.fields, part.column_indices, rows)
+            if self._with_sources:
+                source = source_of(part.file)
+                columns = [
+                    with_sources(column, field, source) for field, column in zip(part.fields, columns, strict=True)
+                ]
             for field, column in zip(part.fields, columns, strict=True):
                 pieces[field.id].append(column)
         merged = [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
@@ -117,11 +127,13 @@ class _Resolved:
         asked: the fields and known fields that were asked for.
         fields: the fields to read.
         parts: for each file its place, the parts of the fields in it, and its columns by field id.
+        with_sources: whether a field is a blob column whose descriptions name their data file.
     """
 
     asked: tuple[Sequence[Field], Sequence[Field]]
     fields: tuple[Field, ...]
     parts: tuple[tuple[int, tuple[Field, ...], Mapping[FieldId, int]], ...]
+    with_sources: bool
 
 
 _MAX_RESOLVED = 64
@@ -165,6 +177,7 @@ def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence
             )
             for place, (file, parts) in enumerate(held)
         ),
+        any(wants_source(field) for field in read),
     )
 
 

@@ -20,6 +20,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.blob import is_blob_v2
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 
@@ -82,7 +83,9 @@ class Assignments:
         for assignment in self._assignments:
             top, *below = assignment.fields
             columns[top.name] = _replaced(columns[top.name], top, below, assignment.values(batch))
-        return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+        # New blobs are values, where the old ones are descriptions.
+        fields = [field.with_type(columns[field.name].type) for field in batch.schema]
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
 def _assignment(finder: FieldFinder, column: str, value: object) -> _Assignment:
@@ -90,13 +93,28 @@ def _assignment(finder: FieldFinder, column: str, value: object) -> _Assignment:
         raise InvalidInputError(f"{column!r} is no name of a column")
     fields = finder.find(finder.names(column))
     for parent in fields[:-1]:
+        if is_blob_v2(parent):
+            raise InvalidInputError(f"{column!r} is a part of the blob {parent.name!r}; assign its bytes")
         if parent.logical_type != "struct":
             raise InvalidInputError(f"{column!r} leads into {parent.name!r}, which is no struct; assign it as a whole")
+    if is_blob_v2(fields[-1]):
+        return _Assignment(fields, _blob(value, fields[-1], column))
     if isinstance(value, str):
         return _Assignment(fields, parse(value))
     if isinstance(value, Expr):
         return _Assignment(fields, value)
     return _Assignment(fields, _constant(value, fields[-1], column))
+
+
+def _blob(value: object, field: Field, column: str) -> pa.Array:
+    """An array of one blob: bytes, None, or a mapping of `uri`, `position` and `size`."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        value = {"data": bytes(value)}
+    if isinstance(value, str) and value.strip().upper() == "NULL":
+        value = None
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInputError(f"column {column!r} has blobs: assign bytes or None, not {value!r}")
+    return _nested(value, field, column)
 
 
 def _constant(value: object, field: Field, column: str) -> Expr | pa.Array:
@@ -106,6 +124,12 @@ def _constant(value: object, field: Field, column: str) -> Expr | pa.Array:
         value = value.tolist()
     if not pa.types.is_nested(type_):
         return literal(value)
+    return _nested(value, field, column)
+
+
+def _nested(value: object, field: Field, column: str) -> pa.Array:
+    """The value of a nested type as an array of length 1."""
+    type_ = to_arrow_type(field)
     try:
         if isinstance(value, pa.Scalar):
             return pa.array([value]).cast(type_)

@@ -140,6 +140,8 @@ def split_scan(
 ) -> Scan:
     """A scan of a split for `columns` and then, as the last column, the address of each row.
 
+    Descriptions of blobs name their data file.
+
     Args:
         table: the columns of the table.
 
@@ -147,7 +149,7 @@ def split_scan(
         InvalidInputError: a column of the table has the name of that column, or the filter makes no sense.
         NotFoundError: there is no such column.
     """
-    schema = with_blob_descriptors(table, data_format(split.manifest))
+    schema = with_blob_descriptors(table, data_format(split.manifest), with_source=True)
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(
             f"rows of a table with a column {ROW_ADDRESS!r} cannot be identified; rename the column"

@@ -29,6 +29,8 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
@@ -239,7 +241,8 @@ class _Merge(Generic[Version, Written]):
     def _updated(self, split: Split, matches: _Matches) -> Iterator[tuple[pa.RecordBatch, UInt64Array]]:
         """The rows of a split that match, as they become, and their addresses."""
         from_source = {field.id for field in self._source_fields}
-        kept = [field for field in self._schema.fields if field.id not in from_source]
+        shown = with_blob_descriptors(self._schema, data_format(split.manifest), with_source=True)
+        kept = [field for field in shown.fields if field.id not in from_source]
         fragments = split.manifest.fragments
         places = {message.id: place for place, message in enumerate(fragments.messages)}
         bases = split.bases
@@ -265,7 +268,9 @@ class _Merge(Generic[Version, Written]):
                 arrays.append(one_array(kept[field.id]))
             else:
                 arrays.append(pa.nulls(len(source_rows), column.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+        # Kept blobs are descriptions, those of the source are values.
+        types = [column.with_type(array.type) for column, array in zip(self._arrow_schema, arrays, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
 
 
 class _InsertedKeys(Generic[Version, Written]):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.file.blob_writer import BlobSource
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
@@ -24,6 +25,7 @@ class MovedRowWriter:
         schema: all columns of the table.
         file_version: version of the data files.
         job: the write job that this is a part of (`paths.new_job`).
+        blob_source: finds the data files of blobs that are copied from other files.
     """
 
     def __init__(
@@ -34,8 +36,11 @@ class MovedRowWriter:
         file_version: FileVersion,
         limits: FileLimits | None = None,
         job: str | None = None,
+        blob_source: BlobSource | None = None,
     ) -> None:
-        self._writer = FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job)
+        self._writer = FragmentWriter(
+            store, schema, file_version=file_version, limits=limits, job=job, blob_source=blob_source
+        )
         self._source_addresses: list[UInt64Array] = []
 
     def write(self, batch: pa.RecordBatch, source_addresses: UInt64Array | None = None) -> None:

@@ -24,7 +24,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_columns import sources_in, with_blob_descriptors
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
@@ -67,7 +67,7 @@ class RowTarget(ABC, Generic[Version, Written]):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns as they are read."""
+        """The columns as they are read; descriptions of blobs name their data file."""
 
     @abstractmethod
     def splits(self, filter: Expr | None = None) -> Sequence[Split]:
@@ -122,7 +122,8 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
 
     @property
     def schema(self) -> pa.Schema:
-        return to_arrow_schema(with_blob_descriptors(self._base.schema, data_format(self._base)))
+        shown = with_blob_descriptors(self._base.schema, data_format(self._base), with_source=True)
+        return to_arrow_schema(shown)
 
     def splits(self, filter: Expr | None = None) -> list[Split]:
         return [Split(self._table, self._base)]
@@ -151,7 +152,9 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
 
 class _PlainWriter:
     def __init__(self, table: TableLocation, base: Manifest) -> None:
-        self._writer = MovedRowWriter(table.store, base.schema, file_version=version_to_write(base))
+        version = version_to_write(base)
+        sources = sources_in(table.bases(base))
+        self._writer = MovedRowWriter(table.store, base.schema, file_version=version, blob_source=sources)
 
     def write(self, batch: pa.RecordBatch, split: Split | None = None, addresses: UInt64Array | None = None) -> None:
         self._writer.write(batch, addresses)

@@ -14,10 +14,15 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import to_arrow_field
+from lance_spark.schema.blob import DESCRIPTION, SOURCE
+from lance_spark.schema.columns import BLOB_V2_EXTENSION
+from lance_spark.schema.extension import EXTENSION_NAME
 from lance_spark.schema.field import Field, LanceSchema
 
 _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
 _BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
+_EXTENSION = EXTENSION_NAME.encode()
+_SOURCED = tuple(field.name for field in (*DESCRIPTION, SOURCE))
 _LISTS = (pt.is_list, pt.is_large_list)
 
 
@@ -52,15 +57,29 @@ class Conformer:
         Raises:
             InvalidInputError: the schema of the batch differs from the first one's.
         """
-        if not batch.schema.equals(self._given):
+        if not batch.schema.equals(self._given) and not self._differs_in_blobs(batch.schema):
             raise InvalidInputError("the batches to write differ in their schemas")
         try:
-            arrays = [converted(batch.column(target.name), target.type) for target in self._targets]
+            arrays = [_in_field(batch.column(target.name), target) for target in self._targets]
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"the batch does not fit into the table's types: {error}") from error
         if not arrays:
             return batch.select([])
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._targets))
+        # Blobs of other files of the table keep the form of descriptions.
+        targets = [target.with_type(array.type) for target, array in zip(self._targets, arrays, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(targets))
+
+    def _differs_in_blobs(self, given: pa.Schema) -> bool:
+        """Whether all but the form of blobs is as in the first batch."""
+        if given.names != self._given.names:
+            return False
+        targets = {target.name: target for target in self._targets}
+        for field, first in zip(given, self._given, strict=True):
+            if field.type != first.type:
+                if not has_blob_type(targets[field.name]):
+                    return False
+                _check_type(field.type, targets[field.name], field.name)
+        return True
 
 
 def same_columns(left: LanceSchema, right: LanceSchema) -> bool:
@@ -91,6 +110,9 @@ def _check_names(known: tuple[str, ...] | list[str], given: list[str], where: st
 def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
     given = _storage(given)
     wanted = target.type
+    if is_blob_type(target):
+        _check_blob(given, path)
+        return
     if given == wanted or pt.is_null(given) or _same_kind(given, wanted, _TEXT) or _same_kind(given, wanted, _BYTES):
         return
     if pt.is_struct(given) and pt.is_struct(wanted):
@@ -115,6 +137,52 @@ def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
     raise InvalidInputError(f"column {path!r} has type {given}, the table has {wanted}; cast it first")
 
 
+def is_blob_type(field: pa.Field) -> bool:
+    """True for a blob column in the form in which the table's schema declares it."""
+    return (field.metadata or {}).get(_EXTENSION) == BLOB_V2_EXTENSION.encode() and pt.is_struct(field.type)
+
+
+def has_blob_type(field: pa.Field) -> bool:
+    """True for a blob column, and for a struct that has one."""
+    return is_blob_type(field) or (pt.is_struct(field.type) and any(map(has_blob_type, field.type)))
+
+
+def _check_blob(given: pa.DataType, path: str) -> None:
+    if pt.is_null(given) or any(kind(given) for kind in _BYTES):
+        return
+    members = {given.field(number).name for number in range(given.num_fields)} if pt.is_struct(given) else set()
+    if members == set(_SOURCED) or ("data" in members and members <= {"data", "uri", "position", "size"}):
+        return
+    if "kind" in members:
+        raise InvalidInputError(
+            f"column {path!r} has descriptions of blobs, which mean nothing in another table; write the bytes "
+            "(read them with blob_handling='all_binary')"
+        )
+    raise InvalidInputError(f"column {path!r} has blobs: binary values, or structs of data and uri, not {given}")
+
+
+def _convert_blob(array: pa.Array, wanted: pa.StructType) -> pa.Array:
+    """Bytes, or a struct with some of the members, as the struct that the schema declares."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pt.is_struct(array.type):
+        if array.type.get_field_index(SOURCE.name) >= 0:
+            return array
+        known = {field.name for field in wanted}
+        used = [field.name for field in array.type if array.field(field.name).null_count < len(array)]
+        lost = [name for name in used if name not in known]
+        if lost:
+            raise InvalidInputError(f"the blob column was declared without {lost[0]!r}, which some of the rows have")
+        return _convert_struct(array, wanted)
+    if pt.is_null(array.type):
+        return pa.nulls(len(array), wanted)
+    children = [
+        array.cast(field.type) if field.name == "data" else pa.nulls(len(array), field.type) for field in wanted
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+
+
 def _same_kind(given: pa.DataType, wanted: pa.DataType, kinds: tuple[Callable[[pa.DataType], bool], ...]) -> bool:
     return any(kind(given) for kind in kinds) and any(kind(wanted) for kind in kinds)
 
@@ -123,6 +191,10 @@ def _storage(dtype: pa.DataType) -> pa.DataType:
     while isinstance(dtype, pa.BaseExtensionType):
         dtype = dtype.storage_type
     return dtype
+
+
+def _in_field(array: pa.Array, field: pa.Field) -> pa.Array:
+    return _convert_blob(array, field.type) if is_blob_type(field) else converted(array, field.type)
 
 
 def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -152,10 +224,11 @@ def _convert_struct(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
     children = []
     for field in wanted:
         number = array.type.get_field_index(field.name)
-        child = pa.nulls(len(array), field.type) if number < 0 else converted(array.field(number), field.type)
+        child = pa.nulls(len(array), field.type) if number < 0 else _in_field(array.field(number), field)
         children.append(child)
     mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    fields = [field.with_type(child.type) for field, child in zip(wanted, children, strict=True)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
 def _convert_list(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -9,6 +9,7 @@ from lance_spark.errors import CommitStateUnknownError, InvalidInputError, Lance
 from lance_spark.file.writable import WRITABLE_VERSIONS, require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.blob import as_blob_v2, has_blobs
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
@@ -123,7 +124,12 @@ def plan_write(
         # In a table that records its field ids not even an overwrite reuses one.
         used = None if base is None else base.max_allocated_field_id
         schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
-        plan = WritePlan(base, False, schema, asked or kept or DEFAULT_FILE_VERSION)
+        file_version = asked or kept or DEFAULT_FILE_VERSION
+        conform = None
+        if file_version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
+            schema = as_blob_v2(schema)
+            conform = Conformer(schema, source.schema)
+        plan = WritePlan(base, False, schema, file_version, conform)
     require_writable(plan.schema, plan.file_version)
     return plan
 

@@ -12,9 +12,11 @@ from itertools import cycle
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.file.blob_writer import BlobSource, copied_bytes
 from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
@@ -54,6 +56,7 @@ class FragmentWriter:
         file_version: version of the data files.
         job: the write job of this writer (`paths.new_job`).
         targets: base paths that get the data files in turn; none for the table's root.
+        blob_source: finds the data files of blobs that are copied from other files.
     """
 
     def __init__(
@@ -65,7 +68,10 @@ class FragmentWriter:
         limits: FileLimits | None = None,
         job: str | None = None,
         targets: Sequence[DataTarget] = (),
+        blob_source: BlobSource | None = None,
     ) -> None:
+        self._blob_source = blob_source
+        self._blob_columns = tuple(field for field in schema.fields if has_blobs(field))
         self._targets = cycle(targets or (DataTarget(store, f"{DATA}/"),))
         self._target = next(self._targets)
         self._published: list[tuple[ObjectStore, str]] = []
@@ -84,7 +90,8 @@ class FragmentWriter:
             InvalidInputError: the batch does not match the schema.
         """
         start = 0
-        piece_rows = max(1, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
+        num_bytes = batch.nbytes + copied_bytes(batch, self._blob_columns)
+        piece_rows = max(1, batch.num_rows * _PIECE_BYTES // max(num_bytes, 1))
         while start < batch.num_rows:
             writer = self._writer or self._open()
             length = min(piece_rows, self._limits.max_rows - writer.num_rows, batch.num_rows - start)
@@ -106,7 +113,7 @@ class FragmentWriter:
             delete_quietly(self._target.store, self._path)
             self._writer = None
         for store, path in self._published:
-            delete_quietly(store, path)
+            delete_data_file(store, path)
         self._fragments, self._published = [], []
 
     def __enter__(self) -> FragmentWriter:
@@ -118,7 +125,13 @@ class FragmentWriter:
 
     def _open(self) -> FileWriter:
         self._path = f"{self._target.folder}{new_data_file_name(self._job)}"
-        self._writer = FileWriter(self._target.store, self._path, self._schema, version=self._file_version)
+        self._writer = FileWriter(
+            self._target.store,
+            self._path,
+            self._schema,
+            version=self._file_version,
+            blob_source=self._blob_source,
+        )
         return self._writer
 
     def _finish(self) -> None:
@@ -169,18 +182,32 @@ def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment], base
     """
     fragments = list(fragments)
     for path in _paths(fragments):
-        delete_quietly(store, path)
+        delete_data_file(store, path)
     if bases is None:
         return
     for file in (file for fragment in fragments for file in fragment.files if file.base_id is not None):
-        delete_quietly(*bases.data_file(file))
+        delete_data_file(*bases.data_file(file))
+
+
+def delete_data_file(store: ObjectStore, path: str) -> None:
+    """Removes a data file that no version references, then its sidecars; a clean-up finds what cannot be removed."""
+    delete_quietly(store, path)
+    try:
+        sidecars = [entry.path for entry in store.list(path.removesuffix(".lance"))]
+    except LanceError:
+        return
+    for sidecar in sidecars:
+        delete_quietly(store, sidecar)
 
 
 def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
     """Removes the data files written for `job` except those of `keep`: the orphan files of killed tasks."""
     kept = set(_paths(keep))
-    for entry in list(store.list(DATA)):
-        if is_of_job(entry.path, job) and entry.path not in kept:
+    for entry in list(store.list(DATA, recursive=True)):
+        folder, _, name = entry.path.removeprefix(f"{DATA}/").rpartition("/")
+        # Sidecars of blobs lie in a folder that is called like their data file.
+        owner = f"{DATA}/{folder or name.removesuffix('.lance')}.lance"
+        if is_of_job(owner, job) and owner not in kept:
             delete_quietly(store, entry.path)
 
 

@@ -221,12 +221,12 @@ def test_requested_file_version(tmp_path: Path) -> None:
     assert same(lance.dataset(uri).to_table(), rows(0, 8).select(["a", "s"]))
 
 
-def test_blobs_are_refused(tmp_path: Path) -> None:
+def test_blobs_of_older_files_are_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     table = pa.table([pa.array([b"x", b"y"], pa.large_binary())], schema=pa.schema([field]))
-    lance.write_dataset(table, uri, max_rows_per_file=1)
-    with pytest.raises(UnsupportedFeatureError, match="blob"):
+    lance.write_dataset(table, uri, max_rows_per_file=1, data_storage_version="2.1")
+    with pytest.raises(UnsupportedFeatureError, match=r"blob columns are written in files of version 2\.2"):
         lance_spark.open(uri).compact()
 
 

@@ -1,0 +1,380 @@
+"""Writes the values of blob columns beside the pages of a data file of 2.2 (Lance file format, "Blob").
+
+A small value lies in the data file, aligned as its buffers. A larger one lies in a sidecar of the file, an object
+``<path of the data file without .lance>/<id>.blob`` without header or footer: with other values, or alone. Ids count
+from 1 in the order in which sidecars are opened; the name is the id's 32 bits, the least significant first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.blob import SOURCE, BlobKind, BlobSizes, described, has_blobs, is_blob_v2
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import Field
+from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream
+from lance_spark.storage.deletion import delete_quietly
+
+COPY_BYTES = 16 << 20
+"""About how many bytes of values that are copied from other files are in memory at a time."""
+
+MAX_BLOB_BYTES = 1 << 40
+"""A value that claims to be larger is corrupt."""
+
+BlobSource = Callable[[str], tuple[ObjectStore, str]]
+"""The store and the path of the data file that the source of a description names."""
+
+
+def sidecar_path(data_path: str, blob_id: int) -> str:
+    """The path of a sidecar of a data file.
+
+    >>> sidecar_path("data/a.lance", 6)
+    'data/a/01100000000000000000000000000000.blob'
+    """
+    return f"{data_path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """Bytes to write: in memory, or a range of an object."""
+
+    data: pa.Buffer | None = None
+    store: ObjectStore | None = None
+    path: str = ""
+    range: ByteRange | None = None
+
+    @property
+    def size(self) -> int:
+        if self.data is not None:
+            return int(self.data.size)
+        return 0 if self.range is None else self.range.length
+
+    def pieces(self) -> Iterator[pa.Buffer]:
+        """The bytes in pieces of `COPY_BYTES` at most."""
+        if self.data is not None:
+            yield self.data
+        if self.store is None or self.range is None:
+            return
+        for start in range(self.range.start, self.range.stop, COPY_BYTES):
+            yield self.store.read_range(self.path, ByteRange(start, min(COPY_BYTES, self.range.stop - start)))
+
+
+class Sidecars:
+    """The sidecars of one data file."""
+
+    def __init__(self, store: ObjectStore, data_path: str) -> None:
+        self._store = store
+        self._data_path = data_path
+        self._open: list[OutputStream] = []
+        self._paths: list[str] = []
+        self._closed_bytes = 0
+
+    def new(self) -> tuple[int, OutputStream]:
+        """A new sidecar and its id."""
+        blob_id = len(self._paths) + 1
+        path = sidecar_path(self._data_path, blob_id)
+        output = self._store.open_output(path)
+        self._paths.append(path)
+        self._open.append(output)
+        return blob_id, output
+
+    def finish(self, output: OutputStream) -> None:
+        """Publishes a sidecar."""
+        size = output.tell()
+        output.close()
+        self._open.remove(output)
+        self._closed_bytes += size
+
+    def tell(self) -> int:
+        """Bytes in all sidecars so far."""
+        return self._closed_bytes + sum(output.tell() for output in self._open)
+
+    def close(self) -> None:
+        """Publishes those that are still open."""
+        for output in list(self._open):
+            self.finish(output)
+
+    def abort(self) -> None:
+        """Removes all of them."""
+        for output in self._open:
+            output.abort()
+        for path in self._paths:
+            delete_quietly(self._store, path)
+        self._open, self._paths = [], []
+
+
+class BlobColumnWriter:
+    """Writes the values of one blob column, and gives their descriptions.
+
+    Args:
+        field: the column as the table declares it.
+        name: its dotted path, for messages.
+        sidecars: those of the data file.
+        write_inline: writes a value into the data file; returns its position.
+        source: finds the files of descriptions with a source.
+    """
+
+    def __init__(
+        self,
+        field: Field,
+        name: str,
+        sidecars: Sidecars,
+        write_inline: Callable[[Sequence[pa.Buffer]], int],
+        source: BlobSource | None,
+    ) -> None:
+        self._name = name
+        self._sizes = BlobSizes.of(field)
+        self._sidecars = sidecars
+        self._write_inline = write_inline
+        self._source = source
+        self._type = to_arrow_type(described(field))
+        self._pack: tuple[int, OutputStream] | None = None
+
+    def write(self, array: pa.StructArray) -> pa.StructArray:
+        """Writes the values of `array`; returns their descriptions.
+
+        Args:
+            array: the values as the table's schema has them, or descriptions with their source.
+
+        Raises:
+            InvalidInputError: a row has both bytes and a reference, or neither, or descriptions have no source.
+            UnsupportedFeatureError: a value is managed by the table, which this release does not copy.
+        """
+        rows = _Rows(len(array))
+        if array.type.get_field_index(SOURCE.name) >= 0:
+            self._copy(array, rows)
+        elif array.type.get_field_index("kind") >= 0:
+            raise InvalidInputError(
+                f"column {self._name!r} has descriptions of blobs, which mean nothing in another table; write the "
+                "bytes (read them with blob_handling='all_binary')"
+            )
+        else:
+            self._write_values(array, rows)
+        return rows.to_array(self._type, array.is_null() if array.null_count else None)
+
+    def _write_values(self, array: pa.StructArray, rows: _Rows) -> None:
+        data = array.field("data")
+        members = {array.type.field(number).name for number in range(array.type.num_fields)}
+        uris = array.field("uri").to_pylist() if "uri" in members else [None] * len(array)
+        ranges = [array.field(name).to_pylist() if name in members else [None] * len(array) for name in _RANGE]
+        valid, has_data = array.is_valid().to_pylist(), data.is_valid().to_pylist()
+        for row in range(len(array)):
+            if not valid[row]:
+                continue
+            uri = uris[row]
+            if has_data[row] == (uri is not None):
+                raise InvalidInputError(
+                    f"column {self._name!r}, row {row} of the batch: a blob has either data or a uri; "
+                    f"this one has {'both' if has_data[row] else 'none'}"
+                )
+            if uri is None:
+                rows.set(row, self._place(_Value(data[row].as_buffer())))
+            else:
+                rows.set(row, _external(uri, ranges[0][row], ranges[1][row], f"{self._name!r}, row {row}"))
+
+    def _copy(self, array: pa.StructArray, rows: _Rows) -> None:
+        """Copies values from other data files, `COPY_BYTES` or one value at a time."""
+        if self._source is None:
+            raise InvalidInputError(f"column {self._name!r}: the files of these blobs are not known")
+        kinds, positions, sizes, ids = (array.field(name).to_numpy(zero_copy_only=False) for name in _NUMBERS)
+        uris, sources = array.field("blob_uri"), array.field(SOURCE.name)
+        waiting: list[tuple[int, _Value]] = []
+        total = 0
+        for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            kind, size = int(kinds[row]), int(sizes[row])
+            if kind == BlobKind.EXTERNAL:
+                rows.set(row, (kind, int(positions[row]), size, int(ids[row]), uris[row].as_py()))
+                continue
+            if kind not in (BlobKind.INLINE, BlobKind.PACKED, BlobKind.DEDICATED):
+                raise UnsupportedFeatureError(
+                    f"column {self._name!r} has blobs of kind {kind}, which this release does not copy",
+                    feature=f"blob kind {kind}",
+                )
+            if size > MAX_BLOB_BYTES:
+                raise CorruptFileError(f"column {self._name!r} has a blob of {size} bytes")
+            store, path = self._source(sources[row].as_py())
+            path = path if kind == BlobKind.INLINE else sidecar_path(path, int(ids[row]))
+            waiting.append((row, _Value(store=store, path=path, range=ByteRange(int(positions[row]), size))))
+            total += size
+            if total >= COPY_BYTES:
+                self._write_waiting(waiting, rows)
+                waiting, total = [], 0
+        self._write_waiting(waiting, rows)
+
+    def _write_waiting(self, waiting: list[tuple[int, _Value]], rows: _Rows) -> None:
+        for row, value in _fetched(waiting):
+            rows.set(row, self._place(value))
+
+    def _place(self, value: _Value) -> tuple[int, int, int, int, str]:
+        """Writes a value where its size wants it; its description."""
+        size = value.size
+        if size > self._sizes.dedicated:
+            blob_id, output = self._sidecars.new()
+            _write_all(output, value)
+            self._sidecars.finish(output)
+            return BlobKind.DEDICATED, 0, size, blob_id, ""
+        if size <= self._sizes.inline:
+            return BlobKind.INLINE, self._write_inline(list(value.pieces())), size, 0, ""
+        if self._pack is not None and self._pack[1].tell() + size > self._sizes.pack:
+            self._sidecars.finish(self._pack[1])
+            self._pack = None
+        if self._pack is None:
+            self._pack = self._sidecars.new()
+        blob_id, output = self._pack
+        position = output.tell()
+        _write_all(output, value)
+        return BlobKind.PACKED, position, size, blob_id, ""
+
+
+_RANGE = ("position", "size")
+_NUMBERS = ("kind", "position", "size", "blob_id")
+
+
+class _Rows:
+    """Descriptions by row; rows that are not set are null, or zeros below a null."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._numbers = np.zeros((4, num_rows), np.uint64)
+        self._uris = [""] * num_rows
+
+    def set(self, row: int, description: tuple[int, int, int, int, str]) -> None:
+        self._numbers[:, row] = description[:4]
+        self._uris[row] = description[4]
+
+    def to_array(self, dtype: pa.StructType, nulls: pa.BooleanArray | None) -> pa.StructArray:
+        kinds, positions, sizes, ids = self._numbers
+        children = [
+            pa.array(kinds.astype(np.uint8)),
+            pa.array(positions),
+            pa.array(sizes),
+            pa.array(ids.astype(np.uint32)),
+            pa.array(self._uris, pa.string()),
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(dtype), mask=nulls)
+
+
+def _external(uri: str, position: int | None, size: int | None, where: str) -> tuple[int, int, int, int, str]:
+    if "://" not in uri:
+        raise InvalidInputError(f"column {where}: {uri!r} is no absolute URI")
+    if position is not None and size is None:
+        raise InvalidInputError(f"column {where}: a part of {uri} needs a size beside its position")
+    return BlobKind.EXTERNAL, position or 0, size or 0, 0, uri
+
+
+def _write_all(output: OutputStream, value: _Value) -> None:
+    for piece in value.pieces():
+        output.write(piece)
+
+
+def _fetched(waiting: Sequence[tuple[int, _Value]]) -> Iterator[tuple[int, _Value]]:
+    """The values in order, small ones read together, file by file."""
+    by_path: dict[tuple[int, str], list[int]] = {}
+    for number, (_, value) in enumerate(waiting):
+        if value.size <= COPY_BYTES:
+            by_path.setdefault((id(value.store), value.path), []).append(number)
+    found: dict[int, pa.Buffer] = {}
+    for numbers in by_path.values():
+        store, path = waiting[numbers[0]][1].store, waiting[numbers[0]][1].path
+        ranges = {number: byte_range for number in numbers if (byte_range := waiting[number][1].range) is not None}
+        filled = {number: byte_range for number, byte_range in ranges.items() if byte_range.length}
+        if filled and store is not None:
+            found.update(zip(filled, store.read_ranges(path, list(filled.values())), strict=True))
+    for number, (row, value) in enumerate(waiting):
+        yield row, _Value(found.pop(number)) if number in found else value
+
+
+class BlobColumns:
+    """The blob columns of a data file that is written: batches with values become batches with descriptions."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        sidecars: Sidecars,
+        write_inline: Callable[[Sequence[pa.Buffer]], int],
+        source: BlobSource | None,
+    ) -> None:
+        self._writers: dict[tuple[str, ...], BlobColumnWriter] = {}
+        self._fields = {field.name: field for field in fields if has_blobs(field)}
+        for field in self._fields.values():
+            for path in _blob_paths(field):
+                names = tuple(node.name for node in path)
+                self._writers[names] = BlobColumnWriter(path[-1], ".".join(names), sidecars, write_inline, source)
+
+    def __call__(self, batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+        """`batch` with descriptions in its blob columns, whose values are written."""
+        for name, field in self._fields.items():
+            number = batch.schema.get_field_index(name)
+            if number < 0:
+                continue
+            column = batch.column(number)
+            if isinstance(column, pa.ChunkedArray):
+                chunks = [self._written(chunk, field, (name,)) for chunk in column.chunks]
+                column = pa.chunked_array(chunks) if chunks else pa.chunked_array([], to_arrow_type(_stored(field)))
+            else:
+                column = self._written(column, field, (name,))
+            batch = batch.set_column(number, batch.schema.field(number).with_type(column.type), column)
+        return batch
+
+    def _written(self, array: pa.Array, field: Field, names: tuple[str, ...]) -> pa.Array:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        writer = self._writers.get(names)
+        if writer is not None:
+            return writer.write(array)
+        if not pa.types.is_struct(array.type):
+            return array
+        parts, fields = [], []
+        by_name = {child.name: child for child in field.children}
+        for number in range(array.type.num_fields):
+            member = array.type.field(number)
+            # With the nulls of the struct: what is below a null is no value.
+            part = array.flatten()[number] if has_blobs(by_name[member.name]) else array.field(number)
+            if has_blobs(by_name[member.name]):
+                part = self._written(part, by_name[member.name], (*names, member.name))
+            parts.append(part)
+            fields.append(member.with_type(part.type))
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null() if array.null_count else None)
+
+
+def copied_bytes(batch: pa.RecordBatch, fields: Sequence[Field]) -> int:
+    """The size of the values of top-level `fields` that writing `batch` copies from other files."""
+    return sum(_copied(batch.column(field.name), field) for field in fields if field.name in batch.schema.names)
+
+
+def _copied(array: pa.Array, field: Field) -> int:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if not pa.types.is_struct(array.type):
+        return 0
+    if is_blob(field):
+        has_source = array.type.get_field_index(SOURCE.name) >= 0
+        # In floating point: sizes are not checked yet, and their sum may not wrap.
+        return int(pc.sum(array.field("size").cast(pa.float64())).as_py() or 0) if has_source else 0
+    by_name = {child.name: child for child in field.children}
+    return sum(
+        _copied(array.field(number), by_name[array.type.field(number).name])
+        for number in range(array.type.num_fields)
+        if has_blobs(by_name[array.type.field(number).name])
+    )
+
+
+def _stored(field: Field) -> Field:
+    if is_blob_v2(field):
+        return described(field)
+    return field.with_children(tuple(_stored(child) for child in field.children)) if field.children else field
+
+
+def _blob_paths(field: Field) -> Iterator[tuple[Field, ...]]:
+    if is_blob_v2(field):
+        yield (field,)
+        return
+    for child in field.children:
+        for path in _blob_paths(child):
+            yield (field, *path)

@@ -1,0 +1,1 @@
+"""Reading the values of blob columns."""

@@ -1,0 +1,80 @@
+"""Scans that return the bytes of blob columns in place of their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema.blob import BLOB_KEY, SOURCE
+from lance_spark.table.blobs.blob_file import BlobReader, batches_by_bytes
+
+DESCRIPTIONS, BINARY = "blobs_descriptions", "all_binary"
+BLOB_HANDLING = (DESCRIPTIONS, BINARY)
+
+BATCH_BYTES = 64 << 20
+"""Bytes of values in a batch, unless a single row has more."""
+
+
+def wants_bytes(blob_handling: str | None) -> bool:
+    """Whether a scan returns the bytes of blobs.
+
+    Raises:
+        InvalidInputError: an unknown word.
+    """
+    if blob_handling is not None and blob_handling not in BLOB_HANDLING:
+        raise InvalidInputError(f"unknown blob_handling {blob_handling!r}; one of {', '.join(BLOB_HANDLING)}")
+    return blob_handling == BINARY
+
+
+def binary_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of batches whose descriptions with a source have become bytes."""
+    return pa.schema([_binary_field(field) for field in schema], metadata=schema.metadata)
+
+
+def with_bytes(batches: Iterable[pa.RecordBatch], reader: BlobReader) -> Iterator[pa.RecordBatch]:
+    """The rows with the bytes of blobs, in batches of about `BATCH_BYTES` at most. Raises as `BlobReader`."""
+    for batch in batches:
+        schema = binary_schema(batch.schema)
+        sizes = np.zeros(batch.num_rows)
+        for column in batch.columns:
+            sizes += _sizes(column)
+        for start, stop in batches_by_bytes(sizes, BATCH_BYTES):
+            columns = [_with_bytes(column.slice(start, stop - start), reader) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_described(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(dtype) and dtype.get_field_index(SOURCE.name) == 5 and dtype[0].name == "kind")
+
+
+def _binary_field(field: pa.Field) -> pa.Field:
+    metadata = dict(field.metadata or {})
+    if _is_described(field.type) and BLOB_KEY.encode() in metadata:
+        return pa.field(field.name, pa.large_binary(), field.nullable, metadata)
+    if pa.types.is_struct(field.type):
+        return field.with_type(pa.struct([_binary_field(child) for child in field.type]))
+    return field
+
+
+def _sizes(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """float64[n]: the bytes of the blobs of each row."""
+    if not pa.types.is_struct(array.type):
+        return np.zeros(len(array))
+    if _is_described(array.type):
+        sizes = array.field("size").cast(pa.float64()).to_numpy(zero_copy_only=False)
+        # Below a null there is no size.
+        return np.nan_to_num(sizes)
+    return sum((_sizes(array.field(number)) for number in range(array.type.num_fields)), np.zeros(len(array)))
+
+
+def _with_bytes(array: pa.Array, reader: BlobReader) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        return array
+    if _is_described(array.type):
+        return reader.to_binary(array)
+    parts = [_with_bytes(part, reader) for part in array.flatten()]
+    fields = [field.with_type(part.type) for field, part in zip(array.type, parts, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null() if array.null_count else None)

@@ -1,0 +1,157 @@
+"""What a `Dataset` answers about blobs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.layouts.arrow_take import take as take_rows
+from lance_spark.schema.blob import is_blob_v2
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import FieldFinder
+from lance_spark.table.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobLocation, BlobReader
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.reading.take import take
+from lance_spark.table.row_level.rewritten_rows import by_fragment
+from lance_spark.table.search.locate import RowLocator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class BlobVerbs(ABC):
+    """Reading the values of blob columns, for tables without partitions."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    @property
+    @abstractmethod
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | None = None,
+        addresses: Sequence[int] | None = None,
+        indices: Sequence[int] | None = None,
+        *,
+        buffer_size: int = DEFAULT_BUFFER_BYTES,
+        allow_external_blobs: bool = False,
+    ) -> list[BlobFile | None]:
+        """The values of some rows as files, in the order asked for; None for a null. Nothing but descriptions is read.
+
+        Args:
+            blob_column: the column, or a dotted path to one inside of structs.
+            ids: row ids, as in ``_rowid``; one of `ids`, `addresses` and `indices` is needed.
+            addresses: row addresses, as in ``_rowaddr``.
+            indices: positions of rows, deleted rows not counted.
+            buffer_size: bytes that a file reads ahead.
+            allow_external_blobs: whether references to objects outside of the table are followed.
+
+        Raises:
+            InvalidInputError: not a blob column, not one of the three arguments, or a reference that is not allowed.
+            NotFoundError: there is no such column or row.
+        """
+        _, locations = self._blob_locations(blob_column, ids, addresses, indices, allow_external_blobs)
+        return [None if location is None else BlobFile(location, buffer_size) for location in locations]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | None = None,
+        addresses: Sequence[int] | None = None,
+        indices: Sequence[int] | None = None,
+        *,
+        allow_external_blobs: bool = False,
+    ) -> list[tuple[int, bytes | None]]:
+        """(row address, value) of some rows, in the order asked for; None for a null.
+
+        Values of one file are read together. Arguments and errors as `take_blobs`.
+        """
+        found, locations = self._blob_locations(blob_column, ids, addresses, indices, allow_external_blobs)
+        values = BlobReader(self.location.bases(self.manifest)).values(locations)
+        return list(zip(found, values, strict=True))
+
+    def _blob_locations(
+        self,
+        column: str,
+        ids: Sequence[int] | None,
+        addresses: Sequence[int] | None,
+        indices: Sequence[int] | None,
+        allow_external: bool,
+    ) -> tuple[list[int], list[BlobLocation | None]]:
+        if [ids, addresses, indices].count(None) != 2:
+            raise InvalidInputError("give one of ids, addresses and indices")
+        bases = self.location.bases(self.manifest)
+        scan = self._described_scan(column)
+        if indices is not None:
+            rows = take(scan, self.manifest.fragments, indices)
+        else:
+            rows = self._rows_at(scan, addresses) if ids is None else self._rows_of(scan, ids)
+        names = FieldFinder(self.lance_schema).names(column)
+        array: pa.Array = rows.column(names[0]).combine_chunks()
+        for name in names[1:]:
+            array = array.flatten()[array.type.get_field_index(name)]
+        return rows.column(ROW_ADDRESS).to_pylist(), BlobReader(bases, allow_external=allow_external).locations(array)
+
+    def _described_scan(self, column: str) -> Scan:
+        finder = FieldFinder(self.lance_schema)
+        field = finder.find(finder.names(column))[-1]
+        if not is_blob_v2(field):
+            raise InvalidInputError(f"column {column!r} is no blob column in files of 2.2; read it as other columns")
+        schema = with_blob_descriptors(self.lance_schema, data_format(self.manifest), with_source=True)
+        return Scan.of(
+            schema,
+            self.location.bases(self.manifest),
+            columns=[column],
+            with_row_address=True,
+            stable_row_ids=self.manifest.has_stable_row_ids,
+        )
+
+    def _rows_of(self, scan: Scan, ids: Sequence[int]) -> pa.Table:
+        locate = RowLocator(self.manifest.fragments, scan.bases, stable_row_ids=self.manifest.has_stable_row_ids)
+        return self._located(scan, ids, locate, "row id")
+
+    def _rows_at(self, scan: Scan, addresses: Sequence[int] | None) -> pa.Table:
+        locate = RowLocator(self.manifest.fragments, scan.bases, stable_row_ids=False)
+        return self._located(scan, addresses or (), locate, "row address")
+
+    def _located(self, scan: Scan, numbers: Sequence[int], locate: RowLocator, kind: str) -> pa.Table:
+        wanted = _numbers(numbers, kind)
+        addresses, exists = locate(wanted)
+        if not exists.all():
+            raise NotFoundError(f"the table has no {kind} {int(wanted[np.flatnonzero(~exists)[0]])}")
+        distinct, order = np.unique(addresses, return_inverse=True)
+        fragments = {fragment.id: fragment for fragment in self.manifest.fragments}
+        batches = [
+            batch
+            for fragment_id, offsets in by_fragment(distinct)
+            for batch in scan.read_fragment(fragments[fragment_id], offsets=offsets)
+        ]
+        rows = pa.Table.from_batches(batches, schema=scan.arrow_schema).combine_chunks()
+        columns = [take_rows(column.combine_chunks(), order.astype(np.int64)) for column in rows.columns]
+        return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _numbers(numbers: Any, kind: str) -> NDArray[np.uint64]:
+    try:
+        found = np.asarray(numbers)
+        if found.size and found.dtype.kind not in "iu":
+            raise InvalidInputError(f"a {kind} is a whole number")
+        if found.size and int(found.min()) < 0:
+            raise NotFoundError(f"the table has no {kind} {int(found.min())}")
+        return found.astype(np.uint64)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise InvalidInputError(f"a {kind} is a whole number: {error}") from error
