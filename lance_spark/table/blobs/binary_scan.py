@@ -66,7 +66,8 @@ def _sizes(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     if _is_described(array.type):
         sizes = array.field("size").cast(pa.float64()).to_numpy(zero_copy_only=False)
         # Below a null there is no size.
-        return np.nan_to_num(sizes)
+        filled: np.ndarray[tuple[int], np.dtype[np.float64]] = np.nan_to_num(sizes)
+        return filled
     return sum((_sizes(array.field(number)) for number in range(array.type.num_fields)), np.zeros(len(array)))
 
 
