@@ -13,7 +13,8 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema.blob import BLOB_KEY, DEDICATED_SIZE, INLINE_SIZE, PACK_SIZE
 
 Properties: TypeAlias = Mapping[str, Mapping[str, str]]
 """Property and value by column; names of columns are in lower case, as in Spark's options."""
@@ -33,6 +34,11 @@ _ENCODING_KEYS = {
 
 
 _BLOB = "lance.encoding"
+_BLOB_SIZES = {
+    "lance.blob.inline-size": INLINE_SIZE,
+    "lance.blob.dedicated-size": DEDICATED_SIZE,
+    "lance.blob.pack-size": PACK_SIZE,
+}
 
 _WORDS = {
     "lance.compression": ("zstd", "lz4", "fsst", "none"),
@@ -94,7 +100,7 @@ _TYPES = {
 }
 
 
-SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB)
+SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB, *_BLOB_SIZES)
 """The part of a property's name that follows the column."""
 
 
@@ -108,7 +114,7 @@ def split_name(option: str) -> tuple[str, str] | None:
 
 def metadata_key(name: str) -> str | None:
     """The key of a field's metadata for the property `name`; None for a property that changes the type."""
-    return _ENCODING_KEYS.get(name)
+    return _ENCODING_KEYS.get(name) or _BLOB_SIZES.get(name)
 
 
 def apply(properties: Properties, schema: pa.Schema) -> pa.Schema:
@@ -116,15 +122,9 @@ def apply(properties: Properties, schema: pa.Schema) -> pa.Schema:
 
     Raises:
         InvalidInputError: no such column, or a property does not apply to it.
-        UnsupportedFeatureError: a blob column is requested.
     """
     fields = list(schema)
     for column, asked in properties.items():
-        if _BLOB in asked:
-            raise UnsupportedFeatureError(
-                f"option {column}.{_BLOB}: columns of blobs are read, but not written; leave it out",
-                feature="blob column",
-            )
         found = [index for index, field in enumerate(fields) if field.name.lower() == column]
         if len(found) != 1:
             problem = "there is no such column" if not found else "several columns differ in case only"
@@ -143,8 +143,26 @@ def _with_properties(field: pa.Field, asked: Mapping[str, str]) -> pa.Field:
         dtype = kind.build(dtype, asked[name])
     for name, value in asked.items():
         _check_value(f"{field.name}.{name}", name, value)
-    metadata = {key.encode(): asked[name].encode() for name, key in _ENCODING_KEYS.items() if name in asked}
+    if _BLOB in asked or not _BLOB_SIZES.keys().isdisjoint(asked):
+        dtype = _blob_type(field, asked)
+    keys = {**_ENCODING_KEYS, **_BLOB_SIZES}
+    metadata = {key.encode(): asked[name].encode() for name, key in keys.items() if name in asked}
+    if _BLOB in asked:
+        metadata[BLOB_KEY.encode()] = b"true"
     return field.with_type(dtype).with_metadata({**(field.metadata or {}), **metadata} or None)
+
+
+def _blob_type(field: pa.Field, asked: Mapping[str, str]) -> pa.DataType:
+    if asked.get(_BLOB, "").lower() != "blob":
+        problem = f"is {asked[_BLOB]!r}; the only such encoding is blob" if _BLOB in asked else "is missing"
+        raise InvalidInputError(f"option {field.name}.{_BLOB} {problem}")
+    if not (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
+        raise InvalidInputError(f"option {field.name}.{_BLOB} is for a binary column, the column is {field.type}")
+    for name in _BLOB_SIZES:
+        size = asked.get(name, "1")
+        if not (size.isascii() and size.isdigit() and len(size) <= 15):
+            raise InvalidInputError(f"option {field.name}.{name} is {size!r}, which is not a number of bytes")
+    return pa.large_binary()
 
 
 def _check_value(option: str, name: str, value: str) -> None:

@@ -58,6 +58,7 @@ class ReadOptions:
     limit: int | None = None
     with_row_id: bool = False
     with_row_address: bool = False
+    blob_handling: str | None = None
     push_down_filters: bool = False
     push_down_top_n: bool = True
     zone_maps: bool | None = None
@@ -189,6 +190,7 @@ class ColumnOptions:
     columns: tuple[str, ...] | None = None
     with_row_id: bool = False
     with_row_address: bool = False
+    blob_handling: str | None = None
 
     @classmethod
     def pick(cls, options: Mapping[str, str]) -> ColumnOptions:
@@ -197,7 +199,7 @@ class ColumnOptions:
         Raises:
             InvalidInputError: an invalid value.
         """
-        names = {"columns", "with_row_id", "with_row_address"}
+        names = {"columns", "with_row_id", "with_row_address", "blob_handling"}
         parsed = parse_options(
             {name: value for name, value in options.items() if name.lower() in names}, READ, needs_path=False
         )

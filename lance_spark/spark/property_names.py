@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.spark.blob_columns import BLOB_HANDLING, parse_blob_handling
 from lance_spark.spark.column_properties import SUFFIXES, split_name
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
@@ -39,7 +40,7 @@ OF_ONE_WRITE = frozenset(
     }
 )
 _AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
-_OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL, AUTO_ZONEMAP}
+_OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL, AUTO_ZONEMAP, BLOB_HANDLING}
 _NEAR = 0.9
 """The minimum similarity of a misspelling; free names such as `distributor` are below."""
 
@@ -56,6 +57,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidInputError(f"property {name} is an option of one write, not of the table; leave it out")
         if folded == ISOLATION_LEVEL:
             IsolationLevel.of({ISOLATION_LEVEL: value})
+        if name == BLOB_HANDLING:
+            parse_blob_handling(value)
         if name == AUTO_ZONEMAP and value.strip():
             column_names(value)
         if folded in _AUTO_CLEANUP:

@@ -11,7 +11,9 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError
 from lance_spark.expr.nodes import Expr
+from lance_spark.file.blob_writer import BlobSource
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.jobs.original_values import OriginalValues
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
@@ -26,6 +28,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
+from lance_spark.table.reading.blob_columns import sources_in
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import Search, address_scan, matching_rows
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
@@ -75,18 +78,38 @@ class PlainTarget(Target):
 
     def _write_new(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
         store, version = self.location.store, plan.file_version
-        with FragmentWriter(store, plan.schema, file_version=version, limits=self.limits, job=self.job) as writer:
+        with FragmentWriter(
+            store,
+            plan.schema,
+            file_version=version,
+            limits=self.limits,
+            job=self.job,
+            blob_source=self._blob_source(plan),
+        ) as writer:
             for batch, _ in rows:
                 writer.write(batch if plan.conform is None else plan.conform(batch))
             return list(map(NewFragment, writer.close()))
 
     def _write_rewritten(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
         store, version = self.location.store, plan.file_version
-        with MovedRowWriter(store, plan.schema, file_version=version, limits=self.limits, job=self.job) as writer:
+        with MovedRowWriter(
+            store,
+            plan.schema,
+            file_version=version,
+            limits=self.limits,
+            job=self.job,
+            blob_source=self._blob_source(plan),
+        ) as writer:
             for batch, source_addresses in rows:
                 known = None if source_addresses is None else source_addresses.addresses
                 writer.write(batch if plan.conform is None else plan.conform(batch), known)
             return writer.close()
+
+    def _blob_source(self, plan: WritePlan) -> BlobSource | None:
+        """Finds the files of the table's own blobs, if rows can bring them."""
+        if self.base_version is None or not any(has_blobs(field) for field in plan.schema.fields):
+            return None
+        return sources_in(self.location.bases(self._base()))
 
     def opener(self) -> Callable[[str | None], Split]:
         split = Split(self.location, self._base())

@@ -46,13 +46,14 @@ def with_bytes(batches: Iterable[pa.RecordBatch], reader: BlobReader) -> Iterato
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _is_described(dtype: pa.DataType) -> bool:
+def is_described_type(dtype: pa.DataType) -> bool:
+    """True for the type of descriptions with a source."""
     return bool(pa.types.is_struct(dtype) and dtype.get_field_index(SOURCE.name) == 5 and dtype[0].name == "kind")
 
 
 def _binary_field(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
-    if _is_described(field.type) and BLOB_KEY.encode() in metadata:
+    if is_described_type(field.type) and BLOB_KEY.encode() in metadata:
         return pa.field(field.name, pa.large_binary(), field.nullable, metadata)
     if pa.types.is_struct(field.type):
         return field.with_type(pa.struct([_binary_field(child) for child in field.type]))
@@ -63,7 +64,7 @@ def _sizes(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """float64[n]: the bytes of the blobs of each row."""
     if not pa.types.is_struct(array.type):
         return np.zeros(len(array))
-    if _is_described(array.type):
+    if is_described_type(array.type):
         sizes = array.field("size").cast(pa.float64()).to_numpy(zero_copy_only=False)
         # Below a null there is no size.
         filled: np.ndarray[tuple[int], np.dtype[np.float64]] = np.nan_to_num(sizes)
@@ -74,7 +75,7 @@ def _sizes(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 def _with_bytes(array: pa.Array, reader: BlobReader) -> pa.Array:
     if not pa.types.is_struct(array.type):
         return array
-    if _is_described(array.type):
+    if is_described_type(array.type):
         return reader.to_binary(array)
     parts = [_with_bytes(part, reader) for part in array.flatten()]
     fields = [field.with_type(part.type) for field, part in zip(array.type, parts, strict=True)]

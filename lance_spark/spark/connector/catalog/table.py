@@ -21,6 +21,7 @@ from lance_spark.partitioned.table import (
 )
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
+from lance_spark.spark.blob_columns import handling_of, spark_view
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
@@ -33,7 +34,6 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import without_marks
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -203,7 +203,8 @@ def describe(
     options: ColumnOptions = _ALL_COLUMNS,
 ) -> TableDescription:
     """A version as Spark sees it, in the columns that `options` ask for."""
-    schema = with_blob_descriptors(manifest.schema, data_format(manifest))
+    handling = handling_of(options.blob_handling, manifest.config)
+    schema = spark_view(manifest.schema, data_format(manifest), handling)
     chosen = schema if options.columns is None else project(schema, options.columns)
     asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     system = [StructField(name, LongType(), False) for name, on in asked if on]
@@ -258,6 +259,7 @@ def describe_partitioned(place: ResolvedTable, whole: PartitionedTable, *, writa
     if PARTITION_COLUMN not in schema.names:
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
     current = whole.specs.current
+    handling = handling_of(None, whole.properties)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -268,7 +270,7 @@ def describe_partitioned(place: ResolvedTable, whole: PartitionedTable, *, writa
             name=place.name,
         ),
         name=place.shown(),
-        schema=to_spark_schema(schema),
+        schema=to_spark_schema(to_arrow_schema(spark_view(whole.lance_schema, whole.file_version, handling))),
         version=str(whole.version),
         properties={**user_properties(whole.properties), "provider": "lance", "location": place.uri},
         capabilities=READS + (WRITES + EVOLVES if writable else ()),

@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, StructType
 
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.blob_columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
@@ -122,7 +123,7 @@ class ReadTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left = self.limit
         for part, scan in bound_parts(self.scan, batches):
-            for batch in self._read(part, scan):
+            for batch in in_target(self._read(part, scan), self.target, scan):
                 if left is not None:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows

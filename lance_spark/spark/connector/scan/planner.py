@@ -147,7 +147,7 @@ class ScanPlanner:
     def _make_scan(self) -> Scan:
         """What tasks read of each split; it is bound to none."""
         handle = self._request.handle
-        schema = with_blob_descriptors(self._source.lance_schema, self._source.file_version)
+        schema = with_blob_descriptors(self._source.lance_schema, self._source.file_version, with_source=True)
         root = open_store(handle.uri, options_of(handle.storage_options))
         scan = Scan.of(
             schema,

@@ -1,0 +1,86 @@
+"""Blob columns in Spark: as descriptions that name their data file, or as BINARY (docs/blobs.md).
+
+A description can be written back into its table: the writer then copies the bytes. BINARY is read in tasks, after the
+filters, and only if the column is selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.blob import is_described
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.blobs.binary_scan import is_described_type, with_bytes
+from lance_spark.table.blobs.blob_file import BlobReader
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.scan import Scan
+
+BLOB_HANDLING = "lance.blob_handling"
+"""The table property."""
+
+DESCRIPTIONS, BINARY = "descriptions", "binary"
+
+_NUMBERS = {"position": "int64", "size": "int64", "blob_id": "int64"}
+
+
+def parse_blob_handling(text: str) -> str:
+    """What reads of blob columns return.
+
+    Raises:
+        InvalidInputError: another word.
+    """
+    word = text.strip().lower()
+    if word not in (DESCRIPTIONS, BINARY):
+        raise InvalidInputError(f"blob_handling is {text!r}; it is {DESCRIPTIONS} or {BINARY}")
+    return word
+
+
+def handling_of(option: str | None, properties: Mapping[str, str]) -> str:
+    """The option of a read, or else the property of the table, or else descriptions."""
+    return option or parse_blob_handling(properties.get(BLOB_HANDLING, DESCRIPTIONS))
+
+
+def spark_view(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> LanceSchema:
+    """The columns of a table whose types Spark is told."""
+    shown = with_blob_descriptors(schema, file_version, with_source=True)
+    return LanceSchema(tuple(_viewed(field, handling) for field in shown.fields), shown.metadata)
+
+
+def _viewed(field: Field, handling: str) -> Field:
+    if is_described(field):
+        if handling == BINARY:
+            return replace(field, logical_type="large_binary", children=())
+        # Lance has unsigned numbers here, for which Spark's type would be a decimal.
+        children = (
+            replace(child, logical_type=_NUMBERS.get(child.name, child.logical_type)) for child in field.children
+        )
+        return field.with_children(tuple(children))
+    below = tuple(_viewed(child, handling) for child in field.children)
+    return field if below == field.children else field.with_children(below)
+
+
+def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) -> Iterator[pa.RecordBatch]:
+    """`batches` of `scan` with the bytes of blobs where `target` wants them."""
+    if not _wants_bytes(scan.arrow_schema, target):
+        yield from batches
+    else:
+        yield from with_bytes(batches, BlobReader(scan.bases))
+
+
+def _wants_bytes(have: Iterable[pa.Field], target: pa.Schema | pa.StructType) -> bool:
+    for field in have:
+        place = target.get_field_index(field.name)
+        if place < 0 or not pa.types.is_struct(field.type):
+            continue
+        wanted = target.field(place).type
+        if is_described_type(field.type):
+            if not pa.types.is_struct(wanted):
+                return True
+        elif pa.types.is_struct(wanted) and _wants_bytes(field.type, wanted):
+            return True
+    return False
