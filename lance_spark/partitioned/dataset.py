@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,8 +18,9 @@ from lance_spark.partitioned.index_verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance import compaction
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
+from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.properties import set_properties, user_properties
-from lance_spark.partitioned.row_changes import merge_rows, update_rows
+from lance_spark.partitioned.row_changes import PartitionRows, change_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
     SaveMode,
@@ -39,10 +40,13 @@ from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
+from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
+from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs):
+class PartitionedDataset(RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs, TagVerbs):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 
     Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not
@@ -145,50 +149,11 @@ class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVe
         options = CommitOptions(commit_message, transaction_properties)
         return self.of(replace_where(self, _rows(data, schema), filter, limits=limits, options=options))
 
-    def delete(
-        self,
-        filter: str | Expr,
-        *,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Self:
-        """See `Dataset.delete`. A partition all of whose rows match is dropped without reading its files."""
-        return self.of(delete_rows(self, filter, CommitOptions(commit_message, transaction_properties)))
+    def _delete(self, filter: str | Expr, options: CommitOptions) -> Self:
+        return self.of(delete_rows(self, filter, options))
 
-    def update(
-        self,
-        values: Mapping[str, Any],
-        filter: str | Expr | None = None,
-        *,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Self:
-        """See `Dataset.update`. A row whose partition values change moves to its new partition."""
-        return self.of(update_rows(self, values, filter, CommitOptions(commit_message, transaction_properties)))
-
-    def merge(
-        self,
-        source: Any,
-        on: str | Sequence[str],
-        *,
-        when_matched: str | None = "update",
-        when_not_matched: str | None = "insert",
-        when_not_matched_by_source: str | None = None,
-        schema: pa.Schema | None = None,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Self:
-        """See `Dataset.merge`. A row whose partition values change moves to its new partition."""
-        merged = merge_rows(
-            self,
-            _rows(source, schema),
-            on,
-            when_matched=when_matched,
-            when_not_matched=when_not_matched,
-            when_not_matched_by_source=when_not_matched_by_source,
-            options=CommitOptions(commit_message, transaction_properties),
-        )
-        return self.of(merged)
+    def _change_rows(self, attempt: Callable[[PartitionRows], PartitionedTable], options: CommitOptions) -> Self:
+        return self.of(change_rows(self, attempt, options))
 
     def add_columns(
         self,
@@ -321,28 +286,17 @@ class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVe
         """See `Dataset.remove_orphans`."""
         return remove_orphans(self, older_than, dry_run=dry_run).total
 
-    def versions(self, limit: int | None = None) -> list[TableVersion]:
-        """See `Dataset.versions`. `content` is None where it was not computed (`history.MAX_MANIFESTS`)."""
-        return history.history(self, limit)[::-1]
+    def versions(self, limit: int | None = None, *, contents: bool = True) -> list[TableVersion]:
+        """See `Dataset.versions`. `content` is None where it was not computed (`history.MAX_MANIFESTS`).
+
+        Args:
+            contents: False computes none.
+        """
+        return history.history(self, limit, contents=contents)[::-1]
 
     def restore(self, version: int | None = None) -> Self:
         """See `Dataset.restore`. Partition specs that were added since stay, for rows to come."""
-        return self.of(history.restore(self, self.version if version is None else version))
-
-    def changes(
-        self,
-        from_version: int | datetime,
-        to_version: int | datetime | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        from_inclusive: bool = True,
-        to_inclusive: bool = True,
-    ) -> Iterator[pa.RecordBatch]:
-        """See `Dataset.changes`. A row that moves to another partition is a delete and an insert."""
-        feed = self.plan_changes(
-            from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
-        )
-        return feed.batches()
+        return self.of(history.restore(self, self._or_own_version(version)))
 
     def plan_changes(
         self,
@@ -353,28 +307,13 @@ class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVe
         from_inclusive: bool = True,
         to_inclusive: bool = True,
     ) -> ChangeFeed:
-        """See `Dataset.plan_changes`."""
         return plan_changes(
             self, from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
         )
 
     def tags(self) -> dict[str, Tag]:
-        """The table's tags by name."""
-        return history.tags(self)
-
-    def create_tag(self, name: str, version: int | None = None) -> Self:
-        """See `Dataset.create_tag`. A clean-up keeps a tagged version with all of its partitions."""
-        history.create_tag(self, name, version)
-        return self._at(version)
-
-    def update_tag(self, name: str, version: int | None = None) -> Self:
-        """See `Dataset.update_tag`."""
-        history.update_tag(self, name, version)
-        return self._at(version)
-
-    def delete_tag(self, name: str) -> None:
-        """See `Dataset.delete_tag`."""
-        history.delete_tag(self, name)
+        """The table's tags by name, without those that keep a version while a restore runs."""
+        return {name: tag for name, tag in super().tags().items() if not name.startswith(RESTORE_GUARD)}
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
@@ -412,10 +351,8 @@ class PartitionedDataset(PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVe
         """Raises `UnsupportedFeatureError`."""
         raise self._unsupported("changes of the metadata of several columns", "use alter_column")
 
-    def _at(self, version: int | None) -> Self:
-        if version in (None, self.version):
-            return self
-        return self.of(open_partitioned(self.root, version=version, storage_options=self.storage_options))
+    def _at_manifest(self, manifest: Manifest) -> Self:
+        return type(self)(self.root, self.storage_options, self.catalog, self.catalog.at(manifest))
 
     def _unsupported(self, feature: str, remedy: str) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(

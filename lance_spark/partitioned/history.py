@@ -1,4 +1,4 @@
-"""Versions of a partitioned table: those of its `__manifest`. What made them, restoring one, and tags on them."""
+"""Versions of a partitioned table: those of its `__manifest`. What made them, and restoring one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.refs.refs import Tag
-from lance_spark.table.refs.tagging import create_tag as tag_version
-from lance_spark.table.refs.tagging import delete_tag as delete_version_tag
-from lance_spark.table.refs.tagging import update_tag as update_version_tag
+from lance_spark.table.refs.tagging import create_tag, delete_tag
 from lance_spark.table.versions.version_summary import (
     Content,
     Difference,
@@ -36,17 +33,6 @@ MAX_MANIFESTS = 10_000
 _AT_ONCE = 16
 
 
-def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:
-    """The versions of `__manifest`, oldest first; only the newest `limit` ones if that is given.
-
-    Their operations, contents and differences are those of `__manifest`; `history` has those of the table.
-
-    Raises:
-        CorruptFileError: a manifest contradicts the format.
-    """
-    return version_summaries(table.catalog.table.history, limit)
-
-
 def history(table: PartitionedTable, limit: int | None = None, *, contents: bool = True) -> list[TableVersion]:
     """The versions of the table, newest first, with the operation, content and difference of all its partitions.
 
@@ -59,7 +45,7 @@ def history(table: PartitionedTable, limit: int | None = None, *, contents: bool
     Raises:
         CorruptFileError: a manifest contradicts the format.
     """
-    entries = versions(table, limit)[::-1]
+    entries = version_summaries(table.versions_location.history, limit)[::-1]
     numbers = [entry.version for entry in entries]
     if numbers and numbers[-1] > 1:
         numbers.append(numbers[-1] - 1)
@@ -204,7 +190,7 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
     location = table.catalog.table
     # A clean-up at the same time spares what has a tag, and with it all versions of partitions that it names.
     guard = f"{RESTORE_GUARD}{secrets.token_hex(8)}"
-    tag_version(location, guard, version)
+    create_tag(location, guard, version)
     try:
         old = open_partitioned(table.root, version=version, storage_options=table.storage_options)
 
@@ -217,38 +203,7 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
 
         return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)
     finally:
-        _quietly(lambda: delete_version_tag(location, guard))
-
-
-def tags(table: PartitionedTable) -> dict[str, Tag]:
-    """The tags of the table by name."""
-    return table.catalog.table.refs.tags()
-
-
-def create_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
-    """Names a version of the table, that of `table` if None; the clean-up spares it with all of its partitions.
-
-    Raises:
-        NotFoundError: there is no such version.
-        InvalidInputError: the tag exists, or no tag can have this name.
-        StorageError: the store failed; the tag may exist.
-    """
-    tag_version(table.catalog.table, name, table.version if version is None else version)
-
-
-def update_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
-    """Gives a tag another version. Raises as `create_tag`."""
-    update_version_tag(table.catalog.table, name, table.version if version is None else version)
-
-
-def delete_tag(table: PartitionedTable, name: str) -> None:
-    """Removes a tag; the version stays.
-
-    Raises:
-        NotFoundError: there is no such tag.
-        StorageError: the store failed.
-    """
-    delete_version_tag(table.catalog.table, name)
+        _quietly(lambda: delete_tag(location, guard))
 
 
 def _quietly(act: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Updates and merges of rows of a partitioned table. A row whose partition values change moves to another partition."""
+"""Changes of rows of a partitioned table. A row whose partition values change moves to another partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
 from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.save import RowDelta, commit_delta
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
@@ -16,54 +15,27 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
-from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
 from lance_spark.table.row_level.row_target import RowTarget
-from lance_spark.table.row_level.update import update_once
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
-from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-def update_rows(
-    table: PartitionedTable,
-    values: Mapping[str, object],
-    filter: Expr | str | None = None,
-    options: CommitOptions | None = None,
+def change_rows(
+    table: PartitionedTable, attempt: Callable[[PartitionRows], PartitionedTable], options: CommitOptions
 ) -> PartitionedTable:
-    """As `row_level.update.update_rows`, for a partitioned table."""
-    condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
+    """The version that `attempt` makes of `table`, after a conflict of the newest version."""
 
-    def attempt(current: PartitionedTable) -> PartitionedTable:
-        return update_once(PartitionRows(current, options), values, condition)
+    def on_version(current: PartitionedTable) -> PartitionedTable:
+        return attempt(PartitionRows(current, options))
 
-    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
-
-
-def merge_rows(
-    table: PartitionedTable,
-    data: object,
-    on: str | Sequence[str],
-    *,
-    when_matched: str | None = "update",
-    when_not_matched: str | None = "insert",
-    when_not_matched_by_source: str | None = None,
-    options: CommitOptions | None = None,
-) -> PartitionedTable:
-    """As `row_level.merge.merge_rows`, for a partitioned table."""
-    actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source)
-    rows = source_rows(RowSource.of(data))
-
-    def attempt(current: PartitionedTable) -> PartitionedTable:
-        return merge_once(PartitionRows(current, options), rows, on, actions)
-
-    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
+    return retry_on_conflict(on_version, table, table.newest, options.policy)
 
 
 class PartitionRows(RowTarget[PartitionedTable, list[WrittenPartition]]):
     """A version of a partitioned table, of which each partition is a split."""
 
-    def __init__(self, table: PartitionedTable, options: CommitOptions | None) -> None:
+    def __init__(self, table: PartitionedTable, options: CommitOptions) -> None:
         self.uri = table.root
         self.version = table.version
         self.lance_schema = table.lance_schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -34,8 +34,8 @@ from lance_spark.table.reading.limit import limited
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import take
 from lance_spark.table.row_level.delete import delete_rows
-from lance_spark.table.row_level.merge import MergeActions, merge_rows
-from lance_spark.table.row_level.update import update_rows
+from lance_spark.table.row_level.row_target import PlainRows, change_rows
+from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
 from lance_spark.table.search.text_filters import with_text_searches_done
@@ -44,12 +44,19 @@ from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
-from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
 class Dataset(
-    DatasetSearchVerbs, VectorVerbs, BlobVerbs, ColumnVerbs, VersionVerbs, MaintenanceVerbs, UpgradeVerbs, IndexVerbs
+    RowVerbs,
+    DatasetSearchVerbs,
+    VectorVerbs,
+    BlobVerbs,
+    ColumnVerbs,
+    VersionVerbs,
+    MaintenanceVerbs,
+    UpgradeVerbs,
+    IndexVerbs,
 ):
     """One version of a table. It never changes; open the table again to see what others have committed.
 
@@ -158,7 +165,7 @@ class Dataset(
             CommitStateUnknownError: the store never said whether the version was committed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
-        return Dataset(self.location, restore(self.location, self._or_own(version)))
+        return Dataset(self.location, restore(self.location, self._or_own_version(version)))
 
     def update_config(self, entries: Mapping[str, str | None]) -> Dataset:
         """The version in which the table's config has these entries; None removes one.
@@ -175,9 +182,6 @@ class Dataset(
     def update_metadata(self, entries: Mapping[str, str | None]) -> Dataset:
         """The version in which the table's metadata has these entries; None removes one. Raises as `update_config`."""
         return Dataset(self.location, update_metadata(self.location, self.manifest, entries))
-
-    def _or_own(self, version: int | None) -> int:
-        return self.version if version is None else version
 
     def plan(
         self,
@@ -334,105 +338,11 @@ class Dataset(
         """
         return take(self.plan(columns=columns), self.fragments, indices)
 
-    def delete(
-        self,
-        filter: str | Expr,
-        *,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Dataset:
-        """The table without those rows of this version for which `filter` is true; this version if there are none.
-
-        Rows that others have added since stay, unless others have changed rows that are to go: then the filter is
-        asked again, on the newest version. A row for which the filter is null stays.
-
-        Args:
-            filter: a condition as after WHERE.
-            commit_message, transaction_properties: kept with the version.
-
-        Raises:
-            InvalidInputError: the filter makes no sense, or fails on a value. Nothing was changed.
-            NotFoundError: the filter names a column that the table does not have.
-            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            StorageError: the store failed. Nothing was changed.
-            UnsupportedFeatureError: the table needs something that this release does not write.
-        """
-        options = CommitOptions(commit_message, transaction_properties)
+    def _delete(self, filter: str | Expr, options: CommitOptions) -> Dataset:
         return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))
 
-    def update(
-        self,
-        values: Mapping[str, Any],
-        filter: str | Expr | None = None,
-        *,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Dataset:
-        """The table with other values in those rows of this version for which `filter` is true.
-
-        It is this version if there are no such rows. If others have changed one of them since, filter and values are
-        computed again, from the newest version.
-
-        Args:
-            values: by column, or dotted path into structs: SQL text, in which columns have the values from before the
-                update (a text is ``"'text'"``), or a Python or Arrow value that stands for itself.
-            filter: a condition as after WHERE; None for all rows.
-            commit_message, transaction_properties: kept with the version.
-
-        Raises:
-            InvalidInputError: a value does not fit its column, or filter or values make no sense, or fail on a row.
-                Nothing was changed.
-            NotFoundError: a column that the table does not have.
-            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            StorageError: the store failed. Nothing was changed.
-            UnsupportedFeatureError: the table needs something that this release does not write.
-        """
-        options = CommitOptions(commit_message, transaction_properties)
-        return Dataset(self.location, update_rows(self.location, self.manifest, values, filter, options))
-
-    def merge(
-        self,
-        source: Any,
-        on: str | Sequence[str],
-        *,
-        when_matched: str | None = "update",
-        when_not_matched: str | None = "insert",
-        when_not_matched_by_source: str | None = None,
-        schema: pa.Schema | None = None,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Dataset:
-        """The table with `source` merged into the rows of this version by key; this version if that changes nothing.
-
-        A row of the source matches the rows of the table that have the same key: NaN is the same as NaN, and a null is
-        the same as nothing. If others have touched the same rows since, or inserted one of the same keys, all is done
-        again on the newest version. The source is held in memory, the table is not.
-
-        Args:
-            source: rows as `write` takes them, in columns of the table, the key columns among them.
-            on: the key columns, names or dotted paths into structs.
-            when_matched: "update" gives rows that match the values of the source (columns that it has not keep theirs),
-                "delete" removes them.
-            when_not_matched: "insert" adds rows of the source that match none; columns that it has not are null.
-            when_not_matched_by_source: "delete" removes rows of the table that match none.
-            schema: of a source that is an iterable and may be empty.
-            commit_message, transaction_properties: kept with the version.
-
-        Raises:
-            InvalidInputError: several rows of the source match one row of the table, or the source does not fit the
-                table. Nothing was changed.
-            NotFoundError: there is no such key column.
-            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-            StorageError: the store failed. Nothing was changed.
-            UnsupportedFeatureError: the table needs something that this release does not write.
-        """
-        actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source)
-        options = CommitOptions(commit_message, transaction_properties)
-        rows = RowSource.of(source, schema)
-        return Dataset(self.location, merge_rows(self.location, self.manifest, rows, on, actions, options))
+    def _change_rows(self, attempt: Callable[[PlainRows], Manifest], options: CommitOptions) -> Dataset:
+        return Dataset(self.location, change_rows(self.location, self.manifest, attempt, options))
 
 
 def _reopened(

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 import lance_spark
 from lance_spark.errors import RetryableConflictError
 from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.partitioned.row_changes import merge_rows
 from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+from tests.partitioned.verbs import merge_rows
 
 ROUNDS = int(os.environ.get("LANCE_RACE_ROUNDS", "1"))
 SESSIONS = 16

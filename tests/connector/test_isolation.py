@@ -108,8 +108,8 @@ def _delete(uri: str, condition: str) -> Callable[[], object]:
 def _update(uri: str, condition: str, value: int) -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.partitioned.row_changes import update_rows
         from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+        from tests.partitioned.verbs import update_rows
 
         if is_partitioned_table(uri):
             return update_rows(open_partitioned(uri), {"v": value}, condition)

@@ -20,7 +20,6 @@ from lance_spark.partitioned.columns import add_columns, drop_columns
 from lance_spark.partitioned.commit import commit_specs
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.row_changes import update_rows
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.bucket import Bucket
@@ -29,6 +28,7 @@ from lance_spark.table.columns.backfill_writer import BackfillWriter
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, files, rows, shown
+from tests.partitioned.verbs import update_rows
 
 NEW = pa.schema([pa.field("note", pa.string(), nullable=False), pa.field("s", pa.struct([("a", pa.int8())]))])
 

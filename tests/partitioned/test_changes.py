@@ -15,7 +15,6 @@ from lance_spark.partitioned.maintenance.compaction import (
     plan_partition_compaction,
     run_partition_task,
 )
-from lance_spark.partitioned.row_changes import merge_rows, update_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
     SaveMode,
@@ -31,6 +30,7 @@ from lance_spark.partitioned.transforms.year import Year
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
+from tests.partitioned.verbs import merge_rows, update_rows
 
 
 def test_partitions_that_a_filter_covers_go_without_a_look_at_rows(

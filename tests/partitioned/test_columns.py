@@ -15,13 +15,13 @@ from lance_spark.partitioned.columns import (
     reorder_columns,
 )
 from lance_spark.partitioned.evolution import drop_partition_field
-from lance_spark.partitioned.row_changes import update_rows
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
 from tests.partitioned.fixtures import SCHEMA, by_reference, files, ids, rows, shown
+from tests.partitioned.verbs import update_rows
 
 
 def check(table: PartitionedTable) -> None:

@@ -19,7 +19,6 @@ from lance_spark.errors import (
     StorageError,
 )
 from lance_spark.namespace.catalog_table import CatalogTable
-from lance_spark.partitioned.row_changes import update_rows
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
@@ -29,6 +28,7 @@ from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.location import TableLocation
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, ids, rows
+from tests.partitioned.verbs import update_rows
 
 
 @pytest.fixture

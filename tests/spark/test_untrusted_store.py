@@ -13,7 +13,6 @@ from pyspark.sql.types import StructType
 
 import lance_spark
 from lance_spark.errors import StorageError
-from lance_spark.partitioned.row_changes import update_rows
 from lance_spark.partitioned.save import create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import CatalogSettings
@@ -29,6 +28,7 @@ from lance_spark.storage import exclusive_create
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.location import TableLocation
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import update_rows
 
 
 class ChangingFileSystem(MemoryFileSystem):  # type: ignore[misc]

@@ -17,11 +17,11 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 from lance_spark.table.row_level.delete import delete_rows
-from lance_spark.table.row_level.merge import MergeActions, merge_rows
-from lance_spark.table.row_level.update import update_rows
+from lance_spark.table.row_level.merge import MergeActions
 from lance_spark.table.versions.changes import restore, update_config
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
+from tests.support.row_verbs import merge_rows, update_rows
 
 NO_WAIT = RetryPolicy(sleep=lambda seconds: None)
 OPTIONS = CommitOptions(policy=NO_WAIT)

@@ -25,9 +25,6 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path
-from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -35,13 +32,12 @@ from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.rewritten_rows import by_fragment
-from lance_spark.table.row_level.row_target import PlainRows, RowTarget, Version, Written
+from lance_spark.table.row_level.row_target import RowTarget, Version, Written
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import Conformer
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions
 
 _WINDOW_BYTES = 64 << 20
 _MIN_WINDOW_ROWS = 1024
@@ -91,40 +87,6 @@ class MergeActions:
         return actions
 
 
-def merge_rows(
-    table: TableLocation,
-    base: Manifest,
-    source: RowSource,
-    on: str | Sequence[str],
-    actions: MergeActions,
-    options: CommitOptions | None = None,
-) -> Manifest:
-    """The version in which `source` is merged into the rows of `base`; `base` itself if that changes nothing.
-
-    If other writers have touched the same rows, or inserted one of the same keys, all is done again on the newest
-    version.
-
-    Args:
-        source: some columns of the table, the key columns among them.
-        on: the key columns, names or dotted paths into structs.
-
-    Raises:
-        InvalidInputError: several rows of the source match one row of the table, or the source does not fit the table.
-            Nothing was changed.
-        NotFoundError: there is no such key column.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: this release cannot write to the table.
-    """
-    rows = source_rows(source)
-
-    def attempt(version: Manifest) -> Manifest:
-        return merge_once(PlainRows(table, version, options), rows, on, actions)
-
-    return retry_on_conflict(attempt, base, table.newest, None if options is None else options.policy)
-
-
 def source_rows(source: RowSource) -> pa.Table:
     """All rows of the source, in memory."""
     return pa.Table.from_batches(list(source.batches), schema=source.schema)
@@ -136,7 +98,8 @@ def merge_once(
     """The version after `target` in which `rows` are merged into its rows.
 
     Raises:
-        RetryableConflictError: another writer has touched one of the rows; others as `merge_rows`.
+        RetryableConflictError: another writer has touched one of the rows, or inserted one of the same keys.
+        Others as `RowVerbs.merge`.
     """
     return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run()
 

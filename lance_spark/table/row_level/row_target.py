@@ -19,7 +19,7 @@ from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.table.commits.retry import cleanup_on_failure
+from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -112,7 +112,7 @@ class RowTarget(ABC, Generic[Version, Written]):
 class PlainRows(RowTarget[Manifest, list[NewFragment]]):
     """A version of a plain table, which is one split."""
 
-    def __init__(self, table: TableLocation, base: Manifest, options: CommitOptions | None) -> None:
+    def __init__(self, table: TableLocation, base: Manifest, options: CommitOptions) -> None:
         self.uri = table.uri
         self.version = base.version
         self.lance_schema = base.schema
@@ -148,6 +148,17 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
             return commit_row_changes(
                 self._table, self._base, rows, written, self._options, changed_fields=changed_fields, check=check
             )
+
+
+def change_rows(
+    table: TableLocation, base: Manifest, attempt: Callable[[PlainRows], Manifest], options: CommitOptions
+) -> Manifest:
+    """The version that `attempt` makes of `base`, after a conflict of the newest version."""
+
+    def on_version(version: Manifest) -> Manifest:
+        return attempt(PlainRows(table, version, options))
+
+    return retry_on_conflict(on_version, base, table.newest, options.policy)
 
 
 class _PlainWriter:

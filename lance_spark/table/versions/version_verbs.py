@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.paths import UriOrPath
@@ -18,16 +16,16 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.branching import create_branch, delete_branch
 from lance_spark.table.refs.clone import shallow_clone
-from lance_spark.table.refs.refs import Branch, Tag
-from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
+from lance_spark.table.refs.refs import Branch
 from lance_spark.table.versions.changes import add_bases
+from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class VersionVerbs:
+class VersionVerbs(TagVerbs):
     """Operations on versions, and on their names."""
 
     location: TableLocation
@@ -54,26 +52,6 @@ class VersionVerbs:
         """
         return version_summaries(self.location.history, limit)
 
-    def changes(
-        self,
-        from_version: int | datetime,
-        to_version: int | datetime | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        from_inclusive: bool = True,
-        to_inclusive: bool = True,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows changed by versions of this branch, as batches in version order.
-
-        They have the columns as in the last version of the range, then ``_change_type`` (insert, delete,
-        update_preimage, update_postimage), ``_commit_version`` and ``_commit_timestamp``. Arguments and errors as
-        `plan_changes`; the batches are read lazily.
-        """
-        feed = self.plan_changes(
-            from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
-        )
-        return feed.batches()
-
     def plan_changes(
         self,
         from_version: int | datetime,
@@ -83,22 +61,6 @@ class VersionVerbs:
         from_inclusive: bool = True,
         to_inclusive: bool = True,
     ) -> ChangeFeed:
-        """`changes` as tasks that can be pickled and run anywhere.
-
-        Args:
-            from_version: the first version to report, by number, or by time: the first one committed at or after it. It
-                is compared with the previous version.
-            to_version: the last version to report, by number, or by time: the last one committed at or before it; None
-                is this dataset's version.
-            columns: names and dotted paths, ``_rowid`` and ``_rowaddr``; None for all columns.
-            from_inclusive, to_inclusive: False excludes the changes of the first or the last version.
-
-        Raises:
-            NotFoundError: there is no such column; or a required version was cleaned up, is on another branch or does
-                not exist yet.
-            InvalidInputError: the range is invalid, or a column has the name of one of the change columns.
-            UnsupportedFeatureError: a version needs a feature that this release does not read.
-        """
         versions = VersionRange.of(
             self.location,
             from_version,
@@ -108,39 +70,9 @@ class VersionVerbs:
         )
         return plan_changes(self.location, versions, columns)
 
-    def tags(self) -> dict[str, Tag]:
-        """The table's tags by name."""
-        return self.location.refs.tags()
-
     def branches(self) -> dict[str, Branch]:
         """The table's branches except the main one, by name."""
         return self.location.refs.branches()
-
-    def create_tag(self, name: str, version: int | None = None) -> Self:
-        """Creates a tag for `version` of this branch, None for this dataset's version; returns that version.
-
-        Raises:
-            NotFoundError: there is no such version.
-            InvalidInputError: the tag exists, or the name is not valid for a tag.
-            StorageError: the store failed; the tag may exist.
-        """
-        return type(self)(self.location, create_tag(self.location, name, self._or_own_version(version)))
-
-    def update_tag(self, name: str, version: int | None = None) -> Self:
-        """Updates a tag to a version, chosen as in `create_tag`; returns that version. The last of two writers wins.
-
-        Raises:
-            NotFoundError: there is no such tag or version.
-        """
-        return type(self)(self.location, update_tag(self.location, name, self._or_own_version(version)))
-
-    def delete_tag(self, name: str) -> None:
-        """Removes a tag, not the version.
-
-        Raises:
-            NotFoundError: there is no such tag.
-        """
-        delete_tag(self.location, name)
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> Self:
         """Creates a branch from `version` of this branch, the version of `tag`, or this one; returns its first version.
@@ -206,5 +138,5 @@ class VersionVerbs:
         """
         return type(self)(self.location, add_bases(self.location, self.manifest, bases))
 
-    def _or_own_version(self, version: int | None) -> int:
-        return self.manifest.version if version is None else version
+    def _at_manifest(self, manifest: Manifest) -> Self:
+        return type(self)(self.location, manifest)

@@ -30,9 +30,9 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Update
-from lance_spark.table.row_level.update import update_rows
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
 from tests.support.keyed_rows import read_by_both, rows
+from tests.support.row_verbs import update_rows
 from tests.support.threads import all_at_once
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
-from lance_spark.partitioned.history import history
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
 from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN
-from lance_spark.spark.connector.procedures.version_procedures import HISTORY, branches_of, history_rows, tags_of
+from lance_spark.spark.connector.procedures.version_procedures import HISTORY, branches_of, history_rows
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.source import TableSource
 
@@ -93,26 +94,26 @@ def _indexes(table: Dataset) -> _Rows:
         yield (index.name, index.uuid, columns, index.message.dataset_version, known)
 
 
-def _refs(table: Dataset | PartitionedTable, _limit: int | None) -> _Rows:
+def _refs(table: AnyDataset, _limit: int | None) -> _Rows:
     yield (MAIN, "branch", MAIN, _newest(table, None))
     yield from ((name, "branch", name, _newest(table, name)) for name in sorted(branches_of(table)))
-    yield from ((tag.name, "tag", tag.branch or MAIN, tag.version) for _, tag in sorted(tags_of(table).items()))
+    yield from ((tag.name, "tag", tag.branch or MAIN, tag.version) for _, tag in sorted(table.tags().items()))
 
 
-def _newest(table: Dataset | PartitionedTable, branch: str | None) -> int | None:
+def _newest(table: AnyDataset, branch: str | None) -> int | None:
     """The newest version of a branch; None if it has none."""
-    if isinstance(table, PartitionedTable):
+    if isinstance(table, PartitionedDataset):
         return table.version
     newest = table.location.on_branch(branch).latest()
     return None if newest is None else newest.version
 
 
-def _transactions(table: Dataset | PartitionedTable, limit: int | None) -> _Rows:
-    if isinstance(table, PartitionedTable):
-        found = history(table, limit, contents=False)
+def _transactions(table: AnyDataset, limit: int | None) -> _Rows:
+    if isinstance(table, PartitionedDataset):
+        found = table.versions(limit, contents=False)
     else:
-        found = table.versions(limit)[::-1]
-    for item in found:
+        found = table.versions(limit)
+    for item in found[::-1]:
         yield (
             item.version,
             item.transaction,
@@ -123,7 +124,7 @@ def _transactions(table: Dataset | PartitionedTable, limit: int | None) -> _Rows
         )
 
 
-_KINDS: Mapping[str, tuple[StructType, Callable[[Dataset | PartitionedTable, int | None], _Rows]]] = {
+_KINDS: Mapping[str, tuple[StructType, Callable[[AnyDataset, int | None], _Rows]]] = {
     "versions": (HISTORY, history_rows),
     "refs": (_REFS, _refs),
     "transactions": (_TRANSACTIONS, _transactions),
@@ -191,7 +192,7 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     of = load(replace(request, namespace=request.namespace[:-1], name=request.namespace[-1]), call)
     if of.table is None:
         return MetadataReply(False)
-    schema = _schema(kind, partitioned=isinstance(of.table.handle.source(), PartitionedTable))
+    schema = _schema(kind, partitioned=of.table.handle.partitioned)
     if schema is None:
         return MetadataReply(False)
     return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema, kind in _NEWEST_FIRST)
@@ -200,8 +201,8 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
 @operation("metadata.rows")
 def rows(request: MetadataRequest, _call: Call) -> LocalRows:
     """The rows of a metadata table."""
-    table, kind = request.handle.source(), request.kind
-    schema = _schema(kind, partitioned=isinstance(table, PartitionedTable))
+    table, kind = request.handle.dataset(), request.kind
+    schema = _schema(kind, partitioned=isinstance(table, PartitionedDataset))
     assert schema is not None, "it was loaded"
     if kind in _KINDS:
         return LocalRows.of(schema, _KINDS[kind][1](table, request.limit))

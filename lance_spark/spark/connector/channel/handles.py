@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.replace import planned_with
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
@@ -147,6 +148,10 @@ class TableHandle:
             NotFoundError: it has been cleaned up, or the table was replaced by another one.
         """
         return self.open_partitioned() if self.partitioned else Dataset(*self.open())
+
+    def dataset(self) -> Dataset | PartitionedDataset:
+        """The version, of a table of either kind, with its verbs. Raises as `source`."""
+        return PartitionedDataset.of(self.open_partitioned()) if self.partitioned else Dataset(*self.open())
 
     def filterable(self) -> pa.Schema:
         """What a filter may name: the columns, and system columns that they do not hide. Raises as `source`."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.partitioned.columns import edit_columns
-from lance_spark.partitioned.history import tags
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
-from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION, with_metadata
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.spark.connector.procedures.procedure_types import Arguments
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
-from lance_spark.table.refs.refs import Tag
 
 MAIN = "main"
 
@@ -37,28 +33,6 @@ def cleaned(table: PartitionedTable, policy: CleanupPolicy, before: int | None) 
 def orphans(table: PartitionedTable, age: timedelta | None, *, dry_run: bool) -> CleanupStats:
     """The orphan files that were removed, or would be in a dry run."""
     return remove_orphans(table, SAFETY_WINDOW if age is None else age, dry_run=dry_run).total
-
-
-def user_tags(table: PartitionedTable) -> dict[str, Tag]:
-    """The tags of the table, except those that protect a running restore."""
-    return {name: tag for name, tag in tags(table).items() if not name.startswith(RESTORE_GUARD)}
-
-
-def at(table: PartitionedTable, given: Arguments) -> int:
-    """The version selected by the parameters `version`, `from_branch` and `from_tag`.
-
-    Raises:
-        UnsupportedFeatureError: a branch is given.
-        InvalidInputError: both a version and a tag are given.
-    """
-    version, tag = given.integer("version"), given.text("from_tag")
-    if given.text("from_branch") not in (None, MAIN):
-        raise without_branches(table)
-    if tag is not None:
-        if version is not None or given.text("from_branch") is not None:
-            raise InvalidInputError("from_tag chooses a version by itself; leave version and from_branch out")
-        return table.catalog.table.refs.tag(tag).version
-    return table.version if version is None else version
 
 
 def without_branches(table: PartitionedTable) -> UnsupportedFeatureError:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
-from lance_spark.errors import InvalidInputError
-from lance_spark.partitioned.history import create_tag, delete_tag, history, restore, update_tag
-from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN, at, user_tags, without_branches
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN, without_branches
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,
@@ -18,6 +17,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Procedure,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.refs.refs import Branch, Tag
 from lance_spark.table.versions.version_summary import TableVersion
@@ -66,10 +66,9 @@ _IF_NOT_EXISTS = Parameter("if_not_exists", FLAG, "do nothing if there is one")
 _IF_EXISTS = Parameter("if_exists", FLAG, "do nothing if there is none")
 
 
-def history_rows(table: Dataset | PartitionedTable, limit: int | None = None) -> list[tuple[object, ...]]:
+def history_rows(table: AnyDataset, limit: int | None = None) -> list[tuple[object, ...]]:
     """The versions of a branch or of a partitioned table, newest first, in the columns `HISTORY`."""
-    found = history(table, limit) if isinstance(table, PartitionedTable) else table.versions(limit)[::-1]
-    return [_row(item) for item in found]
+    return [_row(item) for item in table.versions(limit)[::-1]]
 
 
 def _row(item: TableVersion) -> tuple[object, ...]:
@@ -91,14 +90,9 @@ def _row(item: TableVersion) -> tuple[object, ...]:
     )
 
 
-def tags_of(table: Dataset | PartitionedTable) -> dict[str, Tag]:
-    """The tags of a table by name."""
-    return user_tags(table) if isinstance(table, PartitionedTable) else table.tags()
-
-
-def branches_of(table: Dataset | PartitionedTable) -> dict[str, Branch]:
+def branches_of(table: AnyDataset) -> dict[str, Branch]:
     """The branches of a table by name, except the main one; a partitioned table has no others."""
-    return {} if isinstance(table, PartitionedTable) else table.branches()
+    return {} if isinstance(table, PartitionedDataset) else table.branches()
 
 
 def _tag_row(tag: Tag) -> tuple[object, ...]:
@@ -110,7 +104,7 @@ def _branch_row(branch: Branch) -> tuple[object, ...]:
 
 
 def _list_tags(call: Invocation) -> LocalRows:
-    return LocalRows.of(_TAG, [_tag_row(tag) for _, tag in sorted(tags_of(call.table()).items())])
+    return LocalRows.of(_TAG, [_tag_row(tag) for _, tag in sorted(call.table().tags().items())])
 
 
 def _list_branches(call: Invocation) -> LocalRows:
@@ -129,74 +123,67 @@ def _restore(call: Invocation) -> LocalRows:
     version, tag = call.arguments.integer("version"), call.arguments.text("tag")
     if (version is None) == (tag is None):
         raise InvalidInputError("give the version to restore, or a tag")
-    if isinstance(table, PartitionedTable):
-        wanted = table.catalog.table.refs.tag(tag).version if version is None and tag is not None else version
-        assert wanted is not None, "one of the two is given"
-        return LocalRows.of(_VERSION, [(restore(table, wanted).version,)])
     if tag is not None:
-        named = table.location.refs.tag(tag)
-        if named.branch != table.branch:
-            raise InvalidInputError(f"tag {tag!r} is of branch {named.branch or 'main'}, not of this one")
+        named = table.versions_location.refs.tag(tag)
+        if named.branch != table.versions_location.branch:
+            raise InvalidInputError(f"tag {tag!r} is of branch {named.branch or MAIN}, not of this one")
         version = named.version
     return LocalRows.of(_VERSION, [(table.restore(version).version,)])
 
 
-def _at(call: Invocation, table: Dataset) -> Dataset:
-    """The version that the parameters `version`, `from_branch` and `from_tag` choose."""
+def _at(call: Invocation, table: AnyDataset) -> tuple[AnyDataset, int]:
+    """The version that the parameters `version`, `from_branch` and `from_tag` choose, and a version of its branch."""
     version, branch = call.arguments.integer("version"), call.arguments.text("from_branch")
     tag = call.arguments.text("from_tag")
-    location = table.location
-    if tag is not None:
-        if version is not None or branch is not None:
-            raise InvalidInputError("from_tag chooses a version by itself; leave version and from_branch out")
-        named = location.refs.tag(tag)
-        location, version = location.on_branch(named.branch), named.version
-    elif branch is not None:
-        location = location.on_branch(None if branch == MAIN else branch)
-    elif version is None:
-        return table
-    return Dataset(
-        location, location.history.load_latest().manifest if version is None else location.at(version).manifest
-    )
+    if tag is not None and (version is not None or branch is not None):
+        raise InvalidInputError("from_tag chooses a version by itself; leave version and from_branch out")
+    if tag is None and branch is None:
+        return table, table.version if version is None else version
+    if tag is None:
+        branch = None if branch == MAIN else branch
+    else:
+        named = table.versions_location.refs.tag(tag)
+        branch, version = named.branch, named.version
+    if isinstance(table, PartitionedDataset):
+        if branch is not None:
+            raise without_branches(table)
+        return table, table.version if version is None else version
+    chosen = table.location.on_branch(branch).latest()
+    if chosen is None:
+        raise NotFoundError(f"{table.uri} has no branch {branch!r}")
+    return Dataset(table.location.on_branch(branch), chosen), chosen.version if version is None else version
 
 
 def _create_tag(call: Invocation) -> LocalRows:
     table, name = call.table(), call.arguments.required("tag")
-    if not (call.arguments.flag("if_not_exists") and name in tags_of(table)):
-        if isinstance(table, PartitionedTable):
-            create_tag(table, name, at(table, call.arguments))
-        else:
-            _at(call, table).create_tag(name)
+    if not (call.arguments.flag("if_not_exists") and name in table.tags()):
+        of_branch, version = _at(call, table)
+        of_branch.create_tag(name, version)
     return _the_tag(table, name)
 
 
 def _update_tag(call: Invocation) -> LocalRows:
     table, name = call.table(), call.arguments.required("tag")
-    if isinstance(table, PartitionedTable):
-        update_tag(table, name, at(table, call.arguments))
-    else:
-        _at(call, table).update_tag(name)
+    of_branch, version = _at(call, table)
+    of_branch.update_tag(name, version)
     return _the_tag(table, name)
 
 
-def _the_tag(table: Dataset | PartitionedTable, name: str) -> LocalRows:
-    return LocalRows.of(_TAG, [_tag_row(tags_of(table)[name])])
+def _the_tag(table: AnyDataset, name: str) -> LocalRows:
+    return LocalRows.of(_TAG, [_tag_row(table.tags()[name])])
 
 
 def _drop_tag(call: Invocation) -> LocalRows:
     table, name = call.table(), call.arguments.required("tag")
-    if not call.arguments.flag("if_exists") or name in tags_of(table):
-        if isinstance(table, PartitionedTable):
-            delete_tag(table, name)
-        else:
-            table.delete_tag(name)
+    if not call.arguments.flag("if_exists") or name in table.tags():
+        table.delete_tag(name)
     return LocalRows.of(_NAME, [(name,)])
 
 
 def _branching(call: Invocation) -> Dataset:
     """The table, if it can have branches."""
     table = call.table()
-    if isinstance(table, PartitionedTable):
+    if isinstance(table, PartitionedDataset):
         raise without_branches(table)
     return table
 
@@ -204,7 +191,8 @@ def _branching(call: Invocation) -> Dataset:
 def _create_branch(call: Invocation) -> LocalRows:
     table, name = _branching(call), call.arguments.required("branch")
     if not (call.arguments.flag("if_not_exists") and name in table.branches()):
-        _at(call, table).create_branch(name)
+        of_branch, version = _at(call, table)
+        of_branch.create_branch(name, version)
     return LocalRows.of(_BRANCH, [_branch_row(table.branches()[name])])
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
@@ -21,7 +20,6 @@ from lance_spark.spark.connector.search import text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import to_spark_schema
-from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.system_columns import ROW_ID
 
 
@@ -99,10 +97,4 @@ def _planned(handle: TableHandle, call: SearchCall) -> PlannedSearch:
     plan_search = _FUNCTIONS.get(call.function)
     if plan_search is None:
         raise InvalidInputError(f"there is no search function {call.function}")
-    return plan_search(_dataset(handle), call)
-
-
-def _dataset(handle: TableHandle) -> AnyDataset:
-    if handle.partitioned:
-        return PartitionedDataset.of(handle.open_partitioned())
-    return Dataset(*handle.open())
+    return plan_search(handle.dataset(), call)

@@ -1,0 +1,120 @@
+"""The verbs for tags and for the change feed, for tables of both kinds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_spark.table.change_feed.change_feed import ChangeFeed
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.refs.refs import Tag
+from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class TagVerbs(ABC):
+    """Names of versions, and what versions have changed."""
+
+    @property
+    @abstractmethod
+    def versions_location(self) -> TableLocation:
+        """The table whose versions are those of this one."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """The number of this version."""
+
+    @abstractmethod
+    def _at_manifest(self, manifest: Manifest) -> Self:
+        """The version of the table that `manifest`, of `versions_location`, stands for."""
+
+    @abstractmethod
+    def plan_changes(
+        self,
+        from_version: int | datetime,
+        to_version: int | datetime | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        from_inclusive: bool = True,
+        to_inclusive: bool = True,
+    ) -> ChangeFeed:
+        """`changes` as tasks that can be pickled and run anywhere.
+
+        Args:
+            from_version: the first version to report, by number, or by time: the first one committed at or after it. It
+                is compared with the previous version.
+            to_version: the last version to report, by number, or by time: the last one committed at or before it; None
+                is this dataset's version.
+            columns: names and dotted paths as in the last version of the range, ``_rowid`` and ``_rowaddr``; None for
+                all columns.
+            from_inclusive, to_inclusive: False excludes the changes of the first or the last version.
+
+        Raises:
+            NotFoundError: there is no such column; or a required version was cleaned up, is on another branch or does
+                not exist yet.
+            InvalidInputError: the range is invalid, or a column has the name of one of the change columns.
+            UnsupportedFeatureError: a version needs a feature that this release does not read.
+        """
+
+    def changes(
+        self,
+        from_version: int | datetime,
+        to_version: int | datetime | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        from_inclusive: bool = True,
+        to_inclusive: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows changed by versions of this branch, as batches in version order.
+
+        They have the columns as in the last version of the range, then ``_change_type`` (insert, delete,
+        update_preimage, update_postimage), ``_commit_version`` and ``_commit_timestamp``. A row that moves to another
+        partition is a delete and an insert. Arguments and errors as `plan_changes`; the batches are read lazily.
+        """
+        feed = self.plan_changes(
+            from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
+        )
+        return feed.batches()
+
+    def tags(self) -> dict[str, Tag]:
+        """The table's tags by name."""
+        return self.versions_location.refs.tags()
+
+    def create_tag(self, name: str, version: int | None = None) -> Self:
+        """Creates a tag for `version` of this branch, None for this dataset's version; returns that version.
+
+        A clean-up keeps a version with a tag, of a partitioned table with all of its partitions.
+
+        Raises:
+            NotFoundError: there is no such version.
+            InvalidInputError: the tag exists, or the name is not valid for a tag.
+            StorageError: the store failed; the tag may exist.
+        """
+        return self._at_manifest(create_tag(self.versions_location, name, self._or_own_version(version)))
+
+    def update_tag(self, name: str, version: int | None = None) -> Self:
+        """Updates a tag to a version, chosen as in `create_tag`; returns that version. The last of two writers wins.
+
+        Raises:
+            NotFoundError: there is no such tag or version.
+        """
+        return self._at_manifest(update_tag(self.versions_location, name, self._or_own_version(version)))
+
+    def delete_tag(self, name: str) -> None:
+        """Removes a tag, not the version.
+
+        Raises:
+            NotFoundError: there is no such tag.
+        """
+        delete_tag(self.versions_location, name)
+
+    def _or_own_version(self, version: int | None) -> int:
+        return self.version if version is None else version

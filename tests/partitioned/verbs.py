@@ -1,0 +1,63 @@
+"""Verbs of partitioned tables as functions, with the options of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import condition_of
+from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.row_changes import change_rows
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.table.refs.refs import Tag
+from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
+from lance_spark.table.row_level.update import update_once
+from lance_spark.table.versions.version_summary import TableVersion, version_summaries
+from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
+
+
+def update_rows(
+    table: PartitionedTable,
+    values: Mapping[str, object],
+    filter: Expr | str | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
+    return change_rows(table, lambda target: update_once(target, values, condition), options or CommitOptions())
+
+
+def merge_rows(
+    table: PartitionedTable,
+    data: object,
+    on: str | Sequence[str],
+    *,
+    when_matched: str | None = "update",
+    when_not_matched: str | None = "insert",
+    when_not_matched_by_source: str | None = None,
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source)
+    rows = source_rows(RowSource.of(data))
+    return change_rows(table, lambda target: merge_once(target, rows, on, actions), options or CommitOptions())
+
+
+def create_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
+    PartitionedDataset.of(table).create_tag(name, version)
+
+
+def update_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
+    PartitionedDataset.of(table).update_tag(name, version)
+
+
+def delete_tag(table: PartitionedTable, name: str) -> None:
+    PartitionedDataset.of(table).delete_tag(name)
+
+
+def tags(table: PartitionedTable) -> dict[str, Tag]:
+    return PartitionedDataset.of(table).tags()
+
+
+def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:
+    """The versions of `__manifest`, oldest first."""
+    return version_summaries(table.versions_location.history, limit)
