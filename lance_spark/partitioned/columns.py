@@ -10,7 +10,7 @@ stay. Its type cannot be changed: that would give it another id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from lance_spark.table.columns.alter_column import Alteration, conversion, conve
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.new_columns import arrow_fields
 from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
-from lance_spark.table.columns.schema_changes import check_nulls, forbids_more_nulls
+from lance_spark.table.columns.schema_changes import Change, check_nulls, forbids_more_nulls
 from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
@@ -67,33 +67,6 @@ def add_columns(
     return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
 
 
-def drop_columns(
-    table: PartitionedTable, paths: Sequence[str], options: CommitOptions | None = None
-) -> PartitionedTable:
-    """The version without the fields at `paths`.
-
-    Raises: NotFoundError for a field that is not there, and as `add_columns`.
-    """
-    wanted = _texts(paths)
-    return _changed(table, lambda schema: evolution.without(schema, wanted), options)
-
-
-def rename_columns(
-    table: PartitionedTable, names: Mapping[str, str], options: CommitOptions | None = None
-) -> PartitionedTable:
-    """The version whose fields have other names: from path to the last part of the new path. Raises as the others."""
-    wanted = dict(names)
-    return _changed(table, lambda schema: evolution.renamed(schema, wanted), options)
-
-
-def reorder_columns(
-    table: PartitionedTable, order: Sequence[str], options: CommitOptions | None = None
-) -> PartitionedTable:
-    """The version whose columns stand in another order; those that `order` leaves out come last."""
-    wanted = _texts(order)
-    return _changed(table, lambda schema: evolution.reordered(schema, wanted), options)
-
-
 def alter_column(table: PartitionedTable, change: Alteration, options: CommitOptions | None = None) -> PartitionedTable:
     """The version with a column changed; `table` if nothing changes.
 
@@ -108,7 +81,7 @@ def alter_column(table: PartitionedTable, change: Alteration, options: CommitOpt
     field = evolution.field_at(table.lance_schema, change.path)
     dtype = change.data_type
     if dtype is None or to_arrow_type(field) == dtype:
-        return _changed(table, change.of_schema, options)
+        return change_columns(table, change.of_schema, options)
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         return _widened(current, change, dtype, options)
@@ -148,9 +121,9 @@ def next_field_id(table: PartitionedTable) -> FieldId:
     return FieldId(max([int(noted), table.lance_schema.max_field_id, *with_operation_name, *in_partitions]) + 1)
 
 
-def _changed(
-    table: PartitionedTable, change: Callable[[LanceSchema], LanceSchema], options: CommitOptions | None
-) -> PartitionedTable:
+def change_columns(table: PartitionedTable, change: Change, options: CommitOptions | None = None) -> PartitionedTable:
+    """The version with `change` applied to the columns; `table` if that changes nothing. Raises as `add_columns`."""
+
     def attempt(current: PartitionedTable) -> PartitionedTable:
         schema = change(current.lance_schema)
         return current if schema == current.lance_schema else _commit(current, schema, options)
@@ -219,9 +192,3 @@ def _with_schema(table: PartitionedTable, schema: LanceSchema) -> PartitionSpecs
 def noted_ids(table: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
     """The property that tells the largest id; dropping a column must not make its id free."""
     return {MAX_FIELD_ID: str(max(next_field_id(table) - 1, schema.max_field_id))}
-
-
-def _texts(names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidInputError(f"give a list of columns, such as [{names!r}]")
-    return tuple(names)

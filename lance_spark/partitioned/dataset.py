@@ -37,6 +37,8 @@ from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupStats
 from lance_spark.table.columns.add_columns import null_fields
 from lance_spark.table.columns.alter_column import Alteration
+from lance_spark.table.columns.column_verbs import ColumnVerbs
+from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class PartitionedDataset(RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs, TagVerbs):
+class PartitionedDataset(RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs, ColumnVerbs, TagVerbs):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 
     Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not
@@ -178,30 +180,11 @@ class PartitionedDataset(RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs
             )
         return self.of(column_changes.add_columns(self, fields))
 
-    def drop_columns(self, columns: Sequence[str]) -> Self:
-        """See `Dataset.drop_columns`."""
-        return self.of(column_changes.drop_columns(self, columns))
+    def _change_columns(self, change: Change) -> Self:
+        return self.of(column_changes.change_columns(self, change))
 
-    def rename_columns(self, names: Mapping[str, str]) -> Self:
-        """See `Dataset.rename_columns`."""
-        return self.of(column_changes.rename_columns(self, names))
-
-    def reorder_columns(self, order: Sequence[str]) -> Self:
-        """See `Dataset.reorder_columns`."""
-        return self.of(column_changes.reorder_columns(self, order))
-
-    def alter_column(
-        self,
-        path: str,
-        *,
-        name: str | None = None,
-        data_type: pa.DataType | None = None,
-        nullable: bool | None = None,
-        comment: str | None = None,
-        metadata: Mapping[str, str | None] | None = None,
-    ) -> Self:
-        """See `Dataset.alter_column`. The type of a column that partition values come from cannot change."""
-        change = Alteration(path, name, data_type, nullable, comment, metadata)
+    def _alter_column(self, change: Alteration) -> Self:
+        """The type of a column that partition values come from cannot change."""
         return self.of(column_changes.alter_column(self, change))
 
     def update_config(self, entries: Mapping[str, str | None]) -> Self:

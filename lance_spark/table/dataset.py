@@ -20,7 +20,7 @@ from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.binary_scan import binary_schema, wants_bytes, with_bytes
 from lance_spark.table.blobs.blob_file import BlobReader
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
-from lance_spark.table.columns.column_verbs import ColumnVerbs
+from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
 from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.indexes.index_verbs import IndexVerbs
 from lance_spark.table.location import TableLocation
@@ -52,7 +52,7 @@ class Dataset(
     DatasetSearchVerbs,
     VectorVerbs,
     BlobVerbs,
-    ColumnVerbs,
+    DatasetColumnVerbs,
     VersionVerbs,
     MaintenanceVerbs,
     UpgradeVerbs,

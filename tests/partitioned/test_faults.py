@@ -30,7 +30,7 @@ from lance_spark.partitioned.backfill import (
     plan_partitioned_columns,
     plan_partitioned_values,
 )
-from lance_spark.partitioned.columns import alter_column, drop_columns
+from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
@@ -44,7 +44,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, rows, shown
-from tests.partitioned.verbs import merge_rows, update_rows
+from tests.partitioned.verbs import drop_columns, merge_rows, update_rows
 from tests.support.forked import Report, fork, kill_self
 from tests.support.table_steps import copy_table
 

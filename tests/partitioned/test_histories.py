@@ -22,7 +22,7 @@ from lance_spark.partitioned.backfill import (
     plan_partitioned_columns,
     plan_partitioned_values,
 )
-from lance_spark.partitioned.columns import add_columns, alter_column, drop_columns, rename_columns
+from lance_spark.partitioned.columns import add_columns, alter_column
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
@@ -35,7 +35,7 @@ from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import backfilled, by_reference
-from tests.partitioned.verbs import merge_rows, update_rows
+from tests.partitioned.verbs import drop_columns, merge_rows, rename_columns, update_rows
 from tests.support.model import Row, State, shown_table
 
 WRITERS = st.integers(0, 2)

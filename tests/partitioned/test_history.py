@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lance_spark.partitioned.change_feed import changes, plan_changes
-from lance_spark.partitioned.columns import add_columns, alter_column, drop_columns
+from lance_spark.partitioned.columns import add_columns, alter_column
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
@@ -20,7 +20,7 @@ from lance_spark.partitioned.transforms.year import Year
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.writing.save import CommitOptions
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, ids, rows, shown
-from tests.partitioned.verbs import create_tag, delete_tag, tags, update_rows, update_tag, versions
+from tests.partitioned.verbs import create_tag, delete_tag, drop_columns, tags, update_rows, update_tag, versions
 
 
 @pytest.fixture

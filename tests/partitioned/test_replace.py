@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import RetryableConflictError
-from lance_spark.partitioned.columns import drop_columns
 from lance_spark.partitioned.replace import commit_planned, replaced, with_columns_of
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
+from tests.partitioned.verbs import drop_columns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string())])
 BY_K = [PartitionBy("k", ("k",), Identity())]

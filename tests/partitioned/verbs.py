@@ -61,3 +61,15 @@ def tags(table: PartitionedTable) -> dict[str, Tag]:
 def versions(table: PartitionedTable, limit: int | None = None) -> list[TableVersion]:
     """The versions of `__manifest`, oldest first."""
     return version_summaries(table.versions_location.history, limit)
+
+
+def drop_columns(table: PartitionedTable, columns: Sequence[str]) -> PartitionedTable:
+    return PartitionedDataset.of(table).drop_columns(columns)
+
+
+def rename_columns(table: PartitionedTable, names: Mapping[str, str]) -> PartitionedTable:
+    return PartitionedDataset.of(table).rename_columns(names)
+
+
+def reorder_columns(table: PartitionedTable, order: Sequence[str]) -> PartitionedTable:
+    return PartitionedDataset.of(table).reorder_columns(order)

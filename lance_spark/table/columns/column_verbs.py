@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema import evolution
 from lance_spark.table.columns.add_columns import add_columns
 from lance_spark.table.columns.alter_column import Alteration, alter_column
-from lance_spark.table.columns.schema_changes import drop_columns, rename_columns, reorder_columns
+from lance_spark.table.columns.schema_changes import Change, project
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_field_metadata, update_schema_metadata
@@ -18,19 +21,21 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ColumnVerbs:
+class ColumnVerbs(ABC):
     """Operations on columns; each creates one version and returns it.
 
     Columns are named by paths: names joined by dots, with backticks around a name that contains dots.
     """
 
-    location: TableLocation
-    manifest: Manifest
+    @abstractmethod
+    def _change_columns(self, change: Change) -> Self:
+        """The version with `change` applied to the columns; this version if that changes nothing."""
 
-    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
-        self.location = location
-        self.manifest = manifest
+    @abstractmethod
+    def _alter_column(self, change: Alteration) -> Self:
+        """The version with one column changed; this version if that changes nothing."""
 
+    @abstractmethod
     def add_columns(
         self,
         columns: Any,
@@ -65,10 +70,6 @@ class ColumnVerbs:
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
         """
-        made = add_columns(
-            self.location, self.manifest, columns, read_columns=read_columns, schema=schema, batch_size=batch_size
-        )
-        return type(self)(self.location, made)
 
     def drop_columns(self, columns: Sequence[str]) -> Self:
         """The table without some columns or struct members. Data files with other columns are unchanged.
@@ -80,15 +81,18 @@ class ColumnVerbs:
             CommitStateUnknownError: it is unknown whether the version was committed.
             UnsupportedFeatureError: this release cannot write to the table.
         """
-        return type(self)(self.location, drop_columns(self.location, self.manifest, columns))
+        wanted = _texts(columns)
+        return self._change_columns(lambda schema: evolution.without(schema, wanted))
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
         """The table with columns renamed, ``{"old": "new", "s.x": "y"}``. Raises as `drop_columns`."""
-        return type(self)(self.location, rename_columns(self.location, self.manifest, names))
+        wanted = dict(names)
+        return self._change_columns(lambda schema: evolution.renamed(schema, wanted))
 
     def reorder_columns(self, order: Sequence[str]) -> Self:
         """The table with these columns first, followed by the others in their order. Raises as `drop_columns`."""
-        return type(self)(self.location, reorder_columns(self.location, self.manifest, order))
+        wanted = _texts(order)
+        return self._change_columns(lambda schema: evolution.reordered(schema, wanted))
 
     def alter_column(
         self,
@@ -119,8 +123,37 @@ class ColumnVerbs:
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot write to the table.
         """
-        change = Alteration(path, name, data_type, nullable, comment, metadata)
+        return self._alter_column(Alteration(path, name, data_type, nullable, comment, metadata))
+
+
+class DatasetColumnVerbs(ColumnVerbs):
+    """Column verbs of a table without partitions, and metadata, which only such a table has."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
+        self.location = location
+        self.manifest = manifest
+
+    def _change_columns(self, change: Change) -> Self:
+        return type(self)(self.location, project(self.location, self.manifest, change))
+
+    def _alter_column(self, change: Alteration) -> Self:
         return type(self)(self.location, alter_column(self.location, self.manifest, change))
+
+    def add_columns(
+        self,
+        columns: Any,
+        *,
+        read_columns: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> Self:
+        made = add_columns(
+            self.location, self.manifest, columns, read_columns=read_columns, schema=schema, batch_size=batch_size
+        )
+        return type(self)(self.location, made)
 
     def update_schema_metadata(self, entries: Mapping[str, str | None], *, replace: bool = False) -> Self:
         """Sets entries of the schema's metadata; None removes one.
@@ -146,3 +179,9 @@ class ColumnVerbs:
         Raises: NotFoundError for an unknown path, and as `update_schema_metadata`.
         """
         return type(self)(self.location, update_field_metadata(self.location, self.manifest, entries, replace=replace))
+
+
+def _texts(names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidInputError(f"give a list of columns, such as [{names!r}]")
+    return tuple(names)

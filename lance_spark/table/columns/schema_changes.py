@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
-from lance_spark.schema import evolution
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
@@ -29,58 +28,16 @@ Change = Callable[[LanceSchema], LanceSchema]
 """The new schema from the old one. Raises if the change is invalid."""
 
 
-def drop_columns(
-    table: TableLocation, base: Manifest, paths: Sequence[str], options: CommitOptions | None = None
-) -> Manifest:
-    """The version without the fields at `paths`.
-
-    Raises:
-        NotFoundError: there is no such field.
-        InvalidInputError: the table or a struct would have no columns.
-        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
-        CommitStateUnknownError: it is unknown whether the version was committed.
-        UnsupportedFeatureError: this release cannot write to the table.
-    """
-    wanted = _texts(paths)
-    options = options or CommitOptions()
-
-    def attempt(version: Manifest) -> Manifest:
-        check_followable(version)
-        schema = evolution.without(version.schema, wanted)
-        placeholders = PlaceholderColumns(version.schema, schema)
-        if any(placeholders.columns_of(message) for message in version.fragments.messages):
-            return commit_evolution(table, version, Evolution(schema, placeholders), options)
-        return project_once(table, version, schema, options)
-
-    return retry_on_conflict(attempt, base, table.newest, options.policy)
-
-
-def rename_columns(
-    table: TableLocation, base: Manifest, names: Mapping[str, str], options: CommitOptions | None = None
-) -> Manifest:
-    """The version with renamed fields: a map from path to the last part of the new path.
-
-    Raises: as `drop_columns`.
-    """
-    wanted = dict(names)
-    return project(table, base, lambda schema: evolution.renamed(schema, wanted), options)
-
-
-def reorder_columns(
-    table: TableLocation, base: Manifest, order: Sequence[str], options: CommitOptions | None = None
-) -> Manifest:
-    """The version with reordered columns; those not in `order` come last.
-
-    Raises: as `drop_columns`.
-    """
-    wanted = _texts(order)
-    return project(table, base, lambda schema: evolution.reordered(schema, wanted), options)
-
-
 def project(table: TableLocation, base: Manifest, change: Change, options: CommitOptions | None = None) -> Manifest:
     """The version with `change` applied to the schema of `base`; of the newest version, if others changed the schema.
 
     A change without effect creates no version.
+
+    Raises:
+        InvalidInputError: a field that becomes required contains a null.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
+        UnsupportedFeatureError: this release cannot write to the table.
     """
     options = options or CommitOptions()
 
@@ -90,6 +47,11 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
         if schema == version.schema:
             return version
         check_nulls(table, version, schema)
+        kept = {field.id for field in schema.walk()}
+        if any(field.id not in kept for field in version.schema.walk()):
+            placeholders = PlaceholderColumns(version.schema, schema)
+            if any(placeholders.columns_of(message) for message in version.fragments.messages):
+                return commit_evolution(table, version, Evolution(schema, placeholders), options)
         return project_once(table, version, schema, options)
 
     return retry_on_conflict(attempt, base, table.newest, options.policy)
@@ -160,9 +122,3 @@ def _below(array: pa.Array) -> list[pa.Array]:
             pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
         ]
     return [array.flatten()]
-
-
-def _texts(names: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidInputError(f"give a list of columns, such as [{names!r}]")
-    return tuple(names)

@@ -18,9 +18,10 @@ from lance_spark.errors import (
     NotFoundError,
     RetryableConflictError,
 )
+from lance_spark.schema import evolution
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.alter_column import Alteration, alter_column
-from lance_spark.table.columns.schema_changes import drop_columns, rename_columns
+from lance_spark.table.columns.schema_changes import project
 from lance_spark.table.operations import Merge, Project
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import save
@@ -239,7 +240,10 @@ def test_a_rename_between_the_check_and_the_request(memory: str) -> None:
 
     location = with_faults(memory, Fault(PUT, Harm.NONE, run=rename))
     base = lance_spark.open(memory).manifest
-    assert rename_columns(location, base, {"a": "d"}, QUIET).schema.names() == ("d", "c")
+    assert project(location, base, lambda schema: evolution.renamed(schema, {"a": "d"}), QUIET).schema.names() == (
+        "d",
+        "c",
+    )
     assert lance_spark.open(memory).version == 3
 
 
@@ -282,5 +286,10 @@ def test_a_stale_append_does_not_bring_nulls(memory: str) -> None:
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.NOT_SENT, Harm.SENT_TWICE])
 def test_a_lost_reply_makes_one_version(memory: str, harm: Harm) -> None:
     location = with_faults(memory, Fault(PUT, harm))
-    assert drop_columns(location, lance_spark.open(memory).manifest, ["a"], QUIET).version == 2
+    assert (
+        project(
+            location, lance_spark.open(memory).manifest, lambda schema: evolution.without(schema, ("a",)), QUIET
+        ).version
+        == 2
+    )
     assert lance_spark.open(memory).schema.names == ["b"]
