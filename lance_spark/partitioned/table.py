@@ -7,7 +7,7 @@ null there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cached_property
@@ -35,14 +35,13 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.index_candidates import Candidates, explained
-from lance_spark.table.reading.limit import limited_splits
+from lance_spark.table.reading.index_candidates import explained
+from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
-from lance_spark.table.reading.take import take_of_splits
-from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.text_filters import with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
@@ -67,7 +66,7 @@ class PartitionVersion(Split):
     partition: Partition
 
 
-class PartitionedTable:
+class PartitionedTable(ReadVerbs):
     """One version of a partitioned namespace. It never changes; open it again to see what others have committed.
 
     Args:
@@ -303,50 +302,28 @@ class PartitionedTable:
         schema = with_blob_descriptors(self.specs.schema, data_format(opened.manifest))
         return with_text_searches_done(filter, opened.manifest, schema, opened.bases, "UTC")
 
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Expr | str | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        batch_size: int | None = None,
-        use_scalar_index: bool = True,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows, partition by partition in the order of `partitions`; arguments and errors as `Dataset.scan`."""
-        parts = self._planned(columns, filter, batch_size, use_scalar_index=use_scalar_index)
-        return limited_splits(parts, limit=limit, offset=offset)
-
     def _planned(
         self,
         columns: Sequence[str] | None,
         filter: Expr | str | None = None,
-        batch_size: int | None = None,
         *,
-        use_scalar_index: bool = True,
-    ) -> list[tuple[Candidates, FragmentList]]:
-        """For each partition what to read of it, and its fragments."""
+        batch_rows: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
+        nothing = self._plan_of_nothing(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
         parts = []
-        for opened in self.open_all(self.partitions(filter)):
-            plan = self.plan(opened, columns, self.searched_filter(opened, filter), batch_rows=batch_size)
-            found = Candidates.of(plan, opened.manifest, use_scalar_index=use_scalar_index)
-            parts.append((found, opened.manifest.fragments))
-        return parts
-
-    def to_table(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Expr | str | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        batch_size: int | None = None,
-        use_scalar_index: bool = True,
-    ) -> pa.Table:
-        """The rows in memory; arguments and errors as `scan`."""
-        empty = self._plan_of_nothing(columns, filter)
-        batches = list(self.scan(columns, filter, limit, offset, batch_size, use_scalar_index))
-        if not empty.output and batches:
-            return pa.Table.from_batches(batches)
-        return pa.Table.from_batches(batches, schema=empty.arrow_schema)
+        for opened in self.splits(filter):
+            plan = self.plan(
+                opened,
+                columns,
+                self.searched_filter(opened, filter),
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_rows=batch_rows,
+            )
+            parts.append((plan, opened.manifest))
+        return nothing, parts
 
     def _plan_of_nothing(
         self,
@@ -355,31 +332,22 @@ class PartitionedTable:
         time_zone: str = "UTC",
         *,
         with_row_id: bool = False,
+        with_row_address: bool = False,
     ) -> Scan:
         """What is asked for, checked, for when there is no partition."""
         dataset = self.catalog_version.dataset
         assert dataset is not None  # A namespace without `__manifest` has no specs.
         schema = with_blob_descriptors(self.specs.schema, self.file_version)
         bases = self.catalog.table.bases(dataset.manifest)
-        return Scan.of(schema, bases, columns=columns, filter=filter, time_zone=time_zone, with_row_id=with_row_id)
-
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at some positions in the order of `scan`; arguments and errors as `Dataset.take`."""
-        parts = [(found.scan, fragments) for found, fragments in self._planned(columns)]
-        return take_of_splits(self._plan_of_nothing(columns, None), parts, indices)
-
-    def count_rows(self, filter: Expr | str | None = None, *, use_scalar_index: bool = True) -> int:
-        """The number of rows; without a filter from metadata alone, if that has the numbers.
-
-        Args:
-            use_scalar_index: whether the scalar indexes of the partitions may answer. The number is the same.
-        """
-        num_rows = 0
-        for opened in self.open_all(self.partitions(filter)):
-            plan = self.plan(opened, [], self.searched_filter(opened, filter))
-            found = Candidates.of(plan, opened.manifest, use_scalar_index=use_scalar_index)
-            num_rows += found.total(opened.manifest.fragments)
-        return num_rows
+        return Scan.of(
+            schema,
+            bases,
+            columns=columns,
+            filter=filter,
+            time_zone=time_zone,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
         """How a scan with this filter finds its rows: the partitions that it opens, and for each of them what

@@ -32,7 +32,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import new_job
-from lance_spark.table.reading.blob_columns import sources_in_splits, with_split_keys
+from lance_spark.table.reading.blob_columns import sources_in
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array
@@ -159,10 +159,6 @@ class PartitionWriter:
         Raises:
             InvalidInputError: the batch does not fit the table, or a partition value cannot be computed.
         """
-        if source_addresses is not None and self._has_blobs:
-            # The files of blobs are those of the partition that the row was in.
-            columns = [with_split_keys(column, source_addresses.partitions) for column in batch.columns]
-            batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
         rows = self._plan.conform(batch)
         values = self._spec.values(_with_missing_columns(rows, self._table.lance_schema), self._table.lance_schema)
         for part in grouped(rows, values):
@@ -210,12 +206,14 @@ class PartitionWriter:
             file_version=self._plan.file_version,
             limits=self._plan.limits,
             job=self._plan.job,
-            blob_source=sources_in_splits(self._bases_of) if self._has_blobs else None,
+            blob_source=sources_in(self._bases_of) if self._has_blobs else None,
         )
         return writer
 
-    def _bases_of(self, object_id: str) -> Bases:
+    def _bases_of(self, object_id: str | None) -> Bases:
         """The bases of a partition in the version that rows were read from."""
+        if object_id is None:
+            raise InvalidInputError("a blob that is copied is of another table; write its bytes")
         if object_id not in self._bases:
             found = [item for item in self._table.index.partitions if item.object_id == object_id]
             if not found:

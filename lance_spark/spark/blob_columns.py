@@ -15,9 +15,9 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import is_described
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.table.blobs.binary_scan import is_described_type, with_bytes
-from lance_spark.table.blobs.blob_file import BlobReader
+from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
 
 BLOB_HANDLING = "lance.blob_handling"

@@ -79,7 +79,11 @@ class DataTarget:
 
 
 class Bases:
-    """The stores of a table's files. Thread safe; can be pickled, and opens its stores lazily."""
+    """The stores of a table's files. Thread safe; can be pickled, and opens its stores lazily.
+
+    Attributes:
+        split_key: of the split whose files these are; None for a plain table.
+    """
 
     def __init__(
         self,
@@ -89,7 +93,9 @@ class Bases:
         *,
         version: int | None = None,
         display_name: str | None = None,
+        split_key: str | None = None,
     ) -> None:
+        self.split_key = split_key
         self._version = version
         self._display_name = display_name
         self._root = root
@@ -106,6 +112,7 @@ class Bases:
             "_storage_options": self._storage_options,
             "_version": self._version,
             "_display_name": self._display_name,
+            "split_key": self.split_key,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -113,10 +120,23 @@ class Bases:
         self._stores = {}
         self._lock = Lock()
 
-    def of_table(self, uri: str, base_paths: tuple[BasePath, ...], version: int, display_name: str | None) -> Bases:
+    def of_table(
+        self,
+        uri: str,
+        base_paths: tuple[BasePath, ...],
+        version: int,
+        display_name: str | None,
+        split_key: str | None = None,
+    ) -> Bases:
         """Those of a version of another table, which the same storage options open; arguments as of the class."""
-        root = open_store(uri, options_of(self._storage_options))
-        return Bases(root, base_paths, self._storage_options, version=version, display_name=display_name)
+        return Bases(
+            open_store(uri, options_of(self._storage_options)),
+            base_paths,
+            self._storage_options,
+            version=version,
+            display_name=display_name,
+            split_key=split_key,
+        )
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,10 +14,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.projection import prune
 from lance_spark.storage.paths import absolute_uri
-from lance_spark.table.blobs.binary_scan import binary_schema, wants_bytes, with_bytes
-from lance_spark.table.blobs.blob_file import BlobReader
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
 from lance_spark.table.indexes.auto_zonemap import maintain_after
@@ -29,10 +25,9 @@ from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.index_candidates import Candidates, explained
-from lance_spark.table.reading.limit import limited
+from lance_spark.table.reading.index_candidates import explained
+from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
-from lance_spark.table.reading.take import take
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.row_target import PlainRows, change_rows
 from lance_spark.table.row_level.row_verbs import RowVerbs
@@ -48,6 +43,7 @@ from lance_spark.table.writing.save import CommitOptions
 
 
 class Dataset(
+    ReadVerbs,
     RowVerbs,
     DatasetSearchVerbs,
     VectorVerbs,
@@ -212,104 +208,19 @@ class Dataset(
             window_bytes=window_bytes,
         )
 
-    def scan(
+    def _planned(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | None,
         filter: str | Expr | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        batch_size: int | None = None,
+        *,
+        batch_rows: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
-        use_scalar_index: bool = True,
-        blob_handling: str | None = None,
-        allow_external_blobs: bool = False,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows as batches, in the order of the table.
-
-        Args:
-            columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns.
-            filter: a condition as after WHERE; only rows for which it is true are returned.
-            limit: at most so many rows.
-            offset: after leaving out so many of them.
-            batch_size: rows of a batch at most.
-            with_row_id: adds ``_rowid``.
-            with_row_address: adds ``_rowaddr``.
-            use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
-            blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
-                "blobs_descriptions", or None, for where they are.
-            allow_external_blobs: whether blobs that are references to objects outside of the table are read.
-
-        Raises:
-            NotFoundError: no such column.
-            InvalidInputError: an argument makes no sense, or the filter fails on a value.
-        """
+    ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
         plan = self.plan(
-            columns=columns,
-            filter=filter,
-            batch_rows=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
+            columns, filter, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
         )
-        if wants_bytes(blob_handling):
-            plan = self._with_blob_sources(plan)
-        found = Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index)
-        batches = limited(plan, self.fragments, limit=limit, offset=offset, candidates=found)
-        if wants_bytes(blob_handling):
-            return with_bytes(batches, BlobReader(plan.bases, allow_external=allow_external_blobs))
-        return batches
-
-    def to_table(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: str | Expr | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        batch_size: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        use_scalar_index: bool = True,
-        blob_handling: str | None = None,
-        allow_external_blobs: bool = False,
-    ) -> pa.Table:
-        """The rows in memory, in chunks of `batch_size` rows at most if it is given; arguments and errors as `scan`."""
-        plan = self.plan(
-            columns=columns,
-            filter=filter,
-            batch_rows=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-        )
-        if batch_size is None:
-            plan = replace(plan, uncut=True)
-        if wants_bytes(blob_handling):
-            plan = self._with_blob_sources(plan)
-        found = Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index)
-        batches = list(limited(plan, self.fragments, limit=limit, offset=offset, candidates=found))
-        if wants_bytes(blob_handling):
-            reader = BlobReader(plan.bases, allow_external=allow_external_blobs)
-            return pa.Table.from_batches(with_bytes(batches, reader), schema=binary_schema(plan.arrow_schema))
-        if not plan.output and batches:
-            # pyarrow loses the number of rows of tables without columns when it is given a schema.
-            return pa.Table.from_batches(batches)
-        return pa.Table.from_batches(batches, schema=plan.arrow_schema)
-
-    def _with_blob_sources(self, plan: Scan) -> Scan:
-        """`plan`, whose descriptions of blobs name their data file."""
-        shown = with_blob_descriptors(self.manifest.schema, data_format(self.manifest), with_source=True)
-        fields = prune(shown.fields, {node.id for node in plan.projection.walk()})
-        by_name = {field.name: field for field in fields}
-        projection = LanceSchema(tuple(by_name[name] for name in plan.projection.names()), plan.projection.metadata)
-        return replace(plan, schema=shown, projection=projection)
-
-    def count_rows(self, filter: str | Expr | None = None, *, use_scalar_index: bool = True) -> int:
-        """The number of rows; without a filter from metadata alone, if that has the numbers.
-
-        Args:
-            use_scalar_index: whether the table's scalar indexes may answer. The number is the same.
-        """
-        plan = self.plan(columns=[], filter=filter)
-        return Candidates.of(plan, self.manifest, use_scalar_index=use_scalar_index).total(self.fragments)
+        return plan, [(plan, self.manifest)]
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
         """How a scan with this filter finds its rows: for each index that answers, its kind, the condition, how many
@@ -328,15 +239,6 @@ class Dataset(
     def unread(self, search: Search) -> Scan:
         """Reads the data columns of the result of a search."""
         return self.plan(search.data_columns, with_row_id=search.with_row_id)
-
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
-
-        Raises:
-            InvalidInputError: a position that the table does not have.
-            NotFoundError: no such column.
-        """
-        return take(self.plan(columns=columns), self.fragments, indices)
 
     def _delete(self, filter: str | Expr, options: CommitOptions) -> Dataset:
         return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))

@@ -85,14 +85,19 @@ class TableLocation:
         pinned.history = PinnedHistory(self.history, version)
         return pinned
 
-    def bases(self, manifest: Manifest, *, display_name: str | None = None) -> Bases:
+    def bases(self, manifest: Manifest, *, display_name: str | None = None, split_key: str | None = None) -> Bases:
         """The stores that hold the files of a version.
 
         Args:
             shown_as: what errors call the version if its files are gone; by default its number and the table's root.
         """
         return Bases(
-            self.store, manifest.base_paths, self._storage_options, version=manifest.version, display_name=display_name
+            self.store,
+            manifest.base_paths,
+            self._storage_options,
+            version=manifest.version,
+            display_name=display_name,
+            split_key=split_key,
         )
 
     def latest(self) -> Manifest | None:

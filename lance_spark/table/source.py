@@ -38,7 +38,7 @@ class Split:
     @property
     def bases(self) -> Bases:
         """The stores that hold the split's files."""
-        return self.table.bases(self.manifest, display_name=self.display_name)
+        return self.table.bases(self.manifest, display_name=self.display_name, split_key=self.key)
 
 
 class TableSource(Protocol):

@@ -80,6 +80,19 @@ def test_negative_limit_is_refused(dataset: Any) -> None:
             dataset.scan(**wrong)
 
 
+def test_scan_with_row_ids_and_addresses(dataset: Any) -> None:
+    batches = list(dataset.scan(["id"], "id > 1", batch_size=1, with_row_id=True, with_row_address=True))
+    assert all(batch.schema.names == ["id", "_rowid", "_rowaddr"] and batch.num_rows == 1 for batch in batches)
+    table = dataset.to_table(["id"], "id > 1", with_row_id=True, with_row_address=True)
+    assert ids(table) == [batch["id"][0].as_py() for batch in batches]
+    assert table.column("_rowaddr").null_count == table.column("_rowid").null_count == 0
+    assert dataset.to_table(["id"], "id > 9", with_row_address=True).schema.names == ["id", "_rowaddr"]
+
+
+def test_limit_of_zero_reads_nothing(dataset: Any) -> None:
+    assert list(dataset.scan(limit=0)) == list(dataset.scan(filter="id > 1", limit=0)) == []
+
+
 def test_open_finds_both_kinds(kind: Kind, dataset: Any) -> None:
     opened = lance_spark.open(dataset.uri)
     assert isinstance(opened, PartitionedDataset if isinstance(kind, Partitioned) else Dataset)

@@ -14,14 +14,14 @@ from lance_spark.layouts.arrow_take import take as take_rows
 from lance_spark.schema.blob import is_blob_v2
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import FieldFinder
-from lance_spark.table.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobLocation, BlobReader
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobLocation, BlobReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.reading.take import take
+from lance_spark.table.reading.take import take_of_splits
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.search.locate import RowLocator
 
@@ -97,7 +97,7 @@ class BlobVerbs(ABC):
         bases = self.location.bases(self.manifest)
         scan = self._described_scan(column)
         if indices is not None:
-            rows = take(scan, self.manifest.fragments, indices)
+            rows = take_of_splits(scan, [(scan, self.manifest.fragments)], indices)
         else:
             rows = self._rows_at(scan, addresses) if ids is None else self._rows_of(scan, ids)
         names = FieldFinder(self.lance_schema).names(column)

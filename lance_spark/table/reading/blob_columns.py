@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.blob_writer import BlobSource
@@ -23,6 +22,7 @@ from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.bases import Bases
+from lance_spark.table.paths import checked_relative
 from lance_spark.table.rows.fragment import BaseId, DataFile
 
 _VALUES = (FileVersion.V0_1, FileVersion.V2_0, FileVersion.V2_1)
@@ -59,53 +59,56 @@ def wants_source(field: Field) -> bool:
     return any(node == SOURCE for node in field.walk())
 
 
-def source_of(file: DataFile) -> str:
+def source_of(file: DataFile, split_key: str | None = None) -> str:
     """The source of the descriptions in a data file.
 
-    >>> source_of(DataFile("a.lance", (), (), FileVersion.V2_2, base_id=BaseId(3)))
-    '3:a.lance'
+    >>> file = DataFile("a.lance", (), (), FileVersion.V2_2, base_id=BaseId(3))
+    >>> source_of(file), source_of(file, "0f")
+    ('3:a.lance', '0f|3:a.lance')
     """
-    return f"{'' if file.base_id is None else file.base_id}:{file.path}"
+    prefix = "" if split_key is None else f"{split_key}|"
+    return f"{prefix}{'' if file.base_id is None else file.base_id}:{file.path}"
 
 
-def sources_in(bases: Bases) -> BlobSource:
+BasesOf = Callable[[str | None], Bases]
+"""The bases of the split with a key, None for a plain table."""
+
+
+def bases_only(bases: Bases) -> BasesOf:
+    """For descriptions that are all of one split.
+
+    Raises:
+        InvalidInputError: (the result) for another split.
+    """
+
+    def of(key: str | None) -> Bases:
+        if key not in (None, bases.split_key):
+            raise InvalidInputError(f"a blob is of partition {key}, of another table; write its bytes")
+        return bases
+
+    return of
+
+
+def file_of(source: str, bases_of: BasesOf) -> tuple[Bases, ObjectStore, str]:
+    """The bases, the store and the path of the data file that a source names.
+
+    Raises:
+        CorruptFileError: it names none.
+    """
+    key, bar, rest = source.rpartition("|")
+    base_id, colon, path = rest.partition(":")
+    if not colon or (base_id and not (base_id.isascii() and base_id.isdigit() and len(base_id) <= 10)):
+        raise CorruptFileError(f"{source!r} names no data file")
+    checked = checked_relative(path, "data file")
+    bases = bases_of(key if bar else None)
+    file = DataFile(checked, (), (), FileVersion.V2_2, base_id=BaseId(int(base_id)) if base_id else None)
+    return (bases, *bases.data_file(file))
+
+
+def sources_in(bases: Bases | BasesOf) -> BlobSource:
     """Finds the data files of a version of a table."""
-
-    def locate(source: str) -> tuple[ObjectStore, str]:
-        base_id, colon, path = source.partition(":")
-        if not colon or (base_id and not base_id.isdigit()):
-            raise CorruptFileError(f"{source!r} names no data file")
-        file = DataFile(path, (), (), FileVersion.V2_2, base_id=BaseId(int(base_id)) if base_id else None)
-        return bases.data_file(file)
-
-    return locate
-
-
-def sources_in_splits(bases_of: Callable[[str], Bases]) -> BlobSource:
-    """Finds the data files of the partitions whose key `bases_of` takes."""
-
-    def locate(source: str) -> tuple[ObjectStore, str]:
-        key, bar, rest = source.partition("|")
-        if not bar:
-            raise InvalidInputError("the partition of a blob that is copied is not known; write its bytes")
-        return sources_in(bases_of(key))(rest)
-
-    return locate
-
-
-def with_split_keys(array: pa.Array, keys: pa.Array) -> pa.Array:
-    """`array` with `keys` (one a row, null for a row from elsewhere) before the sources of its descriptions."""
-    if not pa.types.is_struct(array.type):
-        return array
-    fields = list(array.type)
-    parts = [array.field(number) for number in range(len(fields))]
-    if [field.name for field in fields] == [field.name for field in (*DESCRIPTION, SOURCE)]:
-        joined = pc.binary_join_element_wise(pc.fill_null(keys, ""), parts[-1], "|")
-        parts[-1] = pc.if_else(pc.is_valid(keys), joined, parts[-1])
-    else:
-        parts = [with_split_keys(part, keys) for part in parts]
-        fields = [field.with_type(part.type) for field, part in zip(fields, parts, strict=True)]
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null() if array.null_count else None)
+    bases_of = bases_only(bases) if isinstance(bases, Bases) else bases
+    return lambda source: file_of(source, bases_of)[1:]
 
 
 def with_sources(column: pa.ChunkedArray, field: Field, source: str) -> pa.ChunkedArray:

@@ -51,6 +51,7 @@ class FragmentColumns:
         files: the fragment's data files.
         open_file: opens one of them.
         known: the table's complete top-level fields, where `fields` may be pruned.
+        split_key: of the split that the fragment is in.
 
     Raises:
         UnsupportedFeatureError: files of several versions have different forms of a blob column.
@@ -62,7 +63,9 @@ class FragmentColumns:
         files: Sequence[DataFile],
         open_file: Callable[[DataFile], DataFileReader],
         known: Sequence[Field] = (),
+        split_key: str | None = None,
     ) -> None:
+        self._split_key = split_key
         self._wanted = tuple(fields)
         resolved = _resolved(fields, files, known)
         self._fields = resolved.fields
@@ -106,7 +109,7 @@ class FragmentColumns:
         for part in self._parts:
             columns = part.reader.read(part.fields, part.column_indices, rows)
             if self._with_sources:
-                source = source_of(part.file)
+                source = source_of(part.file, self._split_key)
                 columns = [
                     with_sources(column, field, source) for field, column in zip(part.fields, columns, strict=True)
                 ]

@@ -80,7 +80,7 @@ class FragmentReader:
             CorruptFileError: a file's row count differs from the fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the version of a file is not supported.
         """
-        return FragmentColumns(fields, self._fragment.files, self.open_file, known)
+        return FragmentColumns(fields, self._fragment.files, self.open_file, known, split_key=self._bases.split_key)
 
     def row_group_files(self) -> list[V01FileReader]:
         """The files of version 0.1, which have row groups with statistics."""

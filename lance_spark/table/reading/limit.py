@@ -51,6 +51,8 @@ def limited_splits(
 def _of_splits(
     parts: Iterable[tuple[Candidates, FragmentList]], skip: int, remaining: int | None
 ) -> Iterator[pa.RecordBatch]:
+    if remaining == 0:
+        return
     for candidates, fragments in parts:
         scan = candidates.scan
         counts_rows = scan.filter is None and skip > 0
@@ -59,7 +61,9 @@ def _of_splits(
             skip -= rows
             continue
         start, skip = (skip, 0) if counts_rows else (0, skip)
-        for batch in limited(scan, fragments, offset=start, candidates=candidates):
+        # With a filter or an offset that is left, more rows may be needed than are returned.
+        most = remaining if scan.filter is None and not skip else None
+        for batch in limited(scan, fragments, offset=start, limit=most, candidates=candidates):
             passed = min(skip, batch.num_rows)
             skip -= passed
             piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)

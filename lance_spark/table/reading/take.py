@@ -15,20 +15,11 @@ from lance_spark.table.reading.scan import Scan, no_columns
 from lance_spark.table.rows.fragment import FragmentList
 
 
-def take(scan: Scan, fragments: FragmentList, indices: Sequence[int]) -> pa.Table:
-    """The rows at `indices` of the result of `scan`, which has no filter: in that order, duplicates included.
-
-    Raises:
-        InvalidInputError: no such row.
-    """
-    return take_of_splits(scan, [(scan, fragments)], indices)
-
-
 def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indices: Sequence[int]) -> pa.Table:
-    """As `take`, of the rows of several tables after each other.
+    """The rows at `indices` of the rows of several tables after each other: in that order, duplicates included.
 
     Args:
-        scan: what is read of each.
+        scan: what is read of each; it has no filter.
         parts: the same scan for each table, and its fragments.
 
     Raises:

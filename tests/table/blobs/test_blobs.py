@@ -19,7 +19,7 @@ from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, Uns
 from lance_spark.file import blob_writer
 from lance_spark.schema.blob import blob_field
 from lance_spark.storage.local import LocalStore
-from lance_spark.table.blobs import binary_scan
+from lance_spark.table.reading import binary_scan
 
 KIB = 1 << 10
 VALUES = [b"hello", None, b"", b"x" * 64 * KIB, b"y" * (64 * KIB + 1), b"z" * 99_999, b"w" * 4096 * KIB]

@@ -62,7 +62,7 @@ class SplitWork:
 
     def bound(self, scan: Scan) -> Scan:
         """`scan`, which belongs to no split, for this one."""
-        bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name)
+        bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name, self.key)
         return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids)
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from lance_spark.schema.blob import SOURCE, BlobKind
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
-from lance_spark.table.reading.blob_columns import sources_in
+from lance_spark.table.reading.blob_columns import BasesOf, bases_only, file_of
 from lance_spark.table.rows.fragment import BaseId
 
 if TYPE_CHECKING:
@@ -119,13 +119,12 @@ class BlobReader:
     """Finds and reads the values that descriptions with a source stand for.
 
     Args:
-        bases: of the version that the descriptions are of.
+        bases: of the version that the descriptions are of; a function of the key where it has several splits.
         allow_external: whether references that lead out of the table may be followed.
     """
 
-    def __init__(self, bases: Bases, *, allow_external: bool = False) -> None:
-        self._bases = bases
-        self._data_file = sources_in(bases)
+    def __init__(self, bases: Bases | BasesOf, *, allow_external: bool = False) -> None:
+        self._bases_of = bases_only(bases) if isinstance(bases, Bases) else bases
         self._allow_external = allow_external
         self._stores: dict[str, ObjectStore] = {}
 
@@ -146,19 +145,19 @@ class BlobReader:
         if size > MAX_BLOB_BYTES or position > MAX_BLOB_BYTES:
             raise CorruptFileError(f"a blob of {size} bytes at {position} lies behind the end of any file")
         if kind == BlobKind.EXTERNAL:
-            return self._external(position, size, blob_id, uri)
+            return self._external(position, size, blob_id, uri, file_of(source, self._bases_of)[0])
         if kind not in (BlobKind.INLINE, BlobKind.PACKED, BlobKind.DEDICATED):
             raise UnsupportedFeatureError(f"blobs of kind {kind} are not read", feature=f"blob kind {kind}")
-        store, path = self._data_file(source)
+        _, store, path = file_of(source, self._bases_of)
         return BlobLocation(store, path if kind == BlobKind.INLINE else sidecar_path(path, blob_id), position, size)
 
-    def _external(self, position: int, size: int, blob_id: int, uri: str) -> BlobLocation:
+    def _external(self, position: int, size: int, blob_id: int, uri: str, bases: Bases) -> BlobLocation:
         if blob_id:
-            store, path = self._bases.folder(BaseId(blob_id)), checked_relative(uri, "blob")
+            store, path = bases.folder(BaseId(blob_id)), checked_relative(uri, "blob")
         elif self._allow_external:
             folder, _, name = uri.rpartition("/")
             if folder not in self._stores:
-                self._stores[folder] = self._bases.other(f"{folder}/")
+                self._stores[folder] = bases.other(f"{folder}/")
             # In a URI escapes are decoded, in the path of an object they are not.
             store, path = self._stores[folder], name if uri.startswith("memory:") else unquote(name)
         else:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.blob import BLOB_KEY, SOURCE
-from lance_spark.table.blobs.blob_file import BlobReader, batches_by_bytes
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import prune
+from lance_spark.table.reading.blob_file import BlobReader, batches_by_bytes
+from lance_spark.table.reading.scan import Scan
 
 DESCRIPTIONS, BINARY = "blobs_descriptions", "all_binary"
 BLOB_HANDLING = (DESCRIPTIONS, BINARY)
@@ -27,6 +31,13 @@ def wants_bytes(blob_handling: str | None) -> bool:
     if blob_handling is not None and blob_handling not in BLOB_HANDLING:
         raise InvalidInputError(f"unknown blob_handling {blob_handling!r}; one of {', '.join(BLOB_HANDLING)}")
     return blob_handling == BINARY
+
+
+def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
+    """`plan` over `schema`, the columns of the table in which descriptions of blobs name their data file."""
+    fields = {field.name: field for field in prune(schema.fields, {node.id for node in plan.projection.walk()})}
+    projection = LanceSchema(tuple(fields[name] for name in plan.projection.names()), plan.projection.metadata)
+    return replace(plan, schema=schema, projection=projection)
 
 
 def binary_schema(schema: pa.Schema) -> pa.Schema:

@@ -1,0 +1,161 @@
+"""The verbs that read, for tables of both kinds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lance_spark.expr.nodes import Expr
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.binary_scan import binary_schema, wants_bytes, with_bytes, with_sources
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_file import BlobReader
+from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.limit import limited_splits
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.take import take_of_splits
+
+
+class ReadVerbs(ABC):
+    """Reads a version split by split: a table without partitions as one, a partitioned one partition by partition."""
+
+    @abstractmethod
+    def _planned(
+        self,
+        columns: Sequence[str] | None,
+        filter: str | Expr | None = None,
+        *,
+        batch_rows: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
+        """What is read, for its schema; and for each split that may have such rows what reads it, and its version."""
+
+    @property
+    def _schema_with_sources(self) -> LanceSchema:
+        """The columns, in which descriptions of blobs name their data file."""
+        return with_blob_descriptors(self.lance_schema, self.file_version, with_source=True)
+
+    @property
+    @abstractmethod
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+
+    @property
+    @abstractmethod
+    def file_version(self) -> FileVersion | None:
+        """Of new data files; None if the table does not say."""
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        use_scalar_index: bool = True,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as batches, in the order of the table.
+
+        Args:
+            columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns.
+            filter: a condition as after WHERE; only rows for which it is true are returned.
+            limit: at most so many rows.
+            offset: after leaving out so many of them.
+            batch_size: rows of a batch at most.
+            with_row_id: adds ``_rowid``, in a partitioned table the id of a row within its partition.
+            with_row_address: adds ``_rowaddr``, likewise.
+            use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
+            blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
+                "blobs_descriptions", or None, for where they are.
+            allow_external_blobs: whether blobs that are references to objects outside of the table are read.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: an argument makes no sense, or the filter fails on a value.
+        """
+        _, parts = self._planned(
+            columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
+        )
+        if wants_bytes(blob_handling):
+            parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
+            batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
+            return with_bytes(batches, _blob_reader(parts, allow_external=allow_external_blobs))
+        return _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
+
+    def to_table(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        use_scalar_index: bool = True,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
+    ) -> pa.Table:
+        """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`."""
+        plan, parts = self._planned(
+            columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
+        )
+        if batch_size is None:
+            parts = [(replace(scan, uncut=True), manifest) for scan, manifest in parts]
+        if wants_bytes(blob_handling):
+            parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
+            batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
+            reader = _blob_reader(parts, allow_external=allow_external_blobs)
+            schema = binary_schema(with_sources(plan, self._schema_with_sources).arrow_schema)
+            return pa.Table.from_batches(with_bytes(batches, reader), schema=schema)
+        batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
+        if not plan.output and batches:
+            # pyarrow loses the number of rows of tables without columns when it is given a schema.
+            return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(batches, schema=plan.arrow_schema)
+
+    def count_rows(self, filter: str | Expr | None = None, *, use_scalar_index: bool = True) -> int:
+        """The number of rows; without a filter from metadata alone, if that has the numbers.
+
+        Args:
+            use_scalar_index: whether the table's scalar indexes may answer. The number is the same.
+        """
+        _, parts = self._planned([], filter)
+        return sum(
+            Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).total(manifest.fragments)
+            for scan, manifest in parts
+        )
+
+    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
+
+        Raises:
+            InvalidInputError: a position that the table does not have.
+            NotFoundError: no such column.
+        """
+        plan, parts = self._planned(columns)
+        return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
+
+
+def _blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:
+    bases = {scan.bases.split_key: scan.bases for scan, _ in parts}
+    return BlobReader(bases.__getitem__, allow_external=allow_external)
+
+
+def _limited(
+    parts: Sequence[tuple[Scan, Manifest]], limit: int | None, offset: int | None, *, use_scalar_index: bool
+) -> Iterator[pa.RecordBatch]:
+    found = (
+        (Candidates.of(scan, manifest, use_scalar_index=use_scalar_index), manifest.fragments)
+        for scan, manifest in parts
+    )
+    return limited_splits(found, limit=limit, offset=offset)

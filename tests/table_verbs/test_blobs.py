@@ -1,0 +1,70 @@
+"""Blob columns behave alike, whether the table has partitions or not."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.partitioned.dataset import create_partitioned_dataset
+from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.schema.blob import blob_field
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("p", pa.string()),
+        blob_field("img", inline_size_threshold=10, dedicated_size_threshold=1000),
+    ]
+)
+BIG, HUGE = b"b" * 500, b"h" * 1500
+
+
+def rows(*values: tuple[int, str, bytes | None]) -> pa.Table:
+    return pa.table(list(map(list, zip(*values, strict=True))), schema=SCHEMA)
+
+
+@pytest.fixture(params=["plain", "partitioned"])
+def table(request: pytest.FixtureRequest) -> Any:
+    uri = f"memory://blob-verbs-{uuid.uuid4().hex}"
+    first = rows((1, "a", b"small"), (2, "a", None), (3, "b", BIG), (4, "b", HUGE), (5, "c", b""))
+    if request.param == "plain":
+        return lance_spark.write(first, uri)
+    by = [PartitionBy("p", ("p",), Identity())]
+    return create_partitioned_dataset(uri, SCHEMA, by).append(first)
+
+
+def content(table: Any) -> dict[int, tuple[str, bytes | None]]:
+    found = table.to_table(blob_handling="all_binary").to_pylist()
+    assert sum(batch.num_rows for batch in table.scan(["img"], blob_handling="all_binary")) == len(found)
+    return {row["id"]: (row["p"], row["img"]) for row in found}
+
+
+def test_rows_keep_their_blobs(table: Any) -> None:
+    expected = {1: ("a", b"small"), 2: ("a", None), 3: ("b", BIG), 4: ("b", HUGE), 5: ("c", b"")}
+    assert content(table) == expected
+    moved = table.update({"p": "'z'"}, "id % 2 = 1")
+    expected |= {number: ("z", expected[number][1]) for number in (1, 3, 5)}
+    assert content(moved) == expected
+    changed = moved.update({"img": b"new"}, "id = 4").update({"img": None}, "id = 5")
+    expected |= {4: ("b", b"new"), 5: ("z", None)}
+    assert content(changed) == expected
+    source = pa.table({"id": [1, 9], "p": ["y", "y"], "img": pa.array([HUGE, b"nine"], pa.binary())})
+    merged = changed.merge(source, "id").merge(pa.table({"id": [3], "p": ["x"]}), "id")
+    expected |= {1: ("y", HUGE), 9: ("y", b"nine"), 3: ("x", BIG)}
+    assert content(merged) == expected
+    del expected[9]
+    assert content(merged.delete("id = 9").compact()) == expected
+
+
+def test_bytes_of_filtered_and_limited_rows(table: Any) -> None:
+    found = table.to_table(["id", "img"], "img.size > 100", blob_handling="all_binary")
+    assert found.to_pylist() == [{"id": 3, "img": BIG}, {"id": 4, "img": HUGE}]
+    assert table.to_table(["img"], limit=1, offset=2, blob_handling="all_binary").to_pylist() == [{"img": BIG}]
+    nothing = table.to_table(filter="id > 100", blob_handling="all_binary")
+    assert nothing.schema == pa.schema([*SCHEMA.remove(2), nothing.schema.field("img")])
+    assert nothing.schema.field("img").type == pa.large_binary()
