@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.blob import is_described
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.blob import has_blobs, is_described
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blob_file import BlobReader
@@ -51,6 +54,11 @@ def spark_view(schema: LanceSchema, file_version: FileVersion | None, handling: 
     return LanceSchema(tuple(_viewed(field, handling) for field in shown.fields), shown.metadata)
 
 
+def written_columns(schema: LanceSchema, file_version: FileVersion | None) -> st.StructType:
+    """The columns of a table in the types of the rows that are written into it: blobs are BINARY."""
+    return to_spark_schema(to_arrow_schema(spark_view(schema, file_version, BINARY)))
+
+
 def _viewed(field: Field, handling: str) -> Field:
     if is_described(field):
         if handling == BINARY:
@@ -62,6 +70,21 @@ def _viewed(field: Field, handling: str) -> Field:
         return field.with_children(tuple(children))
     below = tuple(_viewed(child, handling) for child in field.children)
     return field if below == field.children else field.with_children(below)
+
+
+def check_blob_handling(option: str | None, scan: Scan, target: pa.Schema, table: str) -> None:
+    """Passes if `target`, the columns of a scan that Spark knows, is as the option of the read says.
+
+    Raises:
+        InvalidInputError: the table was described without the option, so it has no effect.
+    """
+    if option is None or not any(has_blobs(field) for field in scan.projection.fields):
+        return
+    if (option == BINARY) is not _wants_bytes(scan.arrow_schema, target):
+        raise InvalidInputError(
+            f"option blob_handling has no effect on {table}, whose columns Spark looks up without it; set the table "
+            f"property {BLOB_HANDLING}, or use load(path)"
+        )
 
 
 def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) -> Iterator[pa.RecordBatch]:

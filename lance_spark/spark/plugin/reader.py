@@ -15,6 +15,7 @@ from lance_spark.expr.nodes import conjunction
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
+from lance_spark.spark.blob_columns import handling_of, in_target, spark_view
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
@@ -24,6 +25,8 @@ from lance_spark.spark.projection import narrow
 from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 
@@ -71,9 +74,20 @@ class Snapshot:
         return tuple(name for name, on in asked if on)
 
     @property
+    def shown_schema(self) -> LanceSchema:
+        """The columns of the table in the types that Spark is told."""
+        handling = handling_of(self.options.blob_handling, self.manifest.config)
+        return spark_view(self.manifest.schema, data_format(self.manifest), handling)
+
+    @property
+    def scanned_schema(self) -> LanceSchema:
+        """The columns as a scan reads them."""
+        return with_blob_descriptors(self.manifest.schema, data_format(self.manifest), with_source=True)
+
+    @property
     def spark_schema(self) -> StructType:
         """What Spark sees: the columns that the options ask for, then system columns."""
-        schema = self.manifest.schema
+        schema = self.shown_schema
         chosen = schema if self.options.columns is None else project(schema, self.options.columns)
         columns = to_spark_schema(to_arrow_schema(chosen))
         return StructType([*columns.fields, *(StructField(name, LongType(), False) for name in self.system_columns)])
@@ -95,10 +109,11 @@ class LanceReader(DataSourceReader):
         self._limit = snapshot.options.limit
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         self._pushes = self._limit is None
-        projection = narrow(snapshot.manifest.schema, schema, snapshot.system_columns)
-        _check_types(projection, schema)
+        _check_types(narrow(snapshot.shown_schema, schema, snapshot.system_columns), schema)
+        scanned = snapshot.scanned_schema
+        projection = narrow(scanned, schema, snapshot.system_columns)
         self._scan = Scan.of(
-            snapshot.manifest.schema,
+            scanned,
             snapshot.location.bases(snapshot.manifest),
             columns=[],
             filter=snapshot.options.filter,
@@ -142,7 +157,7 @@ class LanceReader(DataSourceReader):
     def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
         left = self._limit
         slices = (piece.rows(self._scan.bases) for piece in partition.slices)
-        for batch in self._scan.read_slices(slices):
+        for batch in in_target(self._scan.read_slices(slices), self._target, self._scan):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows

@@ -21,7 +21,7 @@ from lance_spark.partitioned.table import (
 )
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import handling_of, spark_view
+from lance_spark.spark.blob_columns import BINARY, handling_of, spark_view
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
@@ -147,10 +147,14 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     options = WriteOptions.parse({**request.options, "path": place.uri})
     location = place.location()
     newest = location.latest()
+    # Rows that are only inserted come with bytes; those that are changed keep their descriptions.
+    inserts = set(request.privileges) <= {"INSERT", "DELETE"} and "INSERT" in request.privileges
+    blobs = BINARY if inserts else None
+    columns = ColumnOptions(blob_handling=blobs)
     if newest is None and location.branch is None:
         whole = open_partitioned_table(place, StateOptions())
         if whole is not None:
-            found = describe_partitioned(place, whole, writable=True)
+            found = describe_partitioned(place, whole, writable=True, blobs=blobs)
             if request.by_path and "DELETE" in request.privileges:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
@@ -160,10 +164,10 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
         # A path is enough for the first write; a name must have been created by CREATE TABLE.
         return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
-        description = describe(place, location, newest, WRITES + _ANY_SCHEMA)
+        description = describe(place, location, newest, WRITES + _ANY_SCHEMA, columns)
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
-    return LoadReply(True, describe(place, location, newest, capabilities))
+    return LoadReply(True, describe(place, location, newest, capabilities, columns))
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
@@ -252,14 +256,20 @@ def open_partitioned_table(
     )
 
 
-def describe_partitioned(place: ResolvedTable, whole: PartitionedTable, *, writable: bool) -> TableDescription:
-    """A version of a partitioned table as Spark sees it."""
+def describe_partitioned(
+    place: ResolvedTable, whole: PartitionedTable, *, writable: bool, blobs: str | None = None
+) -> TableDescription:
+    """A version of a partitioned table as Spark sees it.
+
+    Args:
+        blobs: how blob columns are shown; None as the table's property says.
+    """
     schema = whole.schema
     columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
     if PARTITION_COLUMN not in schema.names:
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
     current = whole.specs.current
-    handling = handling_of(None, whole.properties)
+    handling = handling_of(blobs, whole.properties)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,

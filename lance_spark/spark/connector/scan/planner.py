@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
+from lance_spark.spark.blob_columns import check_blob_handling
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -128,6 +129,9 @@ class ScanPlanner:
             time_zone=self._session.time_zone,
         )
         self._scan = self._make_scan()
+        check_blob_handling(
+            self._options.blob_handling, self._scan, wire_schema(self._columns), request.handle.display_name
+        )
         self._splits = [
             SplitScan(split, self._bound(self._scan, split))
             for split in opened

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, InvalidInputError, NotFoundError
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
-from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.blob_columns import written_columns
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
@@ -25,8 +25,8 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options import StateOptions, WriteOptions
 from lance_spark.spark.streaming.options import SinkOptions
-from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.refs.refs import MAIN
 
 _log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ def _newest(handle: TableHandle, columns: StructType) -> tuple[TableHandle, Stru
     if handle.branch is None:
         _check_same(handle, found.version, found.timestamp_nanos)
     opened = replace(handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
-    return opened, to_spark_schema(to_arrow_schema(found.schema)), found.config
+    return opened, written_columns(found.schema, data_format(found)), found.config
 
 
 def _newest_partitioned(handle: TableHandle) -> tuple[TableHandle, StructType, Mapping[str, str]]:
@@ -204,7 +204,7 @@ def _newest_partitioned(handle: TableHandle) -> tuple[TableHandle, StructType, M
     dataset = found.catalog_version.dataset
     config = {} if dataset is None else dataset.manifest.config
     opened = replace(handle, version=found.version, timestamp_nanos=nanos, partitioned=True)
-    return opened, to_spark_schema(found.schema), config
+    return opened, written_columns(found.lance_schema, found.file_version), config
 
 
 def _check_same(handle: TableHandle, version: int, timestamp_nanos: int) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
-from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.partitions import ProjectedSizes
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.source import Split
 
 CHEAP_BYTES = 256 << 20
@@ -33,12 +34,13 @@ def bytes_to_match(base: Manifest, filter: Expr) -> int:
     """About how many bytes have to be read to find the rows of `filter`."""
     if isinstance(filter, Literal):
         return 0
-    sizes = map(sizes_to_match(base.schema, filter).of, base.fragments)
+    sizes = map(sizes_to_match(base, filter).of, base.fragments)
     return sum(_UNKNOWN_BYTES if size is None else size for size in sizes)
 
 
-def sizes_to_match(schema: LanceSchema, filter: Expr) -> ProjectedSizes:
+def sizes_to_match(base: Manifest, filter: Expr) -> ProjectedSizes:
     """How much of each fragment has to be read for that."""
+    schema = with_blob_descriptors(base.schema, data_format(base))
     known = schema.names()
     paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]
     return ProjectedSizes(schema, project(schema, paths))

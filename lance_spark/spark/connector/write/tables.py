@@ -18,7 +18,7 @@ from lance_spark.partitioned.commit import Check
 from lance_spark.partitioned.read_conflicts import partition_check_of
 from lance_spark.partitioned.save import delete_rows as delete_partitioned_rows
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.blob_columns import written_columns
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
@@ -39,8 +39,8 @@ from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
@@ -212,7 +212,7 @@ class _Plain(WritableTable):
         newest = location.latest()
         if newest is None:
             raise NotFoundError(f"there is no Lance table at {location.uri}")
-        columns = to_spark_schema(to_arrow_schema(newest.schema))
+        columns = written_columns(newest.schema, data_format(newest))
         options = WriteOptions.parse({"path": location.uri})
         return plan_plain_write(location, newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None
 
@@ -280,7 +280,10 @@ class _Partitioned(WritableTable):
 
     def truncate(self) -> bool:
         newest = self.handle.open_partitioned().newest()
-        columns, options = to_spark_schema(newest.schema), WriteOptions.parse({"path": self.handle.uri})
+        columns, options = (
+            written_columns(newest.lance_schema, newest.file_version),
+            WriteOptions.parse({"path": self.handle.uri}),
+        )
         return plan_partitioned_write(newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None
 
     def write_mode(self, asked: AskedMode) -> WriteMode:
