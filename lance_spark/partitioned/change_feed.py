@@ -115,8 +115,7 @@ class _Step:
                 yield from self._all_rows(self._before, self._before.open(partition), commit, schema, columns)
         for place, partition in now.items():
             known = was.get(place)
-            named = None if known is None else (known.location, known.version, known.branch, known.tag)
-            if named == (partition.location, partition.version, partition.branch, partition.tag):
+            if known is not None and known.named_version == partition.named_version:
                 continue
             new = self._after.open(partition)
             old = None if known is None or self._before is None else self._before.open(known)
@@ -237,8 +236,7 @@ def versions_between(
         yield before.open(was[place]), VersionEffect(Effect.DELETES, "delete")
     for place in sorted(now, key=lambda key: now[key].object_id):
         known, partition = was.get(place), now[place]
-        named = None if known is None else (known.location, known.version, known.branch, known.tag)
-        if named == (partition.location, partition.version, partition.branch, partition.tag):
+        if known is not None and known.named_version == partition.named_version:
             continue
         new = after.open(partition)
         if known is None or before is None:

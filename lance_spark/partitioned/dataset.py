@@ -34,13 +34,14 @@ from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.access import open_dataset
 from lance_spark.table.change_feed.change_feed import ChangeFeed
-from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupStats
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.columns.add_columns import null_fields
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
@@ -58,7 +59,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class PartitionedDataset(RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs, ColumnVerbs, TagVerbs):
+class PartitionedDataset(
+    RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs, ColumnVerbs, TagVerbs, CleanupVerbs
+):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 
     Verbs of `Dataset` have the same arguments, results and errors here; what the format of partitioned tables does not
@@ -245,28 +248,10 @@ class PartitionedDataset(RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs
         """See `Dataset.commit_compaction`."""
         return self.of(compaction.commit_partition_compaction(self, results, CommitOptions(commit_message)))
 
-    def cleanup(
-        self,
-        older_than: timedelta | datetime | None = None,
-        keep_versions: int | None = None,
-        *,
-        delete_unverified: bool = False,
-        error_if_tagged_old_versions: bool = True,
-        dry_run: bool = False,
-    ) -> CleanupStats:
-        """See `Dataset.cleanup`. Counts the files of `__manifest` and of all partitions; versions are the table's."""
-        removed = vacuum(
-            self,
-            older_than,
-            keep_versions,
-            delete_unverified=delete_unverified,
-            error_if_tagged_old_versions=error_if_tagged_old_versions,
-            dry_run=dry_run,
-        )
-        return removed.total
+    def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
+        return vacuum(self, policy, keep_from).total
 
     def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
-        """See `Dataset.remove_orphans`."""
         return remove_orphans(self, older_than, dry_run=dry_run).total
 
     def versions(self, limit: int | None = None, *, contents: bool = True) -> list[TableVersion]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
 from lance_spark.partitioned.commit import OPERATION, commit_rows, with_operation_name
-from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.manifest_index import NamedVersion, Partition
 from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
@@ -68,9 +69,6 @@ def _version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> 
 _Parts = dict[str, Measured]
 """The fragments of each partition, by its location."""
 
-_Named = tuple[object, ...]
-"""A version of a partition, as `__manifest` names it."""
-
 
 def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Parts]:
     """What is in the partitions that some versions of the table name, newest first; each manifest is read once.
@@ -79,7 +77,7 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
     newer ones.
     """
     found: dict[int, _Parts] = {}
-    known: dict[_Named, Measured | None] = {}
+    known: dict[NamedVersion, Measured | None] = {}
     for start in range(0, len(numbers), _AT_ONCE):
         batch = numbers[start : start + _AT_ONCE]
         loaded = dict(zip(batch, overlapped(lambda number: _partitions(table, number), batch, _AT_ONCE), strict=True))
@@ -98,10 +96,10 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
 
 
 def _within_limit(
-    with_operation_name: Mapping[int, Mapping[_Named, Partition]], known: Mapping[_Named, object]
-) -> dict[int, Mapping[_Named, Partition]]:
+    with_operation_name: Mapping[int, Mapping[NamedVersion, Partition]], known: Mapping[NamedVersion, object]
+) -> dict[int, Mapping[NamedVersion, Partition]]:
     """The newest of some versions, for which no more than `MAX_MANIFESTS` manifests are read in all."""
-    kept: dict[int, Mapping[_Named, Partition]] = {}
+    kept: dict[int, Mapping[NamedVersion, Partition]] = {}
     needed = set(known)
     for number, items in with_operation_name.items():
         needed.update(items)
@@ -111,21 +109,21 @@ def _within_limit(
     return kept
 
 
-def _partitions(table: PartitionedTable, number: int) -> dict[_Named, Partition] | None:
+def _partitions(table: PartitionedTable, number: int) -> dict[NamedVersion, Partition] | None:
     """The partitions that a version of the table names; None if a clean-up has taken it."""
     try:
         version = table.catalog.at(table.catalog.table.at(number).manifest)
         if not is_partitioned(version.properties):
             return {}
         current = PartitionedTable(table.root, table.storage_options, table.catalog, version)
-        return {(item.location, item.version, item.branch, item.tag): item for item in current.index.partitions}
+        return {item.named_version: item for item in current.index.partitions}
     except NotFoundError:
         return None
 
 
 def _measured_partitions(
-    table: PartitionedTable, wanted: Mapping[_Named, Partition], known: Mapping[_Named, Measured | None]
-) -> dict[_Named, Measured | None]:
+    table: PartitionedTable, wanted: Mapping[NamedVersion, Partition], known: Mapping[NamedVersion, Measured | None]
+) -> dict[NamedVersion, Measured | None]:
     """What versions of partitions hold; None for one that a clean-up has taken."""
 
     def fragments(item: Partition) -> tuple[bytes, ...] | None:
@@ -137,7 +135,7 @@ def _measured_partitions(
     read = overlapped(fragments, list(wanted.values()), _AT_ONCE)
     # Two versions of one partition have most fragments in common, which are looked at once.
     newest = {key[0]: part for key, part in known.items() if part is not None}
-    found: dict[_Named, Measured | None] = {}
+    found: dict[NamedVersion, Measured | None] = {}
     for key, messages in zip(wanted, read, strict=True):
         found[key] = part = None if messages is None else Measured.of(messages, newest.get(key[0]))
         if part is not None:
@@ -146,14 +144,7 @@ def _measured_partitions(
 
 
 def _content(parts: _Parts) -> Content:
-    found = [part.content() for part in parts.values()]
-    return Content(
-        num_fragments=sum(part.num_fragments for part in found),
-        num_data_files=sum(part.num_data_files for part in found),
-        num_rows=_total([part.num_rows for part in found]),
-        num_deleted_rows=sum(part.num_deleted_rows for part in found),
-        num_bytes=sum(part.num_bytes for part in found),
-    )
+    return _sum(Content, [part.content() for part in parts.values()])
 
 
 def _difference(before: _Parts, after: _Parts) -> Difference:
@@ -163,14 +154,15 @@ def _difference(before: _Parts, after: _Parts) -> Difference:
         for location in before.keys() | after.keys()
         if before.get(location) is not after.get(location)
     ]
-    return Difference(
-        added_fragments=sum(part.added_fragments for part in found),
-        removed_fragments=sum(part.removed_fragments for part in found),
-        added_data_files=sum(part.added_data_files for part in found),
-        removed_data_files=sum(part.removed_data_files for part in found),
-        added_rows=_total([part.added_rows for part in found]),
-        removed_rows=_total([part.removed_rows for part in found]),
-    )
+    return _sum(Difference, found)
+
+
+_Counts = TypeVar("_Counts", Content, Difference)
+
+
+def _sum(kind: type[_Counts], parts: Sequence[_Counts]) -> _Counts:
+    totals: dict[str, Any] = {item.name: _total([getattr(part, item.name) for part in parts]) for item in fields(kind)}
+    return kind(**totals)
 
 
 def _total(counts: Sequence[int | None]) -> int | None:

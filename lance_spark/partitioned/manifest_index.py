@@ -64,6 +64,14 @@ class Partition:
             return self.spec.id, ()
         return self.spec.id, keys_of(self.values)[0] if self.known_key is None else self.known_key
 
+    @property
+    def named_version(self) -> NamedVersion:
+        """What is to be read of the partition."""
+        return self.location, self.version, self.branch, self.tag
+
+
+NamedVersion = tuple[str, int | None, str | None, str | None]
+"""A location and a version, branch and tag there, None for what is not named."""
 
 PartitionKey = tuple[int, KeyValues]
 """The id of a spec and values of its fields: one partition, if all fields have one."""

@@ -34,7 +34,6 @@ from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.year import Year
@@ -44,7 +43,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, rows, shown
-from tests.partitioned.verbs import drop_columns, merge_rows, update_rows
+from tests.partitioned.verbs import drop_columns, merge_rows, update_rows, vacuum
 from tests.support.forked import Report, fork, kill_self
 from tests.support.table_steps import copy_table
 

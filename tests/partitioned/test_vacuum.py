@@ -16,7 +16,6 @@ from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.save import (
     commit_delta,
@@ -32,7 +31,7 @@ from lance_spark.storage.local import LocalStore
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.location import TableLocation
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
-from tests.partitioned.verbs import create_tag, update_rows
+from tests.partitioned.verbs import create_tag, update_rows, vacuum
 
 NOW = timedelta(0)
 

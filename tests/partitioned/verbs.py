@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
 from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.maintenance.vacuum import VacuumStats
+from lance_spark.partitioned.maintenance.vacuum import vacuum as vacuum_by_policy
 from lance_spark.partitioned.row_changes import change_rows
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.table.cleanup.cleanup import CleanupPolicy
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
 from lance_spark.table.row_level.update import update_once
@@ -73,3 +77,17 @@ def rename_columns(table: PartitionedTable, names: Mapping[str, str]) -> Partiti
 
 def reorder_columns(table: PartitionedTable, order: Sequence[str]) -> PartitionedTable:
     return PartitionedDataset.of(table).reorder_columns(order)
+
+
+def vacuum(
+    table: PartitionedTable,
+    older_than: timedelta | datetime | None = None,
+    keep_versions: int | None = None,
+    *,
+    keep_from: int | None = None,
+    delete_unverified: bool = False,
+    error_if_tagged_old_versions: bool = True,
+    dry_run: bool = False,
+) -> VacuumStats:
+    policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
+    return vacuum_by_policy(table, policy, keep_from)

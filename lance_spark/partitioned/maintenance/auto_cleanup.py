@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from lance_spark.errors import LanceError
 from lance_spark.partitioned.maintenance.vacuum import vacuum
@@ -18,7 +19,7 @@ def clean_up_after(made: PartitionedTable) -> None:
         policy = policy_after(made.version, made.properties)
         if policy is None:
             return
-        stats = vacuum(made, policy.older_than, policy.keep_versions, error_if_tagged_old_versions=False)
+        stats = vacuum(made, replace(policy, error_if_tagged_old_versions=False))
     except LanceError as error:
         _log.warning("version %d of %s is committed; cleaning up after it failed: %s", made.version, made.root, error)
         return

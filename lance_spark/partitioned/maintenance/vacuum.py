@@ -93,43 +93,25 @@ class VacuumStats:
         )
 
 
-def vacuum(
-    table: PartitionedTable,
-    older_than: timedelta | datetime | None = None,
-    keep_versions: int | None = None,
-    *,
-    keep_from: int | None = None,
-    delete_unverified: bool = False,
-    error_if_tagged_old_versions: bool = True,
-    dry_run: bool = False,
-) -> VacuumStats:
+def vacuum(table: PartitionedTable, policy: CleanupPolicy, keep_from: int | None = None) -> VacuumStats:
     """Removes old versions of the table and what only they need; what was removed.
 
-    The newest version, that of `table` and those after it stay, and those that have a tag. What no version ever named
-    may belong to a writer that is still at work: it goes when it is seven days old.
+    The newest version, that of `table` and those after it stay, and those that have a tag.
 
     Args:
-        older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions` is
-            given. If both are, versions go that both let go.
-        keep_versions: keeps this many of the newest versions.
         keep_from: this version stays too, and those after it.
-        delete_unverified: removes what no version ever named whatever its age; nobody may be writing then.
-        error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
-        dry_run: only tells what would go.
 
     Raises:
-        InvalidInputError: tagged versions would have to go, or `keep_from` is newer than the newest version; nothing
+        InvalidInputError: tagged versions would be removed, or `keep_from` is newer than the newest version; nothing
             was removed.
         UnsupportedFeatureError: a version needs something that this release does not know.
         CorruptFileError: a manifest cannot be read. Nothing that it may name was removed.
         StorageError: the store failed. Each version that is left has its files.
     """
-    policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
-    run = _Vacuum(table, policy, None if delete_unverified else SAFETY_WINDOW)
+    run = _Vacuum(table, policy, None if policy.delete_unverified else SAFETY_WINDOW)
     if keep_from is None:
         return run.run(table.version)
-    catalog = table.catalog.table
-    check_keep_from(table.root, keep_from, catalog.history.load_latest().manifest.version)
+    check_keep_from(table.root, keep_from, table.versions_location.history.load_latest().manifest.version)
     return run.run(min(table.version, keep_from))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,7 +24,72 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class MaintenanceVerbs:
+class CleanupVerbs(ABC):
+    """The verbs that remove old versions and files that nobody needs, for tables of both kinds."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """The number of this version."""
+
+    @abstractmethod
+    def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
+        """As `cleanup`.
+
+        Args:
+            keep_from: this version and those after it stay; None: the newest one.
+
+        Raises:
+            InvalidInputError: there is no version `keep_from`, and as `cleanup`.
+        """
+
+    def cleanup(
+        self,
+        older_than: timedelta | datetime | None = None,
+        keep_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        dry_run: bool = False,
+    ) -> CleanupStats:
+        """Removes old versions of this branch and the files that no version names any more; what was removed.
+
+        The newest version, this one and those after it stay, and so do versions that have a tag or that branches began
+        at. Files that no version ever named may belong to a writer that is still at work: they go when they are seven
+        days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
+
+        Of a partitioned table versions are those of `__manifest`; files are counted of that and of all partitions.
+
+        Args:
+            older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions`
+                is given. If both are, versions go that both let go.
+            keep_versions: keeps this many of the newest versions.
+            delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
+            error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
+            dry_run: only tells what would go.
+
+        Raises:
+            InvalidInputError: tagged versions would have to go; nothing was removed.
+            UnsupportedFeatureError: a version needs something that this release does not know.
+            CorruptFileError: a manifest cannot be read.
+            StorageError: the store failed. Each version that is left has its files.
+        """
+        policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
+        return self.clean_up(policy, self.version)
+
+    @abstractmethod
+    def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
+        """Removes files that no version names, as killed writers leave them, and that are old; what was removed.
+
+        Args:
+            older_than: how old; a writer that has been at work for longer would lose its files.
+            dry_run: only tells what would go.
+
+        Raises: as `cleanup`.
+        """
+
+
+class MaintenanceVerbs(CleanupVerbs):
     """The verbs that change files and versions, but no rows."""
 
     location: TableLocation
@@ -82,50 +148,12 @@ class MaintenanceVerbs:
         )
         return type(self)(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
 
-    def cleanup(
-        self,
-        older_than: timedelta | datetime | None = None,
-        keep_versions: int | None = None,
-        *,
-        delete_unverified: bool = False,
-        error_if_tagged_old_versions: bool = True,
-        dry_run: bool = False,
-    ) -> CleanupStats:
-        """Removes old versions of this branch and the files that no version names any more; what was removed.
-
-        The newest version, this one and those after it stay, and so do versions that have a tag or that branches began
-        at. Files that no version ever named may belong to a writer that is still at work: they go when they are seven
-        days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
-        Records of deferred compactions that no index needs any more are dropped first, in a version of its own.
-
-        Args:
-            older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions`
-                is given. If both are, versions go that both let go.
-            keep_versions: keeps this many of the newest versions.
-            delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
-            error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
-            dry_run: only tells what would go.
-
-        Raises:
-            InvalidInputError: tagged versions would have to go; nothing was removed.
-            UnsupportedFeatureError: a version needs something that this release does not know.
-            CorruptFileError: a manifest cannot be read.
-            StorageError: the store failed. Each version that is left has its files.
-        """
-        policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
-        if not dry_run:
+    def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
+        if not policy.dry_run:
             trim_fragment_reuse(self.location)
-        return cleanup(self.location, policy, keep_from=self.manifest.version)
+        return cleanup(self.location, policy, keep_from=keep_from)
 
     def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
-        """Removes files that no version names, as killed writers leave them, and that are old; what was removed.
-
-        Args:
-            older_than: how old; a writer that has been at work for longer would lose its files.
-            dry_run: only tells what would go.
-
-        Raises: as `cleanup`.
-        """
         return remove_orphans(self.location, older_than, dry_run=dry_run)
 
     def plan_compaction(self, options: CompactionOptions | None = None) -> CompactionPlan:

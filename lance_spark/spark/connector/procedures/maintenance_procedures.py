@@ -12,12 +12,7 @@ from pyspark.sql.types import BooleanType, LongType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.sql import parse
-from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.channel.tasks import messages
-from lance_spark.spark.connector.procedures.partitioned_procedures import (
-    cleaned,
-    orphans,
-)
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     NUMBER,
@@ -31,7 +26,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import CompactionCounts, CompactionJob, CompactionWork
-from lance_spark.table.cleanup.cleanup import CleanupPolicy, CleanupStats, cleanup
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 
 _OPTIMIZED = row_type(
@@ -120,17 +115,12 @@ def _vacuum(call: Invocation) -> LocalRows:
         error_if_tagged_old_versions=True if checks_tags is None else checks_tags,
         dry_run=bool(given.flag("dry_run")),
     )
-    if isinstance(table, PartitionedTable):
-        return _cleaned(cleaned(table, policy, before), policy.dry_run)
-    return _cleaned(cleanup(table.location, policy, keep_from=before), policy.dry_run)
+    return _cleaned(table.clean_up(policy, before), policy.dry_run)
 
 
 def _remove_orphans(call: Invocation) -> LocalRows:
     age, dry_run = call.arguments.age("days"), bool(call.arguments.flag("dry_run"))
-    table = call.table()
-    if isinstance(table, PartitionedTable):
-        return _cleaned(orphans(table, age, dry_run=dry_run), dry_run)
-    stats = table.remove_orphans(dry_run=dry_run) if age is None else table.remove_orphans(age, dry_run=dry_run)
+    stats = call.table().remove_orphans(SAFETY_WINDOW if age is None else age, dry_run=dry_run)
     return _cleaned(stats, dry_run)
 
 
