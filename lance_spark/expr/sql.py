@@ -6,11 +6,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.nodes import Expr, depth
 from lance_spark.expr.sql_limits import MAX_TREE_DEPTH
 from lance_spark.text import check_text
+
+_MAX_KEPT = 64 * 1024
+"""The longest text whose tree is kept for the next call."""
 
 
 def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
@@ -23,6 +28,10 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     Raises:
         InvalidInputError: the text is not a supported condition; the message names construct and position.
     """
+    return _parsed_once(sql, time_zone) if isinstance(sql, str) and len(sql) <= _MAX_KEPT else _parsed(sql, time_zone)
+
+
+def _parsed(sql: str, time_zone: str) -> Expr:
     # Imported here: sqlglot takes 0.2 s, and most tables are read without SQL text.
     from lance_spark.expr.sql_reader import Reader
 
@@ -36,6 +45,10 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     if depth(condition) > MAX_TREE_DEPTH:
         raise InvalidInputError(too_deep)
     return condition
+
+
+_parsed_once = lru_cache(maxsize=64)(_parsed)
+"""Parsing a long list of constants takes longer than to find its rows by an index."""
 
 
 def condition_of(filter: object, *, to_match_all: str) -> Expr:

@@ -80,8 +80,8 @@ def _with_member(expr: In | InArray, bounds: Bounds, predicate: Predicate) -> Bo
     members = _members(expr, predicate)
     if members is None:
         return None
-    numbers = np.unique(_whole_numbers(members.drop_null()))
-    lows, highs = _whole_numbers(bounds.lows.fill_null(0)), _whole_numbers(bounds.highs.fill_null(0))
+    numbers = np.unique(whole_numbers(members.drop_null()))
+    lows, highs = whole_numbers(bounds.lows.fill_null(0)), whole_numbers(bounds.highs.fill_null(0))
     first = np.where(_known(bounds.lows), np.searchsorted(numbers, lows, "left"), 0)
     last = np.where(_known(bounds.highs), np.searchsorted(numbers, highs, "right"), len(numbers))
     kept: BoolArray = bounds.has_values & (first < last)
@@ -108,7 +108,15 @@ def _known(values: pa.Array) -> BoolArray:
     return valid
 
 
-def _whole_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+def key_numbers(predicate: Predicate) -> npt.NDArray[np.int64] | None:
+    """int64[n], ascending: the constants of a list of whole numbers or days; None for any other condition."""
+    expr = predicate.expr
+    members = _members(expr, predicate) if isinstance(expr, (In, InArray)) else None
+    return None if members is None else np.unique(whole_numbers(members.drop_null()))
+
+
+def whole_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    """int64[n]: whole numbers without nulls, or days since 1970."""
     as_numbers = values.cast(pa.int32()) if pt.is_date32(values.type) else values
     numbers: npt.NDArray[np.int64] = as_numbers.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers

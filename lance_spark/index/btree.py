@@ -22,7 +22,7 @@ import pyarrow.types as pt
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
-from lance_spark.index.bounds import Bounds, matching_bounds
+from lance_spark.index.bounds import Bounds, key_numbers, matching_bounds, whole_numbers
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
@@ -37,6 +37,13 @@ _FEW_PAGES = 16
 
 _SELECTIVE_SHARE = 1 / 4
 """A larger share of the pages is not read: it costs about as much as reading the column."""
+
+_ENTRY_BYTES = 16
+_MAX_KEPT_BYTES = 64 << 20
+"""Lists of keys may read all pages of an index that is not larger."""
+
+_SELECTIVE_SHARE_OF_KEYS = 1 / 2
+"""The same for lists of keys, of which each has few rows in its page."""
 
 _BLOCK_ROWS = 1024
 """About so many values of a number column are decoded to read one of them."""
@@ -115,10 +122,16 @@ class BTreeIndex(ScalarIndex):
         lookup = self._files.kept(_LOOKUP, "pages", lambda: self._load(predicate.dtype, data.num_rows))
         if lookup.num_rows < self._coverage.num_live_rows:
             raise data.damaged(f"{lookup.num_rows} entries for {self._coverage.num_live_rows} rows")
-        pages = _matching_pages(lookup, predicate, max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE)))
-        if pages is None or self._touch_most_blocks(data, lookup, pages):
+        most = max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE))
+        keys = key_numbers(predicate)
+        if keys is not None:
+            # Where all pages can be kept, only the first of many lists of keys reads most of them.
+            is_kept = lookup.num_rows * _ENTRY_BYTES <= _MAX_KEPT_BYTES
+            most = lookup.num_pages if is_kept else max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE_OF_KEYS))
+        pages = _matching_pages(lookup, predicate, most)
+        if pages is None or (keys is None and self._touch_most_blocks(data, lookup, pages)):
             return None
-        return SearchResult(self._matching_rows(data, lookup, pages, predicate))
+        return SearchResult(self._matching_rows(data, lookup, pages, predicate, keys))
 
     def _touch_most_blocks(self, data: IndexFile, lookup: _Lookup, pages: Sequence[tuple[int, int]]) -> bool:
         """Whether the rows of pages that match as a whole are spread over the table so that finding them spares no
@@ -164,22 +177,75 @@ class BTreeIndex(ScalarIndex):
         return lookup, lookup.num_bytes
 
     def _matching_rows(
-        self, data: IndexFile, lookup: _Lookup, pages: Sequence[tuple[int, int]], predicate: Predicate
+        self,
+        data: IndexFile,
+        lookup: _Lookup,
+        pages: Sequence[tuple[int, int]],
+        predicate: Predicate,
+        keys: npt.NDArray[np.int64] | None,
     ) -> RowSet:
-        if not pages:
+        numbers = [page for first, last in pages for page in range(first, last)]
+        if not numbers:
             return RowSet.empty()
-        ranges = [lookup.rows_of(first, last) for first, last in pages]
-        starts, stops = np.array(ranges, np.int64).T
-        values, ids = _read_data(data, predicate.dtype, RowRanges(starts, stops))
-        position = 0
-        for (first, last), (start, stop) in zip(pages, ranges, strict=True):
-            _check_values(data, lookup, first, last, values.slice(position, stop - start))
-            position += stop - start
-        kept = ids.to_numpy()[predicate.keeps(values)]
+
+        def load(missing: Sequence[int]) -> list[tuple[_Page, int]]:
+            return [(page, page.num_bytes) for page in _load_pages(data, lookup, missing, predicate.dtype)]
+
+        entries = _joined(self._files.kept_parts(_DATA, f"page {predicate.dtype}", numbers, load))
+        if keys is not None:
+            entries = entries.with_keys(keys)
+        kept = entries.ids[predicate.keeps(entries.values)]
         rows = RowSet.of_numbers(kept)
         if len(rows) != len(kept):
             raise data.damaged("a row is in the index twice")
         return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Entries in index order: `values`, and `ids` uint64[n]."""
+
+    values: pa.Array
+    ids: npt.NDArray[np.uint64]
+
+    @property
+    def num_bytes(self) -> int:
+        return int(self.values.nbytes + self.ids.nbytes)
+
+    def with_keys(self, keys: npt.NDArray[np.int64]) -> _Page:
+        """The entries whose values are among `keys`, and possibly more."""
+        num_nulls = self.values.null_count  # They come first.
+        numbers = whole_numbers(self.values.slice(num_nulls))
+        firsts, lasts = np.searchsorted(numbers, keys, "left"), np.searchsorted(numbers, keys, "right")
+        ranges = RowRanges(firsts[firsts < lasts], lasts[firsts < lasts])
+        places = ranges.indices() + num_nulls
+        return _Page(self.values.take(pa.array(places)), self.ids[places])
+
+
+def _joined(pages: Sequence[_Page]) -> _Page:
+    if len(pages) == 1:
+        return pages[0]
+    return _Page(pa.concat_arrays([page.values for page in pages]), np.concatenate([page.ids for page in pages]))
+
+
+def _load_pages(data: IndexFile, lookup: _Lookup, numbers: Sequence[int], dtype: pa.DataType) -> list[_Page]:
+    """Some pages, ascending, whose values are checked against their bounds."""
+    bounds = [lookup.rows_of(page, page + 1) for page in numbers]
+    starts, stops = np.array(bounds, np.int64).T
+    joined = np.flatnonzero(np.append(True, starts[1:] != stops[:-1]))
+    ends = np.append(joined[1:], len(starts)) - 1
+    values, ids = _read_data(data, dtype, RowRanges(starts[joined], stops[ends]))
+    all_ids = ids.to_numpy()
+    found = []
+    position = 0
+    for page, (start, stop) in zip(numbers, bounds, strict=True):
+        own = values.slice(position, stop - start)
+        _check_values(data, lookup, page, page + 1, own)
+        # A copy: a slice would keep all pages that were read with it.
+        copied = pa.concat_arrays([own, own.slice(0, 0)])
+        found.append(_Page(copied, all_ids[position : position + stop - start].copy()))
+        position += stop - start
+    return found
 
 
 def read_entries(files: IndexFiles, dtype: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.uint64]]:

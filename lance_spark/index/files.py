@@ -13,7 +13,7 @@ from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.cache import cached_by_path
+from lance_spark.storage.cache import cached_by_path, cached_parts_by_path
 
 Value = TypeVar("Value")
 
@@ -49,6 +49,13 @@ class IndexFiles:
     def kept(self, name: str, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """What `make` returns for a file, or has returned before: (value, bytes that it takes)."""
         return cached_by_path(self._store, f"index {kind}", f"{self._folder}/{name}", self._sizes.get(name), make)
+
+    def kept_parts(
+        self, name: str, kind: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
+    ) -> list[Value]:
+        """As `kept`, for some numbered parts of a file; `make` returns those that are not kept."""
+        path = f"{self._folder}/{name}"
+        return cached_parts_by_path(self._store, f"index {kind}", path, self._sizes.get(name), numbers, make)
 
 
 class IndexFile:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
@@ -163,6 +163,28 @@ def cached_by_path(
     if not _is_identified(store) or (etag is None and store.etags_are_free):
         return make()[0]
     return _kept((kind, store.identity, path, etag, details), make)
+
+
+def cached_parts_by_path(
+    store: ObjectStore,
+    kind: str,
+    path: str,
+    details: Hashable,
+    numbers: Sequence[int],
+    make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]],
+) -> list[Value]:
+    """`cached_by_path` of some parts of an object at once, by number; `make` gets the numbers that are missing."""
+    etag = free_etag(store, path)
+    if not _is_identified(store) or (etag is None and store.etags_are_free):
+        return [value for value, _ in make(numbers)]
+    keys = {number: (kind, store.identity, path, etag, details, number) for number in numbers}
+    found = {number: shared.get(key) for number, key in keys.items()}
+    missing = [number for number, value in found.items() if value is None]
+    if missing:
+        for number, (value, num_bytes) in zip(missing, make(missing), strict=True):
+            shared.put(keys[number], value, num_bytes)
+            found[number] = value
+    return [cast(Value, found[number]) for number in numbers]
 
 
 def cached_by_etag(

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.storage import open_store
+from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.coalesce import ReadPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
@@ -39,9 +41,29 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def counted(path: Path) -> tuple[Dataset, CountingStore]:
+class KeptStore(CountingStore):
+    """A store whose objects may be cached, as those of an object store."""
+
+    etags_are_free = False
+
+    @property
+    def identity(self) -> int:
+        return id(self)
+
+    def etag(self, path: str) -> None:
+        return None
+
+
+class LocalStore(CountingStore):
+    """Counts the bytes that a local file is asked for: what lies between two pieces is not read."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner, ReadPolicy(max_gap_bytes=0, max_read_bytes=1 << 30, num_threads=1))
+
+
+def counted(path: Path, kind: type[CountingStore] = CountingStore) -> tuple[Dataset, CountingStore]:
     location = TableLocation(str(path))
-    store = CountingStore(open_store(str(path)))
+    store = kind(open_store(str(path)))
     location.store = store
     location.history = History(store, None)
     manifest = location.latest()
@@ -80,6 +102,25 @@ def test_count_of_an_exact_answer_reads_no_data_file(table: Path) -> None:
     dataset, store = counted(table)
     assert dataset.count_rows("key < 1000 AND key <> 7") == 999
     assert not [path for path in store.reset().paths if path.startswith("data/")]
+
+
+def test_second_lookup_of_a_page_reads_no_index_file(table: Path) -> None:
+    dataset, store = counted(table, KeptStore)
+    assert dataset.count_rows("key = 20") == 1
+    store.reset()
+    assert dataset.count_rows("key = 21") == 1
+    assert store.reset().read_requests == 0
+
+
+def test_second_list_of_keys_reads_no_index_file(table: Path) -> None:
+    """The keys of both lists lie in almost all pages of the index."""
+    dataset, store = counted(table, KeptStore)
+    for first in (0, 7):
+        keys = ", ".join(str(number) for number in range(first, NUM_ROWS, 500))
+        assert dataset.count_rows(f"key IN ({keys})") == NUM_ROWS // 500
+        paths = store.reset().paths
+        assert not [path for path in paths if path.startswith("data/")]
+        assert bool(paths) is (first == 0)
 
 
 def test_bitmap_lookup_reads_only_the_bitmaps_of_its_keys(table: Path) -> None:
@@ -128,3 +169,44 @@ def test_changes_by_key_read_the_rows_that_the_index_finds(table: Path, tmp_path
 def test_switch_turns_indexes_off(table: Path) -> None:
     _, counts = read(table, "key = 5", use_scalar_index=False)
     assert not [path for path in counts.paths if path.startswith("_indices/")]
+
+
+@pytest.mark.parametrize("matched", ["update", "delete"])
+def test_merge_of_1000_keys_by_an_index_reads_a_fifth(tmp_path: Path, matched: str) -> None:
+    """Half of the keys are in the table, in neighbouring rows, as new versions of recent rows are."""
+    num_rows = 1_000_000
+    found = {}
+    for name in ("indexed", "plain"):
+        path = tmp_path / uuid.uuid4().hex
+        numbers = np.arange(num_rows) * 7
+        lance.write_dataset(pa.table({"key": numbers, "payload": numbers % 5}), str(path))
+        if name == "indexed":
+            lance.dataset(str(path)).create_scalar_index("key", "BTREE")
+        dataset, store = counted(path, LocalStore)
+        keys = np.arange(num_rows - 500, num_rows + 500) * 7
+        source = pa.table({"key": keys, "payload": np.full(1000, -1)})
+        merged = dataset.merge(source, "key", when_matched=matched, when_not_matched="insert")
+        found[name] = store.reset().bytes_read
+        assert merged.count_rows() == num_rows + (500 if matched == "update" else 0)
+        assert merged.count_rows("payload = -1") == (1000 if matched == "update" else 500)
+    assert found["indexed"] * 5 <= found["plain"], found
+
+
+def test_merge_of_stale_entries_inserts_what_is_gone(table: Path, tmp_path: Path) -> None:
+    """The index has entries of deleted rows, and none of appended ones."""
+    copy = tmp_path / "copy"
+    shutil.copytree(table, copy)
+    dataset, _ = counted(copy)
+    dataset.delete("key IN (5, 6)")
+    lance.write_dataset(
+        pa.table({"key": [6, NUM_ROWS], "kind": pa.array([1, 1], pa.int32()), "payload": [1, 1]}),
+        str(copy),
+        mode="append",
+    )
+    keys = [4, 5, 6, NUM_ROWS]
+    source = pa.table({"key": keys, "kind": pa.array([7] * 4, pa.int32()), "payload": [-1] * 4})
+    merged = counted(copy)[0].merge(source, "key")
+    assert merged.count_rows() == NUM_ROWS + 1
+    assert merged.count_rows("payload = -1", use_scalar_index=False) == 4
+    rows = merged.to_table(["key"], f"key IN (4, 5, 6, {NUM_ROWS})", use_scalar_index=False)
+    assert sorted(rows["key"].to_pylist()) == keys

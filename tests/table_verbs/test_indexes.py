@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.index.planner import Plan
 from lance_spark.partitioned.dataset import PartitionedDataset
-from tests.table_verbs.kinds import ROWS, Kind, Partitioned
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.index_candidates import index_plan
+from lance_spark.table.reading.scan import Scan
+from tests.table_verbs.kinds import ROWS, Kind, Partitioned, table_of
 
 
 def num_rows(dataset: Any, name: str) -> tuple[int, int]:
@@ -58,6 +62,25 @@ def test_deferred_compaction_keeps_coverage_until_optimized(kind: Kind, dataset:
     assert optimized.optimize_indices().version == optimized.version
     assert "id = 6" in optimized.explain("id = 6")
     kind.check(optimized, found)
+
+
+def test_merge_by_an_indexed_key_finds_stale_and_uncovered_rows(
+    kind: Kind, dataset: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def plan(scan: Scan, manifest: Manifest) -> Plan:
+        asked.append(index_plan(scan, manifest))
+        return asked[-1]
+
+    monkeypatch.setattr("lance_spark.table.row_level.key_rows.index_plan", plan)
+    rows = [(number, "a", number) for number in range(100, 200)]
+    made = kind.append(dataset, *rows).create_scalar_index("id", "BTREE", zone_size=16)
+    made = kind.append(made.delete("id IN (101, 102)"), (102, "a", 7))
+    merged = made.merge(table_of((100, "a", 0), (101, "a", 1), (102, "a", 2), (103, "a", 3)), "id")
+    assert any(plan.matches for plan in asked)
+    kept = [row for row in rows if row[0] > 103]
+    kind.check(merged, [*ROWS, *kept, (100, "a", 0), (101, "a", 1), (102, "a", 2), (103, "a", 3)])
 
 
 def test_dropped_index_is_gone(kind: Kind, dataset: Any) -> None:

@@ -129,7 +129,7 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
     except CorruptFileError as error:
         warn_unused("section", "all", error)
         return Plan({})
-    segments = [segment for segment in _segments(indexes, scan.bases) if segment.field_id in fields]
+    segments = _segments([index for index in indexes if not fields.isdisjoint(index.message.fields)], scan.bases)
     if not segments:
         return Plan({})
     reuse_index = next((index for index in indexes if index.name == FRAGMENT_REUSE), None)

@@ -57,6 +57,9 @@ from lance_spark.table.reading.system_columns import (
 from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
+_SCATTERED_WINDOWS = 8
+"""So many times as many rows are read at a time where only some of them are asked for."""
+
 _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError)
 """Errors that one of several fragments causes; a failure of the store is not repeated."""
 
@@ -186,7 +189,9 @@ class Scan:
             for first, stop_row in self._row_spans(reader):
                 start = max(start, first)
                 while start < min(end, stop_row):
-                    last = min(start + window.num_rows, end, stop_row)
+                    # Of scattered rows much less is kept than is decoded.
+                    size = window.num_rows if offsets is None else window.num_rows * _SCATTERED_WINDOWS
+                    last = min(start + size, end, stop_row)
                     rows = (
                         reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
                     )

@@ -69,6 +69,11 @@ class KeyIndex:
             keys = _renumbered(self._combined(keys, numbers, len(known_values)), known)
         return keys
 
+    @property
+    def distinct_values(self) -> Sequence[pa.Array]:
+        """The distinct values of each key column, without nulls."""
+        return tuple(self._values)
+
     def counts(self) -> Int64Array:
         """int64[num_keys]: how many rows have each key."""
         return np.bincount(self.keys[self.keys != _NONE], minlength=self.num_keys).astype(np.int64)

@@ -1,7 +1,7 @@
 """Merging rows into a table by key: those that match are updated or deleted, the others are inserted.
 
-The source is held in memory. Of the target only the key columns are read, fragment by fragment; of the rows that match
-only those columns that the source does not have.
+The source is held in memory. Of the target only the key columns are read, fragment by fragment, or what indexes of
+the key columns say; of the rows that match only those columns that the source does not have.
 
 Two merges that insert the same key must not both land. A merge that finds new versions before its own therefore looks
 for its inserted keys in the fragments that these have added or given other files, and if one is there, it is run again
@@ -31,9 +31,9 @@ from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.row_level.key_rows import KeyRows
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.row_level.row_target import RowTarget, Version, Written
-from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import Conformer
@@ -169,8 +169,10 @@ class _Merge(Generic[Version, Written]):
         matched: list[UInt64Array] = [np.empty(0, np.uint64)]
         unmatched: list[UInt64Array] = [np.empty(0, np.uint64)]
         keys: list[Int64Array] = [np.empty(0, np.int64)]
+        matched_only = self._actions.not_matched_by_source is None
+        rows = _key_rows(self._schema, split, self._paths, self._index, matched_only=matched_only)
         for fragment in split.manifest.fragments:
-            for addresses, found in _found_keys(self._schema, split, fragment, self._paths, self._index):
+            for addresses, found in rows.read(fragment):
                 is_match = found >= 0
                 self._seen[found[is_match]] = True
                 if self._actions.matched is not None:
@@ -272,12 +274,12 @@ class _InsertedKeys(Generic[Version, Written]):
         # Others may have renamed the key columns.
         paths = [path_to(newer.lance_schema, field_id) for field_id in self._fields]
         for split in splits:
+            rows = _key_rows(newer.lance_schema, split, paths, self._index)
             for place, message in enumerate(split.manifest.fragments.messages):
                 known = (*_place(split), message.id)
                 if self._known.get(known) == message.files:
                     continue
-                found = _found_keys(newer.lance_schema, split, split.manifest.fragments[place], paths, self._index)
-                if any(bool((keys >= 0).any()) for _, keys in found):
+                if any(bool((keys >= 0).any()) for _, keys in rows.read(split.manifest.fragments[place])):
                     raise RetryableConflictError(
                         f"another writer inserted a key that was about to be inserted into {newer.uri}. "
                         "Read the new version and run the merge again",
@@ -293,19 +295,17 @@ def _place(split: Split) -> tuple[str, str | None]:
     return split.table.uri, split.table.branch
 
 
-def _found_keys(
+def _key_rows(
     table: LanceSchema,
     split: Split,
-    fragment: DataFragment,
     paths: Sequence[tuple[str, ...]],
     index: KeyIndex,
-) -> Iterator[tuple[UInt64Array, Int64Array]]:
-    """(addresses, numbers of their keys in `index`) of the rows of a fragment, in batches."""
-    tops = list(dict.fromkeys(path[0] for path in paths))
-    scan = split_scan(table, split, None, tops)
-    for batch in scan.read_fragment(fragment):
-        addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
-        yield addresses, index.find([column_values(batch, path) for path in paths])
+    *,
+    matched_only: bool = False,
+) -> KeyRows:
+    """The rows of a split with their keys; arguments as of `KeyRows`."""
+    scan = split_scan(table, split, None, list(dict.fromkeys(path[0] for path in paths)))
+    return KeyRows(scan, split.manifest, paths, index, matched_only=matched_only)
 
 
 def key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list[tuple[str, ...]]:
