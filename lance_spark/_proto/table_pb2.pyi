@@ -859,6 +859,22 @@ Global___IndexCatchupProgress: typing_extensions.TypeAlias = IndexCatchupProgres
 class MemWalIndexDetails(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class WriterConfigDefaultsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     SNAPSHOT_TS_MILLIS_FIELD_NUMBER: builtins.int
     NUM_REGIONS_FIELD_NUMBER: builtins.int
     INLINE_SNAPSHOTS_FIELD_NUMBER: builtins.int
@@ -866,9 +882,12 @@ class MemWalIndexDetails(google.protobuf.message.Message):
     MAINTAINED_INDEXES_FIELD_NUMBER: builtins.int
     MERGED_GENERATIONS_FIELD_NUMBER: builtins.int
     INDEX_CATCHUP_FIELD_NUMBER: builtins.int
+    WRITER_CONFIG_DEFAULTS_FIELD_NUMBER: builtins.int
+    MAINTAIN_ALL_INDEXES_FIELD_NUMBER: builtins.int
     snapshot_ts_millis: builtins.int
     num_regions: builtins.int
     inline_snapshots: builtins.bytes
+    maintain_all_indexes: builtins.bool
     @property
     def region_specs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___RegionSpec]: ...
     @property
@@ -877,6 +896,8 @@ class MemWalIndexDetails(google.protobuf.message.Message):
     def merged_generations(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___MergedGeneration]: ...
     @property
     def index_catchup(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___IndexCatchupProgress]: ...
+    @property
+    def writer_config_defaults(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
     def __init__(
         self,
         *,
@@ -887,9 +908,11 @@ class MemWalIndexDetails(google.protobuf.message.Message):
         maintained_indexes: collections.abc.Iterable[builtins.str] | None = ...,
         merged_generations: collections.abc.Iterable[Global___MergedGeneration] | None = ...,
         index_catchup: collections.abc.Iterable[Global___IndexCatchupProgress] | None = ...,
+        writer_config_defaults: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        maintain_all_indexes: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_inline_snapshots", b"_inline_snapshots", "inline_snapshots", b"inline_snapshots"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_inline_snapshots", b"_inline_snapshots", "index_catchup", b"index_catchup", "inline_snapshots", b"inline_snapshots", "maintained_indexes", b"maintained_indexes", "merged_generations", b"merged_generations", "num_regions", b"num_regions", "region_specs", b"region_specs", "snapshot_ts_millis", b"snapshot_ts_millis"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_inline_snapshots", b"_inline_snapshots", "index_catchup", b"index_catchup", "inline_snapshots", b"inline_snapshots", "maintain_all_indexes", b"maintain_all_indexes", "maintained_indexes", b"maintained_indexes", "merged_generations", b"merged_generations", "num_regions", b"num_regions", "region_specs", b"region_specs", "snapshot_ts_millis", b"snapshot_ts_millis", "writer_config_defaults", b"writer_config_defaults"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_inline_snapshots", b"_inline_snapshots"]) -> typing.Literal["inline_snapshots"] | None: ...
 
 Global___MemWalIndexDetails: typing_extensions.TypeAlias = MemWalIndexDetails

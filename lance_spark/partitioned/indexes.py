@@ -152,7 +152,7 @@ def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, 
     parts = []
     unindexed_rows = unindexed_fragments = 0
     for item in _opened(table):
-        if any(index.name == name for index in _indexes(item)):
+        if any(index.name == name for index in parse_indices(item.manifest.index_section)):
             parts.append(index_statistics(item.manifest, item.table.bases(item.manifest), name))
         else:
             unindexed_fragments += len(item.manifest.fragments)

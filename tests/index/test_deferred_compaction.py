@@ -13,7 +13,6 @@ import lance_spark
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.indexes import deferred_remap
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
-from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from tests.index.builds import both
 from tests.index.comparisons import append, check_all, repeated, write
@@ -149,7 +148,6 @@ def test_statistics_and_list_know_moved_fragments(tmp_path: Path) -> None:
         for key in ("num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows"):
             assert found[key] == expected[key], (name, key)
     expected = {item["name"]: set(item["fragment_ids"]) for item in lance.dataset(uri).list_indices()}
-    del expected[FRAGMENT_REUSE]
     assert {item["name"]: item["fragment_ids"] for item in lance_spark.open(uri).list_indices()} == expected
 
 

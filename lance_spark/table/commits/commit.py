@@ -36,6 +36,7 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.manifests.mem_wal import check_mem_wal_stays
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
@@ -252,6 +253,8 @@ class Commit:
             stable_row_ids=self._new_table.stable_row_ids,
         )
         manifest = replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
+        if current is not None:
+            check_mem_wal_stays(current, manifest)
         return manifest if self._mark is None else self._mark.applied(manifest)
 
     def _publish(self, location: ManifestLocation, payload: bytes) -> bool:

@@ -19,6 +19,7 @@ from lance_spark.table.manifests.fragment_reuse import covered_fragments
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.mem_wal import MEM_WAL, mem_wal_state
 from lance_spark.table.reading.fragment_reader import FragmentReader
 
 _SHORT_NAMES = {
@@ -32,14 +33,13 @@ _SHORT_NAMES = {
 
 
 def list_indices(manifest: Manifest, bases: Bases) -> list[dict[str, Any]]:
-    """The segments of the indexes of a version, ordered by name.
+    """The segments of the indexes of a version, ordered by name, system indexes among them.
 
     Each is a dict: `name`, `type` (such as BTree), `uuid`, `fields` (column paths), `version` (that its values are
     from), `fragment_ids` (a set), `base_id`.
     """
     indexes = parse_indices(manifest.index_section)
     covered = covered_fragments(indexes, bases)
-    found = [index for index in indexes if not index.is_system]
     return [
         {
             "name": index.name,
@@ -47,10 +47,10 @@ def list_indices(manifest: Manifest, bases: Bases) -> list[dict[str, Any]]:
             "uuid": index.uuid,
             "fields": column_paths(index, manifest.schema),
             "version": index.message.dataset_version,
-            "fragment_ids": set(covered(index)),
+            "fragment_ids": set(index.fragment_ids() if index.is_system else covered(index)),
             "base_id": index.base_id,
         }
-        for index in sorted(found, key=lambda index: index.name)
+        for index in sorted(indexes, key=lambda index: index.name)
     ]
 
 
@@ -122,6 +122,8 @@ def size_bytes(index: IndexMetadata) -> int | None:
 
 def _details(segment: IndexMetadata, schema: LanceSchema, bases: Bases) -> dict[str, Any]:
     """What a kind of index says about a segment; nothing for one that cannot be read."""
+    if segment.name == MEM_WAL:
+        return mem_wal_state(segment)
     builder_type = builder_of(segment.message.index_details.type_url)
     path = field_path(schema, segment.message.fields[0]) if segment.message.fields else ()
     if builder_type is None or not path:

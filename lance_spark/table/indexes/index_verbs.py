@@ -104,7 +104,7 @@ class IndexVerbs:
         return type(self)(self.location, optimize_indices(self.location, options))
 
     def list_indices(self) -> list[dict[str, Any]]:
-        """The segments of the indexes of this version, ordered by name.
+        """The segments of the indexes of this version, ordered by name; with the system indexes, as in the reference.
 
         Each is a dict: `name`, `type` (such as BTree), `uuid`, `fields` (column paths), `version` (that its values are
         from), `fragment_ids` (a set), `base_id`.

@@ -58,7 +58,7 @@ from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 _SCATTERED_WINDOWS = 8
-"""So many times as many rows are read at a time where only some of them are asked for."""
+"""How many times as many rows are read at a time where only some of them are asked for."""
 
 _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError)
 """Errors that one of several fragments causes; a failure of the store is not repeated."""
