@@ -12,7 +12,7 @@ from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_parts_by_path
 
 Value = TypeVar("Value")
@@ -45,6 +45,26 @@ class IndexFiles:
             return open_data_file(self._store, path, size=self._sizes.get(name)), TAIL_BYTES
 
         return IndexFile(cached_by_path(self._store, "index file", path, self._sizes.get(name), make))
+
+    def end(self, name: str, num_bytes: int) -> bytes:
+        """The last bytes of a file, at most `num_bytes`.
+
+        Raises:
+            NotFoundError: no such file.
+        """
+        path = self.path(name)
+        size = self._sizes.get(name)
+        size = self._store.size(path) if size is None else size
+        start = max(size - num_bytes, 0)
+        return bytes(self._store.read_range(path, ByteRange(start, size - start)))
+
+    def content(self, name: str) -> bytes:
+        """All bytes of a file. Raises as `end`."""
+        return bytes(self._store.read(self.path(name)))
+
+    def path(self, name: str) -> str:
+        """Where a file is in the store."""
+        return f"{self._folder}/{name}"
 
     def kept(self, name: str, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """What `make` returns for a file, or has returned before: (value, bytes that it takes)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -22,9 +23,12 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.index.row_set import RowSet, union_all
 
 _MAX_ROWS = 1 << 48
+_OFFSET_BITS = 32
+
+_UInt64Array = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Group:
     """Fragments that a compaction has rewritten together.
 
@@ -64,28 +68,28 @@ class _Group:
         others = RowSet({id_: rows.part(id_) for id_ in set(rows.highs) - {id_ for id_, _ in self.old}})
         return union_all((others, self._at(np.concatenate(ranks)))) if ranks else others
 
-    def moved_ids(self, ids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
-        """As `FragmentReuse.moved_ids`, for this group alone."""
-        fragments = (ids >> np.uint64(32)).astype(np.int64)
-        is_kept = np.ones(len(ids), np.bool_)
-        after = ids.copy()
-        ends = np.cumsum([num_rows for _, num_rows in self.new])
-        new_ids = np.array([id_ for id_, _ in self.new], np.uint64)
-        first = 0
+    def moved_each(self, addresses: _UInt64Array) -> tuple[_UInt64Array, npt.NDArray[np.bool_]]:
+        """(where each row is now, uint64[n]; whether it is still there, bool[n])."""
+        old, new = self._moves
+        owners = (addresses >> np.uint64(_OFFSET_BITS)).astype(np.int64)
+        is_old = np.isin(owners, np.array([id_ for id_, _ in self.old], np.int64))
+        places = np.minimum(np.searchsorted(old, addresses), max(len(old) - 1, 0))
+        is_kept = (old[places] == addresses) & is_old if len(old) else np.zeros(len(addresses), np.bool_)
+        moved = np.where(is_kept, new[places] if len(new) else addresses, addresses)
+        return moved, is_kept | ~is_old
+
+    @cached_property
+    def _moves(self) -> tuple[_UInt64Array, _UInt64Array]:
+        """(the old addresses of the moved rows, ascending; the new one of each)."""
+        old = [np.empty(0, np.uint64)]
         for id_, _ in self.old:
-            places = np.flatnonzero(fragments == id_)
-            kept = np.array(self.kept.part(id_).to_array(), np.int64)
-            offsets = (ids[places] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            ranks = np.searchsorted(kept, offsets)
-            lives = ranks < len(kept)
-            lives[lives] = kept[ranks[lives]] == offsets[lives]
-            is_kept[places[~lives]] = False
-            ranks = first + ranks[lives]
-            targets = np.searchsorted(ends, ranks, side="right")
-            starts = ends[targets] - np.array([num_rows for _, num_rows in self.new], np.int64)[targets]
-            after[places[lives]] = new_ids[targets] << np.uint64(32) | (ranks - starts).astype(np.uint64)
-            first += len(kept)
-        return is_kept, after[is_kept]
+            old.append(np.array(self.kept.part(id_).to_array(), np.uint64) | np.uint64(id_ << _OFFSET_BITS))
+        new = [np.empty(0, np.uint64)]
+        for id_, num_rows in self.new:
+            new.append(np.arange(num_rows, dtype=np.uint64) | np.uint64(id_ << _OFFSET_BITS))
+        before, after = np.concatenate(old), np.concatenate(new)
+        order = np.argsort(before, kind="stable")
+        return before[order], after[order]
 
     def _at(self, ranks: npt.NDArray[np.int64]) -> RowSet:
         """The addresses of the moved rows with these numbers, int64[n] ascending."""
@@ -133,15 +137,20 @@ class FragmentReuse:
             rows = group.moved(rows)
         return rows
 
-    def moved_ids(self, ids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
+    def moved_ids(self, ids: _UInt64Array) -> tuple[npt.NDArray[np.bool_], _UInt64Array]:
         """(bool[n]: which addresses are of rows that no compaction has dropped, uint64[k]: the current addresses of
-        those, in the given order).
+        those, in the same order).
         """
-        is_kept = np.ones(len(ids), np.bool_)
+        addresses, is_kept = self.moved_each(ids)
+        return is_kept, addresses[is_kept]
+
+    def moved_each(self, addresses: _UInt64Array) -> tuple[_UInt64Array, npt.NDArray[np.bool_]]:
+        """(the current address of each row, uint64[n]; whether it is still there, bool[n])."""
+        is_kept = np.ones(len(addresses), np.bool_)
         for group in self._groups:
-            kept, ids = group.moved_ids(ids)
-            is_kept[is_kept] = kept
-        return is_kept, ids
+            addresses, still_there = group.moved_each(addresses)
+            is_kept &= still_there
+        return addresses, is_kept
 
     def current(self, fragment_ids: Iterable[int]) -> pyroaring.BitMap:
         """The fragments that hold nothing but rows of `fragment_ids` now. New fragments of a group of which only some

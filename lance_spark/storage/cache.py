@@ -187,6 +187,16 @@ def cached_parts_by_path(
     return [cast(Value, found[number]) for number in numbers]
 
 
+def cached_part(owner: object, part: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
+    """The cached part of an object that is cached itself; on a miss `make` returns (value, size in bytes).
+
+    Args:
+        owner: the object; parts of another one, equal or not, are others.
+        part: which part.
+    """
+    return _kept((_Same(owner), part), make)
+
+
 def cached_by_etag(
     store: ObjectStore, kind: str, path: str, etag: Hashable | None, make: Callable[[], tuple[Value, int]]
 ) -> Value:
@@ -205,6 +215,21 @@ def put_by_etag(store: ObjectStore, kind: str, path: str, etag: Hashable, value:
     """Caches `value`, of size `num_bytes`, for the object with this current stamp."""
     if _is_identified(store):
         shared.put((kind, store.identity, path, etag), value, num_bytes)
+
+
+class _Same:
+    """A key that is equal for one object only, which it keeps alive, so that no other can have its identity."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: object) -> None:
+        self._owner = owner
+
+    def __hash__(self) -> int:
+        return id(self._owner)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._owner is self._owner
 
 
 def _kept(key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:

@@ -23,8 +23,8 @@ Int64Array = npt.NDArray[np.int64]
 
 MODEL_FILE = "index.idx"
 STORAGE_FILE = "auxiliary.idx"
-KINDS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
-"""The kinds of index that are read. Graphs of the HNSW kinds are left aside: partitions are searched as a whole."""
+KINDS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
+"""The kinds of index that are read."""
 
 _TENSOR_TYPES: dict[int, Any] = {
     index_details_pb2.Tensor.FLOAT16: np.float16,
@@ -48,6 +48,11 @@ class IvfModel:
     metric: Metric
     centroids: Vectors
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether the rows of a partition are the nodes of a graph."""
+        return "_HNSW_" in self.kind
+
     @classmethod
     def read(cls, files: IndexFiles, dimension: int) -> IvfModel:
         """The model of a segment for vectors of `dimension` values.
@@ -55,10 +60,6 @@ class IvfModel:
         Raises:
             LanceError: the file is missing or broken, or of a kind that is not read.
         """
-        return files.kept(MODEL_FILE, f"centroids of {dimension}", lambda: cls._read(files, dimension))
-
-    @classmethod
-    def _read(cls, files: IndexFiles, dimension: int) -> tuple[IvfModel, int]:
         file = files.open(MODEL_FILE)
         described = _json(file, "lance:index")
         kind, metric = str(described.get("type")), str(described.get("distance_type"))
@@ -71,8 +72,7 @@ class IvfModel:
             centroids = np.array(message.centroids, np.float32)
         if centroids.size == 0 or centroids.size % dimension:
             raise file.damaged(f"{centroids.size} values are no centroids of {dimension} values")
-        model = cls(kind, Metric.named(metric), centroids.reshape(-1, dimension))
-        return model, centroids.nbytes
+        return cls(kind, Metric.named(metric), centroids.reshape(-1, dimension))
 
     def distances(self, query: Vectors) -> Float32Array:
         """float32[p]: from the query (normalized for cosine) to each centroid."""
@@ -100,15 +100,16 @@ class Partitions:
             CorruptFileError: they are not as many as expected or leave the file.
         """
         message = _ivf(file)
+        num_rows = file.num_rows
         offsets = np.array(message.offsets, np.uint64)
         lengths = np.array(message.lengths, np.int64)
         if len(offsets) != num_partitions or len(lengths) != num_partitions:
             raise file.damaged(f"{len(offsets)} and {len(lengths)} partitions where the index has {num_partitions}")
-        if bool((offsets > file.num_rows).any()):
-            raise file.damaged(f"a partition begins behind the {file.num_rows} rows")
+        if bool((offsets > num_rows).any()):
+            raise file.damaged(f"a partition begins behind the {num_rows} rows")
         starts = offsets.astype(np.int64)
-        if bool((starts + lengths > file.num_rows).any()):
-            raise file.damaged(f"a partition leaves the {file.num_rows} rows")
+        if bool((starts + lengths > num_rows).any()):
+            raise file.damaged(f"a partition leaves the {num_rows} rows")
         return cls(starts, lengths)
 
 

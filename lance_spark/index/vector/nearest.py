@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.vector.metrics import Float32Array
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector_codes import least
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -49,6 +51,18 @@ class DistanceRange:
         return kept
 
 
+def bound_of_least(distances: Float32Array, count: int) -> tuple[float, int]:
+    """(the greatest of the `count` least distances, how many they are); NaN is none.
+
+    >>> bound_of_least(np.array([3, 1, np.nan, 2], np.float32), 2)
+    (2.0, 2)
+    """
+    values = np.ascontiguousarray(distances)
+    heap = np.empty(min(count, len(values)) or 1, np.float32)
+    found = least(address_of(values), len(values), min(count, len(values)), address_of(heap)) if len(values) else 0
+    return (float(heap[0]), found) if found else (-np.inf, 0)
+
+
 class NearestRows:
     """Collects the `k` nearest of the rows that it is offered.
 
@@ -70,8 +84,8 @@ class NearestRows:
         chosen = np.flatnonzero(kept)
         if len(chosen) > self._k:
             # Cut before sorting, with all rows as near as the last one: row ids decide among them.
-            bound = np.partition(distances[chosen], self._k - 1)[self._k - 1]
-            chosen = chosen[distances[chosen] <= bound]
+            near = distances[chosen]
+            chosen = chosen[near <= bound_of_least(near, self._k)[0]]
         if not len(chosen):
             return
         merged = Hits(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,71 @@ import pyroaring
 
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.ivf import IvfModel
-from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
+from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
+from lance_spark.index.vector.nearest import Hits, bound_of_least
+from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
-from lance_spark.index.vector.storage import open_storage
+from lance_spark.index.vector.storage import Scorer
 
 UInt64Array = npt.NDArray[np.uint64]
 
-LiveAddresses = Callable[[UInt64Array], tuple[UInt64Array, npt.NDArray[np.bool_]]]
-"""Row ids of an index as (addresses uint64[n], whether a search may return the row bool[n])."""
+_LEAST_EFFORT = 50
+"""Nodes that a walk through a graph keeps, if the user does not say how many; a few more cost next to nothing."""
+
+_SCANNED_SHARE = 0.1
+"""If fewer of the rows of a partition count, all are compared: a walk would visit most of them in vain."""
+
+
+class LiveRows(Protocol):
+    """Tells which rows of an index a search may return.
+
+    Attributes:
+        may_exclude: whether there can be a row of the index that it may not return.
+    """
+
+    @property
+    def may_exclude(self) -> bool: ...
+
+    def __call__(self, row_ids: UInt64Array, /) -> tuple[UInt64Array, npt.NDArray[np.bool_]]:
+        """(the addresses of rows, uint64[n]; whether a search may return the row, bool[n])."""
+        ...
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How thoroughly an index is searched.
+
+    Attributes:
+        k: rows that the user wants; decides how many partitions are searched.
+        count: candidates.
+        probing: limits of the number of partitions.
+        ef: nodes that a walk through a graph keeps; None for what suits `count`.
+    """
+
+    k: int
+    count: int
+    probing: Probing
+    ef: int | None = None
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that a walk through a graph keeps."""
+        return max(self.count, self.ef or max(_LEAST_EFFORT, self.count * 3 // 2))
+
+
+@dataclass
+class Probed:
+    """What searches have read, for the plan.
+
+    Attributes:
+        partitions: partitions that were searched, of all queries.
+        of_partitions: partitions that there are.
+        rows: rows whose distance was estimated.
+    """
+
+    partitions: int = 0
+    of_partitions: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,6 +88,7 @@ class VectorSegment:
         fragment_ids: the fragments it was built for.
         files: its files.
         dimension: values of a vector.
+        dataset_version: the version whose rows it was built from.
     """
 
     name: str
@@ -38,81 +96,127 @@ class VectorSegment:
     fragment_ids: pyroaring.BitMap
     files: IndexFiles
     dimension: int
+    dataset_version: int = 0
 
-    @property
-    def model(self) -> IvfModel:
-        """Its centroids and metric.
+    def opened(self) -> OpenedSegment:
+        """Its files.
 
         Raises:
             LanceError: a file is missing or broken, or the kind of index is not read.
         """
-        return IvfModel.read(self.files, self.dimension)
+        return open_segment(self.files, self.dimension)
 
     @property
-    def is_exact(self) -> bool:
-        """Whether its distances put rows in the right order."""
-        return self.model.kind.endswith("_FLAT")
-
-    def candidates(self, query: Vectors, count: int, k: int, probing: Probing, live: LiveAddresses) -> UInt64Array:
-        """uint64[n]: the addresses of about the `count` nearest rows.
-
-        Args:
-            query: [d].
-            count: how many.
-            k: how many the user wants; decides how many partitions are searched.
-            probing: limits of it.
-            live: tells which rows count.
-
-        Raises:
-            LanceError: a file is missing or broken.
-        """
-        model = self.model
-        storage = open_storage(self.files, model)
-        wanted = query.astype(np.float32) if query.dtype != np.uint8 else query
-        if model.metric is Metric.COSINE:
-            length = np.linalg.norm(wanted.astype(np.float64))
-            if not length > 0:
-                return np.empty(0, np.uint64)
-            wanted = (wanted / length).astype(np.float32)
-        order, least = probing.order(model.distances(wanted), k, model.metric)
-        found = _Found(live)
-        for place, number in enumerate(order.tolist()):
-            if place >= least and found.count(count) >= k:
-                break
-            if storage.partitions.lengths[number]:
-                found.add(storage.distances(number, wanted), storage.rows(number).row_ids)
-        return found.nearest(count)
+    def model(self) -> IvfModel:
+        """Its centroids and metric. Raises as `opened`."""
+        return self.opened().model
 
 
-class _Found:
-    """Rows of the partitions that were read."""
+def has_exact_distances(opened: OpenedSegment) -> bool:
+    """Whether the distances of a segment are those of the table's own vectors, to the last bit."""
+    return opened.model.kind.endswith("_FLAT") and opened.model.metric is not Metric.COSINE
 
-    def __init__(self, live: LiveAddresses) -> None:
+
+def has_exact_order(opened: OpenedSegment) -> bool:
+    """Whether the distances of a segment put rows in the right order."""
+    return opened.model.kind.endswith("_FLAT")
+
+
+def nearest_of_segment(
+    opened: OpenedSegment, query: Vectors, effort: Effort, live: LiveRows, probed: Probed | None = None
+) -> Hits:
+    """About the `effort.count` nearest rows of a segment; their distances are estimates unless `has_exact_distances`.
+
+    Args:
+        query: [d].
+        live: which rows count.
+        probed: to which the work is added.
+
+    Raises:
+        LanceError: a file is missing or broken.
+    """
+    model = opened.model
+    wanted = query.astype(np.float32) if query.dtype == np.float16 else query
+    if model.metric is Metric.COSINE:
+        length = np.linalg.norm(wanted.astype(np.float64))
+        if not length > 0:
+            return _NO_HITS
+        wanted = (wanted / length).astype(np.float32)
+    order, least = effort.probing.order(model.distances(wanted), effort.k, model.metric)
+    search = _PartitionSearch(opened, opened.storage.scorer(wanted), wanted, effort, live)
+    found = _NO_HITS
+    place = 0
+    while place < len(order):
+        stop = min(max(least, 2 * place), len(order))
+        for number in order[place:stop].tolist():
+            if opened.storage.partitions.lengths[number]:
+                search.add(number)
+        place = stop
+        found = search.nearest()
+        if len(found.distances) >= effort.k:
+            break
+    if probed is not None:
+        probed.partitions += place
+        probed.rows += search.num_rows
+    return found
+
+
+_NO_HITS = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+class _PartitionSearch:
+    """Rows of the partitions that were searched."""
+
+    def __init__(self, opened: OpenedSegment, scorer: Scorer, query: Vectors, effort: Effort, live: LiveRows) -> None:
+        self._opened = opened
+        self._scorer = scorer
+        self._query = query
+        self._effort = effort
         self._live = live
         self._distances: list[Float32Array] = []
         self._row_ids: list[UInt64Array] = []
+        self.num_rows = 0
 
-    def add(self, distances: Float32Array, row_ids: UInt64Array) -> None:
-        self._distances.append(distances)
+    def add(self, number: int) -> None:
+        """Searches partition `number`."""
+        row_ids = self._opened.storage.rows(number).row_ids
+        graphs = self._opened.graphs
+        if graphs is None or len(row_ids) <= self._effort.nodes:
+            self._take(self._scorer.distances(number), row_ids)
+            return
+        returned = self._live(row_ids)[1] if self._live.may_exclude else None
+        if returned is not None and int(returned.sum()) <= max(self._effort.nodes, _SCANNED_SHARE * len(row_ids)):
+            self._take(self._scorer.distances(number)[returned], row_ids[returned])
+            return
+        nodes = self._scorer.nodes(number)
+        found = graphs.graph(number, len(row_ids)).nearest(nodes, self._effort.nodes, returned)
+        if found is None:
+            raise graphs.file.damaged(f"an edge of the graph of partition {number} leads nowhere")
+        estimates, places = found
+        if has_exact_distances(self._opened):
+            vectors = self._opened.storage.rows(number).payload[places]
+            estimates = distances(self._opened.storage.metric, vectors, self._query.astype(vectors.dtype, copy=False))
+        self._take(estimates, row_ids[places])
+
+    def _take(self, estimates: Float32Array, row_ids: UInt64Array) -> None:
+        self._distances.append(estimates)
         self._row_ids.append(row_ids)
+        self.num_rows += len(row_ids)
 
-    def count(self, count: int) -> int:
-        return len(self.nearest(count))
-
-    def nearest(self, count: int) -> UInt64Array:
-        """The live ones of the rows, nearest first, at most `count`."""
+    def nearest(self) -> Hits:
+        """The nearest ones of the rows that a search may return, at most `effort.count`."""
         if not self._distances:
-            return np.empty(0, np.uint64)
-        distances = np.concatenate(self._distances)
+            return _NO_HITS
+        estimates = np.concatenate(self._distances)
         row_ids = np.concatenate(self._row_ids)
-        comparable = np.flatnonzero(~np.isnan(distances))
-        looked_at = 2 * count
+        count = self._effort.count
+        looked_at = 2 * count if self._live.may_exclude else count
         while True:
-            chosen = comparable
-            if len(chosen) > looked_at:
-                chosen = chosen[np.argpartition(distances[chosen], looked_at - 1)[:looked_at]]
-            chosen = chosen[np.argsort(distances[chosen], kind="stable")]
+            bound, number = bound_of_least(estimates, looked_at)
+            chosen = np.flatnonzero(estimates <= bound)
+            chosen = chosen[np.lexsort((row_ids[chosen], estimates[chosen]))]
             addresses, is_live = self._live(row_ids[chosen])
-            if int(is_live.sum()) >= count or len(chosen) == len(comparable):
-                return addresses[is_live][:count]
+            if int(is_live.sum()) >= count or number < looked_at:
+                kept = chosen[is_live][:count]
+                return Hits(estimates[kept], row_ids[kept], addresses[is_live][:count])
             looked_at *= 8

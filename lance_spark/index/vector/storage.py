@@ -6,23 +6,23 @@ Distances of codes are estimates that put rows in order; the rows found are comp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from google.protobuf.message import DecodeError
 
-from lance_spark._proto import index_details_pb2
-from lance_spark.index.files import IndexFile, IndexFiles
-from lance_spark.index.vector.ivf import STORAGE_FILE, IvfModel, Partitions, storage_metadata, tensor
+from lance_spark.index.files import IndexFile
+from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector_codes import dot_u8, squared_l2_u8
+from lance_spark.kernels.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
 from lance_spark.layouts.base import RowRanges
+from lance_spark.storage.cache import cached_part
 
 UInt64Array = npt.NDArray[np.uint64]
-
-_MAX_SUB_VECTORS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -31,39 +31,93 @@ class Partition:
 
     Attributes:
         row_ids: uint64[n]; the same one more than once for a row with a list of vectors.
-        payload: [n, w]: vectors or codes.
+        payload: vectors or codes, in the order that the kernels of the kind need.
+        factors: float32[n] each: what a quantizer stores beside the codes.
     """
 
     row_ids: UInt64Array
     payload: npt.NDArray[Any]
+    factors: tuple[Float32Array, ...] = ()
 
     @property
     def num_bytes(self) -> int:
-        return self.row_ids.nbytes + self.payload.nbytes
+        """Bytes of its arrays."""
+        return self.row_ids.nbytes + self.payload.nbytes + sum(array.nbytes for array in self.factors)
 
 
-class VectorStorage(ABC):
-    """The storage file of a segment.
+@dataclass(frozen=True)
+class GraphNodes:
+    """The rows of a partition as a walk through its graph compares them.
 
-    Args:
-        files: of the segment.
-        file: the storage file.
-        model: the centroids.
+    Attributes:
+        kind: a constant of `kernels.vector_graph`.
+        payload: vectors or codes, row by row.
+        width: values or codes of a row.
+        query: float32: what they are compared with.
+        scale, offset: ``offset + scale * found`` is the distance that `Scorer.distances` has.
     """
 
-    def __init__(self, files: IndexFiles, file: IndexFile, model: IvfModel) -> None:
-        self._files = files
-        self._file = file
-        self._model = model
-        self.partitions = Partitions.read(file, len(model.centroids))
+    kind: int
+    payload: npt.NDArray[Any]
+    width: int
+    query: Float32Array
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+class Scorer(ABC):
+    """Compares one query with the rows of a segment."""
 
     @abstractmethod
-    def _column(self) -> tuple[str, pa.DataType]:
-        """Name and type of the column of vectors or codes."""
+    def distances(self, number: int) -> Float32Array:
+        """float32[n]: of the rows of partition `number`."""
 
     @abstractmethod
-    def distances(self, number: int, query: Vectors) -> Float32Array:
-        """float32[n]: of the rows of a partition to the query (normalized for cosine)."""
+    def nodes(self, number: int) -> GraphNodes:
+        """The rows of partition `number` for a walk."""
+
+
+@dataclass(frozen=True)
+class VectorStorage(ABC):
+    """The storage file of a segment. Partitions that were read are cached until other values need the room.
+
+    Attributes:
+        file: the storage file.
+        model: the centroids.
+        partitions: where the rows of each partition are.
+    """
+
+    file: IndexFile
+    model: IvfModel
+    partitions: Partitions
+    _owner: object = field(default_factory=object, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, file: IndexFile, model: IvfModel) -> VectorStorage:
+        """The storage in `file`.
+
+        Raises:
+            CorruptFileError: it contradicts itself or the model.
+            UnsupportedFeatureError: codes of a kind that is not read.
+        """
+        return cls(file, model, Partitions.read(file, len(model.centroids)))
+
+    @abstractmethod
+    def scorer(self, query: Vectors) -> Scorer:
+        """What compares `query` ([d], normalized for cosine) with the rows."""
+
+    @abstractmethod
+    def _read(self, number: int) -> Partition: ...
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes that it holds beside the partitions."""
+        return self.partitions.offsets.nbytes + self.partitions.lengths.nbytes
+
+    @property
+    def metric(self) -> Metric:
+        """The metric by which payloads are compared: normalized vectors by l2."""
+        return Metric.L2 if self.model.metric is Metric.COSINE else self.model.metric
 
     def rows(self, number: int) -> Partition:
         """The rows of partition `number`.
@@ -76,139 +130,122 @@ class VectorStorage(ABC):
             partition = self._read(number)
             return partition, partition.num_bytes
 
-        return self._files.kept(STORAGE_FILE, f"partition {number}", make)
+        return cached_part(self._owner, number, make)
 
-    def _read(self, number: int) -> Partition:
-        name, dtype = self._column()
+    def read_columns(self, number: int, types: dict[str, pa.DataType]) -> list[pa.Array]:
+        """The row ids of a partition, and columns of these types without nulls. Raises as `rows`."""
         start, length = int(self.partitions.offsets[number]), int(self.partitions.lengths[number])
-        ids, payload = self._file.columns({"_rowid": pa.uint64(), name: dtype}, RowRanges.of(start, start + length))
-        if ids.null_count or payload.null_count or payload.values.null_count:
-            raise self._file.damaged("a vector index has nulls where it must have values")
-        values = payload.values.slice(payload.offset * dtype.list_size, len(payload) * dtype.list_size)
-        width = dtype.list_size
-        return Partition(ids.to_numpy(), values.to_numpy(zero_copy_only=False).reshape(len(payload), width))
+        columns = self.file.columns({"_rowid": pa.uint64(), **types}, RowRanges.of(start, start + length))
+        for column in columns:
+            if column.null_count or (pa.types.is_fixed_size_list(column.type) and column.values.null_count):
+                raise self.file.damaged("a vector index has nulls where it must have values")
+        return columns
+
+
+def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:
+    """[n, w]: the values of an array of lists without nulls."""
+    width = array.type.list_size
+    values = array.values.slice(array.offset * width, len(array) * width)
+    found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
+    return found
 
 
 class FlatStorage(VectorStorage):
     """The vectors themselves, normalized for cosine."""
 
-    def _column(self) -> tuple[str, pa.DataType]:
-        centroids = self._model.centroids
-        return "flat", pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])
+    def _read(self, number: int) -> Partition:
+        centroids = self.model.centroids
+        column = pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])
+        ids, vectors = self.read_columns(number, {"flat": column})
+        found = matrix(vectors)
+        return Partition(ids.to_numpy(), found.astype(np.float32) if found.dtype == np.float16 else found)
 
-    def distances(self, number: int, query: Vectors) -> Float32Array:
-        metric = Metric.L2 if self._model.metric is Metric.COSINE else self._model.metric
-        vectors = self.rows(number).payload
-        return distances(metric, vectors, query.astype(vectors.dtype))
+    def scorer(self, query: Vectors) -> Scorer:
+        return _FlatScorer(self, query)
 
 
+@dataclass(frozen=True)
+class _FlatScorer(Scorer):
+    storage: FlatStorage
+    query: Vectors
+
+    def distances(self, number: int) -> Float32Array:
+        vectors = self.storage.rows(number).payload
+        return distances(self.storage.metric, vectors, self.query.astype(vectors.dtype, copy=False))
+
+    def nodes(self, number: int) -> GraphNodes:
+        vectors = self.storage.rows(number).payload
+        if self.storage.metric is Metric.HAMMING:
+            bits = np.unpackbits(vectors, axis=1)
+            wanted = np.unpackbits(self.query).astype(np.float32)
+            return GraphNodes(CODES_SQUARED_L2, bits, bits.shape[1], wanted)
+        payload = np.ascontiguousarray(vectors, np.float32)
+        query = self.query.astype(np.float32, copy=False)
+        if self.storage.metric is Metric.DOT:
+            return GraphNodes(DOT, payload, payload.shape[1], query, offset=1)
+        return GraphNodes(SQUARED_L2, payload, payload.shape[1], query)
+
+
+@dataclass(frozen=True)
 class ScalarStorage(VectorStorage):
-    """SQ: each value as a byte between two bounds that all dimensions share."""
+    """SQ: each value as a byte between two bounds that all dimensions share.
 
-    def __init__(self, files: IndexFiles, file: IndexFile, model: IvfModel) -> None:
-        super().__init__(files, file, model)
-        bounds = storage_metadata(file).get("bounds")
-        try:
-            self._low, high = float(bounds["start"]), float(bounds["end"])  # type: ignore[index]
-        except (TypeError, KeyError, ValueError) as error:
-            raise file.damaged("a scalar quantizer has no bounds") from error
-        self._scale = (high - self._low) / 255
-        if not np.isfinite(self._low) or not np.isfinite(self._scale) or self._scale < 0:
-            raise file.damaged(f"a scalar quantizer has the bounds {self._low} and {high}")
-
-    def _column(self) -> tuple[str, pa.DataType]:
-        return "__sq_code", pa.list_(pa.uint8(), self._model.centroids.shape[1])
-
-    def distances(self, number: int, query: Vectors) -> Float32Array:
-        values = self.rows(number).payload.astype(np.float32) * np.float32(self._scale) + np.float32(self._low)
-        metric = Metric.DOT if self._model.metric is Metric.DOT else Metric.L2
-        return distances(metric, values, query.astype(np.float32))
-
-
-class ProductStorage(VectorStorage):
-    """PQ: a vector in sub-vectors, each as the number of the nearest of its codewords."""
-
-    def __init__(self, files: IndexFiles, file: IndexFile, model: IvfModel) -> None:
-        super().__init__(files, file, model)
-        described = storage_metadata(file)
-        num_bits = described.get("nbits")
-        self._is_transposed = described.get("transposed") is True
-        num_sub_vectors, dimension = described.get("num_sub_vectors"), model.centroids.shape[1]
-        if num_bits not in (4, 8) or type(num_sub_vectors) is not int:
-            raise file.damaged(f"a product quantizer has {num_bits} bits and {num_sub_vectors} sub-vectors")
-        if not 0 < num_sub_vectors <= _MAX_SUB_VECTORS or dimension % num_sub_vectors:
-            raise file.damaged(f"vectors of {dimension} values have no {num_sub_vectors} sub-vectors")
-        if num_bits == 4 and num_sub_vectors % 2:
-            raise file.damaged(f"{num_sub_vectors} sub-vectors of 4 bits do not fill bytes")
-        self._num_bits: int = num_bits
-        self._num_sub_vectors = num_sub_vectors
-        self._codebook = self._read_codebook(described, dimension)
-
-    def _read_codebook(self, described: dict[str, Any], dimension: int) -> npt.NDArray[np.float32]:
-        position = described.get("codebook_position")
-        if type(position) is not int:
-            raise self._file.damaged("a product quantizer does not say where its codebook is")
-        try:
-            message = index_details_pb2.Tensor.FromString(self._file.global_buffer(position))
-        except DecodeError as error:
-            raise self._file.damaged(f"a codebook cannot be parsed: {error}") from error
-        # The tensor's shape says [codewords, dimension]; its bytes are [sub-vectors, codewords, values].
-        shape = (self._num_sub_vectors, 1 << self._num_bits, dimension // self._num_sub_vectors)
-        values = tensor(self._file, message)
-        if values.size != shape[0] * shape[1] * shape[2]:
-            raise self._file.damaged(f"a codebook has {values.size} values, expected {shape}")
-        return values.astype(np.float32).reshape(shape)
-
-    def _column(self) -> tuple[str, pa.DataType]:
-        return "__pq_code", pa.list_(pa.uint8(), self._num_sub_vectors * self._num_bits // 8)
-
-    def distances(self, number: int, query: Vectors) -> Float32Array:
-        codes = self.rows(number).payload
-        num_rows, width = codes.shape
-        if self._is_transposed:
-            by_byte = codes.reshape(width, num_rows)
-        else:
-            by_byte = codes.T
-        table = self._table(query, self._model.centroids[number])
-        total = np.zeros(num_rows, np.float32)
-        for place in range(width):
-            if self._num_bits == 8:
-                total += table[place].take(by_byte[place])
-            else:
-                total += table[2 * place].take(by_byte[place] & 15)
-                total += table[2 * place + 1].take(by_byte[place] >> 4)
-        return total
-
-    def _table(self, query: Vectors, centroid: Vectors) -> npt.NDArray[np.float32]:
-        """float32[m, k]: what each codeword of each sub-vector adds to the distance."""
-        is_dot = self._model.metric is Metric.DOT
-        residual = query.astype(np.float32) - (0 if is_dot else centroid.astype(np.float32))
-        parts = residual.reshape(self._num_sub_vectors, 1, -1)
-        if is_dot:
-            # The constant 1 is added once instead of once a sub-vector.
-            table: npt.NDArray[np.float32] = -(self._codebook * parts).sum(axis=2)
-            table[0] += 1
-            return table
-        squares: npt.NDArray[np.float32] = np.square(self._codebook - parts).sum(axis=2)
-        return squares
-
-
-_STORAGES: dict[str, type[FlatStorage | ScalarStorage | ProductStorage]] = {
-    "FLAT": FlatStorage,
-    "SQ": ScalarStorage,
-    "PQ": ProductStorage,
-}
-
-
-def open_storage(files: IndexFiles, model: IvfModel) -> VectorStorage:
-    """The storage of a segment.
-
-    Raises:
-        LanceError: the file is missing or broken.
+    Attributes:
+        low: the value of the code 0.
+        step: the difference between two codes.
     """
 
-    def make() -> tuple[VectorStorage, int]:
-        kind = model.kind.rsplit("_", 1)[-1]
-        return _STORAGES[kind](files, files.open(STORAGE_FILE), model), 0
+    low: float = 0.0
+    step: float = 0.0
 
-    return files.kept(STORAGE_FILE, "vector storage", make)
+    @classmethod
+    def of(cls, file: IndexFile, model: IvfModel) -> VectorStorage:
+        bounds: Any = storage_metadata(file).get("bounds")
+        try:
+            low, high = float(bounds["start"]), float(bounds["end"])
+        except (TypeError, KeyError, ValueError) as error:
+            raise file.damaged("a scalar quantizer has no bounds") from error
+        step = (high - low) / 255
+        if not np.isfinite(low) or not np.isfinite(step) or step < 0:
+            raise file.damaged(f"a scalar quantizer has the bounds {low} and {high}")
+        return cls(file, model, Partitions.read(file, len(model.centroids)), low=low, step=step)
+
+    def _read(self, number: int) -> Partition:
+        column = pa.list_(pa.uint8(), self.model.centroids.shape[1])
+        ids, codes = self.read_columns(number, {"__sq_code": column})
+        return Partition(ids.to_numpy(), matrix(codes))
+
+    def scorer(self, query: Vectors) -> Scorer:
+        if self.metric is Metric.DOT or not self.step:
+            return _ScalarScorer(self, query.astype(np.float32))
+        return _ScalarScorer(self, ((query.astype(np.float64) - self.low) / self.step).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class _ScalarScorer(Scorer):
+    """The query is compared in the scale of the codes."""
+
+    storage: ScalarStorage
+    query: Float32Array
+
+    def distances(self, number: int) -> Float32Array:
+        codes = self.storage.rows(number).payload
+        out = np.empty(len(codes), np.float32)
+        is_dot = self.storage.metric is Metric.DOT
+        (dot_u8 if is_dot else squared_l2_u8)(
+            address_of(codes), len(codes), codes.shape[1], address_of(self.query), address_of(out)
+        )
+        step = self.storage.step
+        if is_dot:
+            out = out * np.float32(-step) + np.float32(1 - self.storage.low * float(self.query.sum()))
+        else:
+            out *= np.float32(step * step)
+        return out
+
+    def nodes(self, number: int) -> GraphNodes:
+        codes = self.storage.rows(number).payload
+        step, width = self.storage.step, codes.shape[1]
+        if self.storage.metric is Metric.DOT:
+            offset = 1 - self.storage.low * float(self.query.sum())
+            return GraphNodes(CODES_DOT, codes, width, self.query, step, offset)
+        return GraphNodes(CODES_SQUARED_L2, codes, width, self.query, step * step)

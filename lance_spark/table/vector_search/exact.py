@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +54,11 @@ class ExactSearch:
         for fragment_id, offsets in by_fragment(addresses):
             for batch in self.scan.read_fragment(manifest.fragments[fragments[fragment_id]], offsets=offsets):
                 _offer(batch, self._query, self._collectors)
+
+    def offer(self, found: Sequence[Hits]) -> None:
+        """Takes the rows that were found for each query into account; their distances are exact."""
+        for hits, collector in zip(found, self._collectors, strict=True):
+            collector.offer(hits.distances, hits.row_ids, hits.addresses)
 
     def hits(self) -> list[Hits]:
         """The nearest rows to each query."""

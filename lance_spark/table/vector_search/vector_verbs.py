@@ -54,6 +54,7 @@ class VectorVerbs(ABC):
         refine_factor: int | None = None,
         fast_search: bool = False,
         use_scalar_index: bool = True,
+        ef: int | None = None,
     ) -> pa.Table:
         """The rows whose vectors are nearest to a query, nearest first, with their distance in ``_distance`` (float32).
 
@@ -87,6 +88,7 @@ class VectorVerbs(ABC):
                 for indexes that keep codes in place of vectors, else 1.
             fast_search: leaves out rows that the index does not cover.
             use_scalar_index: whether the table's scalar indexes may answer the filter. The rows are the same.
+            ef: nodes that a walk through the graph of an HNSW index keeps, at least `k`; None for what suits `k`.
 
         Raises:
             NotFoundError: no such column.
@@ -111,6 +113,7 @@ class VectorVerbs(ABC):
             refine_factor=refine_factor,
             fast_search=fast_search,
             use_scalar_index=use_scalar_index,
+            ef=ef,
         )
         return self.searched(search)
 
@@ -139,6 +142,7 @@ class VectorVerbs(ABC):
         refine_factor: int | None = None,
         fast_search: bool = False,
         use_scalar_index: bool = True,
+        ef: int | None = None,
     ) -> Search:
         """The search that `nearest` does, checked. Arguments and errors as there."""
         searched = searched_column(column, self.schema)
@@ -146,7 +150,9 @@ class VectorVerbs(ABC):
         if nprobes is not None and (minimum_nprobes is not None or maximum_nprobes is not None):
             raise InvalidInputError("nprobes sets both the minimum and the maximum; give either it or those")
         probing = Probing(minimum_nprobes, maximum_nprobes) if nprobes is None else Probing(nprobes, nprobes)
-        use = IndexUse(use_index, probing, refine_factor, fast_search)
+        use = IndexUse(use_index, probing, refine_factor, fast_search, ef)
+        if ef is not None and ef < asked.k:
+            raise InvalidInputError(f"ef is {ef} and k is {asked.k}; ef must be at least k")
         return Search(
             asked,
             columns,

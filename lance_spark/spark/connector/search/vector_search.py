@@ -35,6 +35,7 @@ _KNOWN = (
     "minimum_nprobes",
     "maximum_nprobes",
     "refine_factor",
+    "ef",
     "lower_bound",
     "upper_bound",
     "bypass_vector_index",
@@ -89,6 +90,7 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
         minimum_nprobes=arguments.whole("minimum_nprobes"),
         maximum_nprobes=arguments.whole("maximum_nprobes"),
         refine_factor=arguments.whole("refine_factor"),
+        ef=arguments.whole("ef"),
         fast_search=arguments.flag("fast_search", False),
     )
     return VectorSearch(dataset, search)

@@ -1,0 +1,1 @@
+"""What the kinds of vector indexes store: codes, graphs, files of the first version."""

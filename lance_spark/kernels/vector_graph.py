@@ -1,0 +1,207 @@
+"""The search in a graph of neighbours (HNSW): from node to node towards the query.
+
+A graph comes from a file, so each node, row and edge is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import Kernel, inlined, kernel, pointer_f32, pointer_i64, pointer_u8, pointer_u32
+
+SQUARED_L2, DOT, CODES_SQUARED_L2, CODES_DOT, CODEWORDS = range(5)
+"""What nodes are: float32 vectors (compared by squared difference, or minus the product), bytes compared with a float32
+query in the same ways, or numbers of codewords, one byte a sub-vector, into a table of 256 float32 each."""
+
+
+def _node_distance(kind, nodes, width, query, node):
+    wanted = pointer_f32(query)
+    total = np.float32(0)
+    start = node * width
+    if kind == SQUARED_L2:
+        values = pointer_f32(nodes)
+        for j in range(width):
+            difference = values[start + j] - wanted[j]
+            total += difference * difference
+    elif kind == DOT:
+        values = pointer_f32(nodes)
+        for j in range(width):
+            total -= values[start + j] * wanted[j]
+    elif kind == CODES_SQUARED_L2:
+        codes = pointer_u8(nodes)
+        for j in range(width):
+            difference = np.float32(codes[start + j]) - wanted[j]
+            total += difference * difference
+    elif kind == CODES_DOT:
+        codes = pointer_u8(nodes)
+        for j in range(width):
+            total -= np.float32(codes[start + j]) * wanted[j]
+    else:
+        codes = pointer_u8(nodes)
+        for j in range(width):
+            total += wanted[j * 256 + codes[start + j]]
+    return total
+
+
+_distance = Kernel(_node_distance, None, reassociate=True)
+
+
+@inlined
+def _push(keys, nodes, size, key, node, sign):
+    """A heap with the least ``sign * key`` first; returns its new size."""
+    place = size
+    while place > 0:
+        parent = (place - 1) // 2
+        if not sign * keys[parent] > sign * key:
+            break
+        keys[place] = keys[parent]
+        nodes[place] = nodes[parent]
+        place = parent
+    keys[place] = key
+    nodes[place] = node
+    return size + 1
+
+
+@inlined
+def _pop(keys, nodes, size, sign):
+    """Removes the first entry of a heap; returns its new size."""
+    size -= 1
+    key = keys[size]
+    node = nodes[size]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and sign * keys[child + 1] < sign * keys[child]:
+            child += 1
+        if not sign * keys[child] < sign * key:
+            break
+        keys[place] = keys[child]
+        nodes[place] = nodes[child]
+        place = child
+    keys[place] = key
+    nodes[place] = node
+    return size
+
+
+@inlined
+def _row_of(ids, first, last, node):
+    """The first row of [first, last) whose node is not below `node`; `last` if there is none. Ids ascend."""
+    while first < last:
+        middle = (first + last) // 2
+        if ids[middle] < node:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel(
+    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
+    " int64, int64, int64, int64)"
+)
+def nearest_nodes(
+    kind,
+    nodes,
+    width,
+    query,
+    num_nodes,
+    ids,
+    level_ends,
+    num_levels,
+    edge_ends,
+    edges,
+    num_edges,
+    entry,
+    effort,
+    returned,
+    visited,
+    open_keys,
+    open_nodes,
+    found_keys,
+    found_nodes,
+):
+    """Puts the `effort` nearest nodes that are found into `found_nodes` with their distances; returns how many.
+
+    Args:
+        kind: one of the constants of this module.
+        nodes: `width` values or codes for each of `num_nodes`.
+        query: what `kind` compares them with.
+        ids: uint32: the node of each row of the graph; the rows of a level follow those of the level below, which begin
+            with all nodes in order.
+        level_ends: int64[num_levels + 1]: the rows of each level.
+        edge_ends: int64[rows + 1]: the edges of each row, in `edges` (uint32[num_edges], the nodes they lead to).
+        entry: the node where the search begins, in the uppermost level.
+        returned: uint8[num_nodes]: only nodes with 1 are results; the address 0 for all.
+        visited: uint8[num_nodes] of 0.
+        open_keys, open_nodes: float32 and int64[num_nodes] of working space.
+        found_keys, found_nodes: float32 and int64[effort].
+
+    Returns:
+        int64: the number of results, -1 if an edge, a row or the entry leaves the graph.
+    """
+    node_ids = pointer_u32(ids)
+    levels = pointer_i64(level_ends)
+    ends = pointer_i64(edge_ends)
+    targets = pointer_u32(edges)
+    wanted = pointer_u8(returned)
+    seen = pointer_u8(visited)
+    next_keys = pointer_f32(open_keys)
+    next_nodes = pointer_i64(open_nodes)
+    keys = pointer_f32(found_keys)
+    results = pointer_i64(found_nodes)
+    node = entry
+    if node < 0 or node >= num_nodes or num_levels < 1 or effort < 1:
+        return -1
+    best = _distance(kind, nodes, width, query, node)
+    for upper in range(num_levels - 1):
+        level = num_levels - 1 - upper
+        first, last = levels[level], levels[level + 1]
+        improved = True
+        while improved:
+            improved = False
+            row = _row_of(node_ids, first, last, node)
+            if row >= last or node_ids[row] != node:
+                break
+            start, stop = ends[row], ends[row + 1]
+            if start < 0 or stop > num_edges:
+                return -1
+            for edge in range(start, stop):
+                target = np.int64(targets[edge])
+                if target >= num_nodes:
+                    return -1
+                distance = _distance(kind, nodes, width, query, target)
+                if distance < best:
+                    best = distance
+                    node = target
+                    improved = True
+    num_open = _push(next_keys, next_nodes, 0, best, node, np.float32(1))
+    num_found = 0
+    seen[node] = 1
+    if returned == 0 or wanted[node] == 1:
+        num_found = _push(keys, results, num_found, best, node, np.float32(-1))
+    while num_open > 0:
+        nearest = next_keys[0]
+        node = next_nodes[0]
+        if num_found == effort and nearest > keys[0]:
+            break
+        num_open = _pop(next_keys, next_nodes, num_open, np.float32(1))
+        start, stop = ends[node], ends[node + 1]
+        if start < 0 or stop > num_edges:
+            return -1
+        for edge in range(start, stop):
+            target = np.int64(targets[edge])
+            if target >= num_nodes:
+                return -1
+            if seen[target] == 1:
+                continue
+            seen[target] = 1
+            distance = _distance(kind, nodes, width, query, target)
+            if num_found < effort or distance < keys[0]:
+                num_open = _push(next_keys, next_nodes, num_open, distance, target, np.float32(1))
+                if returned == 0 or wanted[target] == 1:
+                    if num_found == effort:
+                        num_found = _pop(keys, results, num_found, np.float32(-1))
+                    num_found = _push(keys, results, num_found, distance, target, np.float32(-1))
+    return num_found

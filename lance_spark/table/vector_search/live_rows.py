@@ -1,0 +1,166 @@
+"""Where the rows of an index are now, and which of them a search may return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.index.fragment_reuse import FragmentReuse
+from lance_spark.index.vector.segment import LiveRows, VectorSegment
+from lance_spark.storage.cache import cached_part
+from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import UInt64Array, row_addresses, split_addresses
+from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.vector_search.segments import fragment_reuse_of
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def live_rows(
+    manifest: Manifest,
+    fragments: Sequence[DataFragment],
+    segment: VectorSegment,
+    scan: Scan,
+    allowed: UInt64Array | None,
+) -> LiveRows:
+    """Tells which rows of a segment a search may return: rows of `fragments` that are not deleted and are `allowed`.
+
+    Args:
+        allowed: uint64[n], ascending: the rows that a filter has left; None for all.
+
+    Raises:
+        CorruptFileError: a fragment does not say its row ids.
+    """
+
+    def make() -> tuple[_LiveRows, int]:
+        found = _LiveRows.of(manifest, fragments, segment, scan)
+        return found, found.num_bytes
+
+    ids = tuple(fragment.id for fragment in fragments)
+    live = cached_part(manifest, ("live rows", segment.uuid, ids), make)
+    return live if allowed is None else _AllowedRows(live, allowed)
+
+
+@dataclass(frozen=True)
+class _LiveRows:
+    """Rows of some fragments.
+
+    Attributes:
+        ids: int64[f], ascending: the fragments.
+        num_rows: int64[f]: physical rows of each.
+        deleted: uint64[n], ascending: addresses of deleted rows.
+        row_ids: where stable row ids are now; None if the index has addresses.
+        reuse: moves that the index does not show.
+        may_exclude: whether the segment has rows of other fragments, or some of these fragments' rows are deleted.
+    """
+
+    ids: Int64Array
+    num_rows: Int64Array
+    deleted: UInt64Array
+    row_ids: _RowIds | None
+    reuse: FragmentReuse | None
+    may_exclude: bool
+
+    @classmethod
+    def of(cls, manifest: Manifest, fragments: Sequence[DataFragment], segment: VectorSegment, scan: Scan) -> _LiveRows:
+        rows = {fragment.id: fragment.physical_rows or 0 for fragment in fragments}
+        ids = np.array(sorted(rows), np.int64)
+        deleted = _deleted(fragments, scan.bases)
+        row_ids = _RowIds.of(fragments, deleted) if scan.stable_row_ids else None
+        reuse = fragment_reuse_of(manifest, scan.bases)
+        may_exclude = bool(len(deleted)) or row_ids is not None or reuse is not None
+        may_exclude |= len(rows) != len(segment.fragment_ids)
+        num_rows = np.array([rows[id_] for id_ in ids.tolist()], np.int64)
+        return cls(ids, num_rows, deleted, row_ids, reuse, may_exclude)
+
+    @property
+    def num_bytes(self) -> int:
+        row_ids = 0 if self.row_ids is None else 2 * self.row_ids.known.nbytes
+        return self.ids.nbytes + self.num_rows.nbytes + self.deleted.nbytes + row_ids
+
+    def __call__(self, row_ids: UInt64Array, /) -> tuple[UInt64Array, npt.NDArray[np.bool_]]:
+        if self.row_ids is not None:
+            addresses, known = self.row_ids.located(row_ids)
+        elif self.reuse is not None:
+            addresses, known = self.reuse.moved_each(row_ids)
+        else:
+            addresses, known = row_ids, np.ones(len(row_ids), np.bool_)
+        if not len(self.ids):
+            return addresses, np.zeros(len(row_ids), np.bool_)
+        owners, offsets = split_addresses(addresses)
+        places = np.minimum(np.searchsorted(self.ids, owners), len(self.ids) - 1)
+        known &= (self.ids[places] == owners) & (offsets < self.num_rows[places])
+        if len(self.deleted):
+            known &= ~_is_in(addresses, self.deleted)
+        return addresses, known
+
+
+@dataclass(frozen=True)
+class _AllowedRows:
+    live: _LiveRows
+    allowed: UInt64Array
+    may_exclude: bool = True
+
+    def __call__(self, row_ids: UInt64Array, /) -> tuple[UInt64Array, npt.NDArray[np.bool_]]:
+        addresses, known = self.live(row_ids)
+        return addresses, known & _is_in(addresses, self.allowed)
+
+
+@dataclass(frozen=True)
+class _RowIds:
+    """Where the row of an id is now. A row that was updated has left a deleted one with the same id behind.
+
+    Attributes:
+        known: uint64[n], ascending: the ids of the rows that are not deleted.
+        addresses: uint64[n].
+    """
+
+    known: UInt64Array
+    addresses: UInt64Array
+
+    @classmethod
+    def of(cls, fragments: Sequence[DataFragment], deleted: UInt64Array) -> _RowIds:
+        ids, addresses = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+        for fragment in fragments:
+            if fragment.row_ids is None or fragment.physical_rows is None:
+                raise CorruptFileError(f"fragment {fragment.id} does not say its row ids")
+            offsets = np.arange(fragment.physical_rows, dtype=np.int64)
+            ids.append(RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows).at(offsets))
+            addresses.append(row_addresses(fragment.id, offsets))
+        known, where = np.concatenate(ids), np.concatenate(addresses)
+        kept = ~_is_in(where, deleted)
+        known, where = known[kept], where[kept]
+        order = np.argsort(known, kind="stable")
+        return cls(known[order], where[order])
+
+    def located(self, row_ids: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.bool_]]:
+        if not len(self.known):
+            return np.zeros(len(row_ids), np.uint64), np.zeros(len(row_ids), np.bool_)
+        places = np.minimum(np.searchsorted(self.known, row_ids), len(self.known) - 1)
+        return self.addresses[places], self.known[places] == row_ids
+
+
+def _is_in(values: UInt64Array, ascending: UInt64Array) -> npt.NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    found: npt.NDArray[np.bool_] = ascending[places] == values
+    return found
+
+
+def _deleted(fragments: Sequence[DataFragment], bases: Bases) -> UInt64Array:
+    parts = [np.empty(0, np.uint64)]
+    with bases.reading():
+        for fragment in fragments:
+            if fragment.deletion_file is not None:
+                offsets = FragmentReader(fragment, bases).deletions.offsets
+                parts.append(row_addresses(fragment.id, np.sort(offsets.astype(np.int64))))
+    return np.sort(np.concatenate(parts))

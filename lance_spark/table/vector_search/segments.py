@@ -1,0 +1,114 @@
+"""Which segments of a version's indexes answer a search, and for which fragments."""
+
+from __future__ import annotations
+
+import pyroaring
+
+from lance_spark.errors import LanceError
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.fragment_reuse import FragmentReuse
+from lance_spark.index.segments import warn_unused
+from lance_spark.index.vector.segment import VectorSegment
+from lance_spark.storage.cache import cached_part
+from lance_spark.table.bases import Bases
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
+from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.index_section import parse_indices
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.scan import Scan
+from lance_spark.table.rows.fragment import BaseId
+from lance_spark.table.vector_search.query import VectorQuery
+
+_DETAILS = "/lance.index.pb.vectorindexdetails"
+_PARSED_BYTES = 4
+
+SegmentPart = tuple[VectorSegment, pyroaring.BitMap]
+"""A segment, and the fragments of the version that it answers for."""
+
+
+def chosen_segments(scan: Scan, manifest: Manifest, query: VectorQuery, *, use_index: bool) -> list[SegmentPart]:
+    """The segments of the first index that fits a query; none if it has to be answered without.
+
+    Args:
+        scan: reads the column of vectors alone.
+    """
+    bounded = query.within.lower is not None or query.within.upper is not None
+    if not use_index or bounded or query.column.is_multivector or not manifest.index_section:
+        return []
+    by_name: dict[str, list[SegmentPart]] = {}
+    for part in _of_column(scan, manifest, query.column.dimension):
+        by_name.setdefault(part[0].name, []).append(part)
+    for parts in by_name.values():
+        try:
+            metrics = {segment.model.metric for segment, _ in parts}
+        except LanceError as error:
+            warn_unused(parts[0][0].name, parts[0][0].uuid, error)
+            continue
+        if len(metrics) == 1 and (query.metric_is_default or metrics == {query.metric}):
+            return parts
+    return []
+
+
+def fragment_reuse_of(manifest: Manifest, bases: Bases) -> FragmentReuse | None:
+    """The moves of rows that compactions have left to readers; None if there are none.
+
+    Raises:
+        LanceError: they cannot be read.
+    """
+    index = next((index for index in _indexes(manifest) if index.name == FRAGMENT_REUSE), None)
+    return None if index is None else fragment_reuse(index, bases)
+
+
+def _indexes(manifest: Manifest) -> list[IndexMetadata]:
+    section = manifest.index_section or b""
+
+    def parse() -> tuple[list[IndexMetadata], int]:
+        return [*parse_indices(section)], _PARSED_BYTES * len(section)
+
+    return cached_part(manifest, "indexes", parse)
+
+
+def _of_column(scan: Scan, manifest: Manifest, dimension: int) -> list[SegmentPart]:
+    try:
+        indexes = _indexes(manifest)
+        reuse = fragment_reuse_of(manifest, scan.bases)
+    except LanceError as error:
+        warn_unused("section", "all", error)
+        return []
+    if reuse is not None and manifest.has_stable_row_ids:
+        # No library writes both; which of the two an index follows is not known.
+        return []
+    searched = scan.projection.fields[0]
+    while searched.children:
+        searched = searched.children[0]
+    found: list[SegmentPart] = []
+    for index in indexes:
+        message = index.message
+        if message.index_details.type_url.lower().endswith(_DETAILS) and list(message.fields) == [searched.id]:
+            segment = _segment(index, scan.bases, dimension)
+            found += [] if segment is None else [(segment, _covered(segment, manifest, reuse))]
+    return found
+
+
+def _covered(segment: VectorSegment, manifest: Manifest, reuse: FragmentReuse | None) -> pyroaring.BitMap:
+    present = pyroaring.BitMap(message.id for message in manifest.fragments.messages)
+    if reuse is None:
+        return segment.fragment_ids & present
+    current = reuse.current(segment.fragment_ids) & present
+    return current - pyroaring.BitMap(reuse.unexplained(current, segment.dataset_version))
+
+
+def _segment(index: IndexMetadata, bases: Bases, dimension: int) -> VectorSegment | None:
+    try:
+        fragment_ids = index.fragment_ids()
+        if not fragment_ids:
+            # A definition without files, to be trained when there are rows.
+            return None
+        store, folder = bases.index_folder(index.uuid, None if index.base_id is None else BaseId(index.base_id))
+        sizes = {file.path: file.size_bytes for file in index.message.files if file.size_bytes}
+        files = IndexFiles(store, folder, sizes)
+        version = index.message.dataset_version
+        return VectorSegment(index.name, index.uuid, fragment_ids, files, dimension, version)
+    except LanceError as error:
+        warn_unused(index.name, index.uuid, error)
+        return None
