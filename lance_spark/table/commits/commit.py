@@ -112,6 +112,8 @@ class Commit:
         self._rebase = rebase
         self._mark = mark
         self._current = base
+        self._doubtful: int | None = None
+        """A version that may have been ours: the store said that it existed, and then it was gone."""
 
     def run(self) -> Manifest:
         """Commits; the version that was made.
@@ -229,12 +231,16 @@ class Commit:
         """Our own version, if it can be seen in the newest one, though versions in between are gone.
 
         Raises:
-            RetryableConflictError: it cannot; what the missing versions did is not known.
+            RetryableConflictError: it cannot, and was never there; what the missing versions did is not known.
+            CommitStateUnknownError: one of the missing versions may have been ours. Its rows may be in the newest one,
+                in files that a compaction wrote, so they must not be written again.
         """
         ours = self._operation.data_file_paths()
         manifest = self._history.load(newest).manifest
         if ours and ours <= _files(manifest):
             return manifest
+        if self._doubtful is not None:
+            raise self._unknown(self._doubtful)
         raise RetryableConflictError(
             f"version {missing} of {self._store.uri} was cleaned up before it could be checked for a conflict. "
             "Read the newest version and run the operation again",
@@ -284,6 +290,7 @@ class Commit:
             if owner is not None:
                 return owner == self._transaction.uuid
             if not was_lost and self._is_passed(location):
+                self._doubtful = location.version
                 return False
             self._policy.wait(attempt)
         raise self._unknown(location.version) from trouble

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -322,6 +323,31 @@ def test_a_writer_that_wakes_up_after_a_clean_up(tmp_path: Path) -> None:
         append(with_faults(uri, Fault(PUT, Harm.NONE, run=meanwhile)), rows(1))
     assert [entry.version for entry in lance_spark.open(uri).versions()] == [3]
     assert values(uri) == [0, 7, 8]
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_own_version_that_is_cleaned_up_before_it_is_seen_is_not_written_again(tmp_path: Path, compacts: bool) -> None:
+    # The version is created, but the store says that it exists. Before it is read, others have cleaned it up.
+    uri = str(tmp_path / "t")
+    lance_spark.write(rows(0), uri)
+
+    def meanwhile() -> None:
+        lance_spark.write(rows(7), uri, mode="append")
+        dataset = lance_spark.open(uri)
+        dataset = dataset.compact() if compacts else dataset
+        dataset.cleanup(timedelta(0))
+
+    location = with_faults(
+        uri, Fault(PUT, Harm.SENT_TWICE), Fault("read", Harm.NONE, nth=2, path_part=MANIFESTS, run=meanwhile)
+    )
+    if compacts:
+        # The newest version has our rows, but in files of the compaction: nothing tells them from the rows of others.
+        with pytest.raises(CommitStateUnknownError) as caught:
+            append(location, rows(1))
+        assert caught.value.table_version == 2
+    else:
+        append(location, rows(1))
+    assert values(uri) == [0, 1, 7]
 
 
 def test_a_version_without_a_transaction_conflicts(uri: str) -> None:
