@@ -10,10 +10,10 @@ import pyroaring
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.index.planner import IndexQuery
+from lance_spark.index.planner import IndexQuery, Plan
 from lance_spark.spark.partitions import MAX_CANDIDATE_BYTES
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.index_candidates import index_plan, is_selective
+from lance_spark.table.reading.index_candidates import index_plan, is_selective, live_rows
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 
@@ -33,10 +33,12 @@ class IndexAnswers:
     Attributes:
         queries: what the indexes were asked, split by split.
         num_unanswered: fragments of which no index knows the rows that can match.
+        num_rows: how many rows match, if indexes know exactly which of all fragments do.
     """
 
     queries: list[IndexQuery] = field(default_factory=list)
     num_unanswered: int = 0
+    num_rows: int | None = None
     _found: list[dict[int, pyroaring.BitMap]] = field(default_factory=list)
     _bytes_left: int = _MAX_BYTES
 
@@ -50,11 +52,15 @@ class IndexAnswers:
         answers = cls()
         if condition is None or len(splits) > MAX_SPLITS:
             return answers
+        counts = []
         for manifest, scan in splits:
             plan = index_plan(replace(scan, filter=condition), manifest)
             answers.queries += plan.queries
             answers.num_unanswered += len(manifest.fragments) - len(plan.matches)
             answers._found.append({id_: matches.offsets for id_, matches in plan.matches.items()})
+            counts.append(_exact_rows(manifest, scan, plan))
+        known = [count for count in counts if count is not None]
+        answers.num_rows = sum(known) if len(known) == len(counts) else None
         return answers
 
     def candidates(self, split: int, fragment: DataFragment) -> pyroaring.BitMap | None:
@@ -85,6 +91,14 @@ class IndexAnswers:
             fragments = sum(len(query.fragment_ids) for query in queries)
             parts.append(f"{index} ({type_name}): {condition}, segments={segments}, fragments={fragments}")
         return "; ".join([*parts, f"fragments without index={self.num_unanswered}"])
+
+
+def _exact_rows(manifest: Manifest, scan: Scan, plan: Plan) -> int | None:
+    """How many rows of a version match; None if indexes do not know that."""
+    found = [(fragment, plan.matches.get(fragment.id)) for fragment in manifest.fragments]
+    if not all(matches is not None and (matches.is_exact or not matches.offsets) for _, matches in found):
+        return None
+    return sum(len(live_rows(fragment, scan.bases, matches.offsets)) for fragment, matches in found if matches)
 
 
 def _key(query: IndexQuery) -> tuple[str, str, str]:

@@ -71,6 +71,10 @@ def test_life_of_an_index(spark: SparkSession, table: str) -> None:
     assert dropped.asDict() == {"index_name": "by_id", "status": "dropped"}
     assert [row.name for row in run(spark, f"SHOW INDEXES IN {table}")] == ["by s"]
     assert run(spark, f"ALTER TABLE {table} DROP INDEX IF EXISTS by_id")[0].status == "absent"
+    assert run(spark, f"DROP INDEX IF EXISTS by_id ON TABLE {table}")[0].status == "absent"
+    (dropped,) = run(spark, f"DROP INDEX `by s` ON {table}")
+    assert dropped.asDict() == {"index_name": "by s", "status": "dropped"}
+    assert run(spark, f"SHOW INDEXES IN {table}") == []
 
 
 def test_procedures_and_existing_names(spark: SparkSession, table: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
+from lance_spark.partitioned.dataset import open_partitioned_dataset
 from tests.connector.conftest import plan
-from tests.connector.scan_requests import planned
+from tests.connector.scan_requests import answered, ask, loaded, planned
 from tests.connector.test_one_planner import compare
 from tests.support.indexed_partitions import indexed_partitions
 
@@ -125,6 +127,27 @@ def test_fragments_without_a_hit_make_no_task(uri: str) -> None:
     assert body["num_rows"] <= NUM_ROWS // 4 + 1
     assert everything["num_rows"] > NUM_ROWS * 0.8
     assert body["metrics"]["fragments_read"] < everything["metrics"]["fragments_read"]
+
+
+def counted(uri: str, predicate: dict[str, Any], **options: str) -> object:
+    """The reply to COUNT(*) of a filter: the number, or that tasks have to count."""
+    pushed = ask("scan.push", uri, predicates=[predicate])[0]
+    scan = {"handle": loaded(uri)["handle"], "filter": pushed["filter"], "options": options}
+    reply = answered("scan.aggregate", {"inline_bytes": "0"}, scan=scan, aggregates=[{"kind": "count_star"}])[0]
+    return reply["values"] and [int(value) for value in reply["values"]]
+
+
+def test_count_is_that_of_exact_indexes(spark: SparkSession, tables: dict[str, str], tmp_path: Path) -> None:
+    for kind, uri in tables.items():
+        assert counted(uri, compare("<", "x", 500)) is None, "a fragment is not indexed"
+        copy = str(tmp_path / kind)
+        shutil.copytree(uri, copy)
+        dataset = lance_spark.open(copy) if kind == "plain" else open_partitioned_dataset(copy)
+        expected = dataset.optimize_indices().count_rows("x < 500", use_scalar_index=False)
+        assert counted(copy, compare("<", "x", 500)) == [expected]
+        assert counted(copy, compare("<", "x", 500), use_scalar_index="false") is None
+        assert counted(copy, compare("<", "z", 500, "integer")) is None, "a zone map is not exact"
+        assert load(spark, copy).where("x < 500").count() == expected
 
 
 def test_explain_names_index_condition_and_fragments(spark: SparkSession, tables: dict[str, str]) -> None:

@@ -211,6 +211,12 @@ class ScanPlanner:
     def _answers(self) -> IndexAnswers:
         return self._ask_indexes(self._condition)
 
+    def indexed_rows(self) -> int | None:
+        """How many rows the filter keeps, if scalar indexes know that exactly; None if not, or without a filter."""
+        if self._limit is not None or self._request.offset or self._filter is None:
+            return None
+        return self._answers.num_rows
+
     @property
     def _uses_zone_maps(self) -> bool:
         asked = uses_zone_maps(self._options, self._session)

@@ -109,6 +109,10 @@ def aggregate(request: AggregateRequest, call: Call) -> Reply:
     if request.scan.read_options().limit is not None:
         return Reply(AggregateReply())
     planner = ScanPlanner(replace(request.scan, columns=StructType()), call, request)
+    if not request.group_by and all(item.kind == "count_star" for item in request.aggregates):
+        num_rows = planner.indexed_rows()
+        if num_rows is not None:
+            return Reply(AggregateReply(tuple(str(num_rows) for _ in request.aggregates)))
     found = planner.aggregation
     if found is None or planner.is_clustered_by(request.group_by, request.clusters) or not planner.has_large_groups():
         return Reply(AggregateReply())

@@ -13,7 +13,8 @@ import java.util.function.UnaryOperator;
  * <p>The complete text must be such a statement.
  */
 public final class LanceStatements {
-  private static final Set<String> FIRST = Set.of("OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW");
+  private static final Set<String> FIRST = Set.of(
+      "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "DROP");
 
   private final SqlTokens tokens;
   private final UnaryOperator<List<String>> resolve;
@@ -68,6 +69,8 @@ public final class LanceStatements {
       return inTable() ? "list_tags" : null;
     } else if (tokens.take("SHOW", "INDEXES") || tokens.take("SHOW", "INDEX")) {
       return inTable() ? "show_indexes" : null;
+    } else if (tokens.take("DROP", "INDEX")) {
+      return dropped("name") && onTable() ? "drop_index" : null;
     } else if (tokens.take("ALTER", "TABLE")) {
       return table() ? altered() : null;
     }
@@ -76,6 +79,14 @@ public final class LanceStatements {
 
   private boolean inTable() {
     return (tokens.take("IN") || tokens.take("FROM")) && table();
+  }
+
+  private boolean onTable() {
+    if (!tokens.take("ON")) {
+      return false;
+    }
+    tokens.take("TABLE");
+    return table();
   }
 
   /** The name of a table in a Lance catalog. */
