@@ -35,15 +35,16 @@ from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 
 if TYPE_CHECKING:
+    from lance_spark.spark.search import search
     from lance_spark.spark.session import configure, install
 
-_OF_SPARK = ("configure", "install")
+_OF_SPARK = {"configure": "session", "install": "session", "search": "search"}
 
 
 def __getattr__(name: str) -> Any:
     # Imported lazily: Spark may not be installed.
     if name in _OF_SPARK:
-        return getattr(import_module("lance_spark.spark.session"), name)
+        return getattr(import_module(f"lance_spark.spark.{_OF_SPARK[name]}"), name)
     raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
 
 
@@ -80,5 +81,6 @@ __all__ = [
     "configure",
     "install",
     "open",
+    "search",
     "write",
 ]

@@ -61,6 +61,7 @@ def test_the_public_names() -> None:
         "configure",
         "install",
         "open",
+        "search",
         "write",
     }
     for name in lance_spark.__all__:

@@ -47,8 +47,8 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.row_level.row_verbs import RowVerbs
+from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.search import Part, Search
-from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.row_source import RowSource
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class PartitionedDataset(
-    RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, VectorVerbs, ColumnVerbs, TagVerbs, CleanupVerbs
+    RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, HybridVerbs, ColumnVerbs, TagVerbs, CleanupVerbs
 ):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 

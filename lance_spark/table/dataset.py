@@ -35,8 +35,8 @@ from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
 from lance_spark.table.search.text_filters import with_text_searches_done
 from lance_spark.table.source import Split
+from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.search import Part, Search
-from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.save import CommitOptions
@@ -46,7 +46,7 @@ class Dataset(
     ReadVerbs,
     RowVerbs,
     DatasetSearchVerbs,
-    VectorVerbs,
+    HybridVerbs,
     BlobVerbs,
     DatasetColumnVerbs,
     VersionVerbs,

@@ -97,6 +97,9 @@ class VectorColumn:
 
 
 def _numbers(query: Any) -> npt.NDArray[Any]:
+    if isinstance(query, pa.FixedSizeListArray) and not query.null_count and not query.flatten().null_count:
+        vectors: npt.NDArray[Any] = query.flatten().to_numpy(zero_copy_only=False).reshape(len(query), -1)
+        return vectors
     if isinstance(query, (pa.Array, pa.ChunkedArray)):
         query = query.to_pylist()
     elif isinstance(query, pa.Scalar):

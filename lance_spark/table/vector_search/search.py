@@ -86,13 +86,20 @@ class Search:
         Args:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
-        query = self._with_metric(parts)
-        found = [self._hits(part, query) for part in parts]
         results = [self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())]
-        for part, hits in zip(parts, _nearest_of_all(found, self.query.k), strict=True):
+        for part, hits in zip(parts, self.nearest_of_parts(parts), strict=True):
             plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
             results += self._rows(hits, plan, part.manifest)
         return _sorted(pa.concat_tables(results)).slice(self.offset, self.limit)
+
+    def nearest_of_parts(self, parts: Sequence[Part]) -> list[list[Hits]]:
+        """The hits in each part that are among the nearest rows of all parts, for each query."""
+        query = self._with_metric(parts)
+        return _nearest_of_all([self._hits(part, query) for part in parts], query.k)
+
+    def with_candidates(self, count: int) -> Search:
+        """The search for `count` rows."""
+        return replace(self, query=replace(self.query, k=count))
 
     @property
     def data_columns(self) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
@@ -9,15 +10,17 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.local_scan import stream_of
 from lance_spark.spark.connector.scan.requests import ScanPlan
-from lance_spark.spark.connector.search import text_search, vector_search
+from lance_spark.spark.connector.search import batch_search, hybrid_search, text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
+from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
@@ -39,15 +42,21 @@ class SearchReply:
     handle: TableHandle | None = None
     name: str = ""
     schema: StructType | None = None
+    queries: TableHandle | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlanRequest:
-    """A search in a version of a table, of whose result some columns are needed."""
+    """A search in a version of a table, of whose result some columns are needed.
+
+    Attributes:
+        queries: the table of queries, if the search has one.
+    """
 
     handle: TableHandle
     search: SearchCall
     columns: StructType
+    queries: TableHandle | None = None
 
 
 class PlannedSearch(Protocol):
@@ -64,6 +73,7 @@ PlanSearch: TypeAlias = Callable[[AnyDataset, SearchCall], PlannedSearch]
 _FUNCTIONS: Mapping[str, PlanSearch] = {
     **dict.fromkeys(vector_search.NAMES, vector_search.plan_vector_search),
     **dict.fromkeys(text_search.NAMES, text_search.plan_text_search),
+    **dict.fromkeys(hybrid_search.NAMES, hybrid_search.plan_hybrid_search),
 }
 
 
@@ -75,25 +85,57 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
     found = load(replace(request.table, options=options), call)
     if found.table is None:
         return SearchReply(False)
-    columns = to_spark_schema(_planned(found.table.handle, request.search).schema())
+    queries = _queries(request, call) if request.search.function in batch_search.NAMES else None
+    columns = to_spark_schema(_planned(found.table.handle, request.search, queries).schema())
     # Everywhere in Spark row ids are BIGINT.
     schema = StructType([StructField(ROW_ID, LongType()) if item.name == ROW_ID else item for item in columns.fields])
-    return SearchReply(True, found.table.handle, f"{request.search.function} in {found.table.name}", schema)
+    name = f"{request.search.function} in {found.table.name}"
+    return SearchReply(True, found.table.handle, name, schema, queries)
 
 
 @operation("search.plan")
 def plan(request: SearchPlanRequest, _call: Call) -> Reply:
-    """The rows of a search, found here: they are few, and a task costs more than the search."""
+    """The rows of a search, found here: they are few, and a task costs more than the search. Batches have tasks."""
     names = request.columns.fieldNames()
-    rows = _planned(request.handle, request.search).rows(names)
     target = wire_schema(request.columns)
+    planned = _planned(request.handle, request.search, request.queries)
+    if isinstance(planned, BatchSearch):
+        tasks = planned.tasks()
+        of_queries = request.queries.display_name if request.queries else ""
+        described = (
+            f"lance {request.search.function} {request.handle.display_name} queries={of_queries}"
+            f" columns=[{', '.join(names)}] tasks={len(tasks)}"
+        )
+        return Reply(ScanPlan(described, None, None), (planned.task_function(names, target), *tasks))
+    rows = planned.rows(names)
     batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
     described = f"lance {request.search.function} {request.handle.display_name} columns=[{', '.join(names)}]"
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, is_inline=True)
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 
 
-def _planned(handle: TableHandle, call: SearchCall) -> PlannedSearch:
+def _queries(request: SearchRequest, call: Call) -> TableHandle:
+    """The table that the argument `queries` names, in the catalog of the searched table."""
+    text = request.search.named.get(QUERIES) or next(iter(request.search.positional[1:2]), "null")
+    name = json.loads(text)
+    if not isinstance(name, str):
+        raise InvalidInputError(
+            f"{request.search.function} takes the name of a table of queries, as in queries => 'db.t'"
+        )
+    parts = parse_path(name)
+    table = request.table
+    if len(parts) > 1 and parts[0] == table.catalog.name:
+        parts = parts[1:]
+    namespace = tuple(parts[:-1]) or table.namespace
+    found = load(replace(table, namespace=namespace, name=parts[-1], options={}, by_path=False), call)
+    if found.table is None:
+        raise NotFoundError(f"{name}, the table of queries, cannot be found in the catalog {table.catalog.name}")
+    return found.table.handle
+
+
+def _planned(handle: TableHandle, call: SearchCall, queries: TableHandle | None) -> PlannedSearch | BatchSearch:
+    if queries is not None:
+        return plan_batch_search(_dataset(handle), _dataset(queries), call)
     plan_search = _FUNCTIONS.get(call.function)
     if plan_search is None:
         raise InvalidInputError(f"there is no search function {call.function}")

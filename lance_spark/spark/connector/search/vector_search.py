@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,10 +21,7 @@ from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 NAMES = ("vector_search",)
 _DEFAULT_COLUMN = "vector"
 _POSITIONAL = ("table", "query_vector", "k")
-_KNOWN = (
-    *_POSITIONAL,
-    *VERSION_ARGUMENTS,
-    "vector_column",
+OF_RESULT = (
     "num_results",
     "limit",
     "offset",
@@ -31,17 +29,22 @@ _KNOWN = (
     "columns",
     "filter",
     "prefilter",
+    "lower_bound",
+    "upper_bound",
+    "with_row_id",
+)
+"""Arguments that say which rows are returned."""
+OF_THE_INDEX = (
     "nprobes",
     "minimum_nprobes",
     "maximum_nprobes",
     "refine_factor",
     "ef",
-    "lower_bound",
-    "upper_bound",
     "bypass_vector_index",
     "fast_search",
-    "with_row_id",
 )
+"""Arguments that say how indexes are used."""
+_KNOWN = (*_POSITIONAL, *VERSION_ARGUMENTS, *OF_RESULT, *OF_THE_INDEX, "vector_column")
 
 
 @dataclass(frozen=True)
@@ -69,38 +72,53 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
         InvalidInputError: an argument is unknown, missing, or makes no sense.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
+    column = searched_vector_column(arguments, dataset.schema)
+    return VectorSearch(dataset, plan_with(dataset, arguments, column, arguments.required("query_vector")))
+
+
+def plan_with(dataset: VectorVerbs, arguments: Arguments, column: str, query: Any) -> Search:
+    """The search for `query` in a column, with the other arguments of a call. Raises as `plan_vector_search`."""
     k = arguments.whole("num_results", "limit", "k")
     offset = arguments.whole("offset") or 0
     if offset < 0:
-        raise InvalidInputError(f"the argument offset of vector_search is {offset}; it must not be negative")
+        raise InvalidInputError(f"the argument offset is {offset}; it must not be negative")
     bounds = (arguments.number("lower_bound"), arguments.number("upper_bound"))
     search = dataset.plan_nearest(
-        arguments.text("vector_column") or _only_vector_column(dataset.schema),
-        arguments.required("query_vector"),
+        column,
+        query,
         (DEFAULT_K if k is None else k) + offset,
         arguments.text("distance_type"),
         arguments.text("filter"),
-        columns=_columns(arguments.names("columns"), dataset.schema),
+        columns=spelt_columns(arguments.names("columns"), dataset.schema),
         prefilter=arguments.flag("prefilter", True),
         distance_range=None if bounds == (None, None) else bounds,
         offset=offset,
         with_row_id=arguments.flag("with_row_id", False),
-        use_index=not arguments.flag("bypass_vector_index", False),
-        nprobes=arguments.whole("nprobes"),
-        minimum_nprobes=arguments.whole("minimum_nprobes"),
-        maximum_nprobes=arguments.whole("maximum_nprobes"),
-        refine_factor=arguments.whole("refine_factor"),
-        ef=arguments.whole("ef"),
-        fast_search=arguments.flag("fast_search", False),
+        **index_options(arguments),
     )
-    return VectorSearch(dataset, search)
+    if offset and search.query.is_batch:
+        raise InvalidInputError("several queries cannot have an offset; ask for more rows of each with k")
+    return search
+
+
+def index_options(arguments: Arguments) -> dict[str, Any]:
+    """The arguments that say how indexes are used, as `nearest` has them."""
+    return {
+        "use_index": not arguments.flag("bypass_vector_index", False),
+        "nprobes": arguments.whole("nprobes"),
+        "minimum_nprobes": arguments.whole("minimum_nprobes"),
+        "maximum_nprobes": arguments.whole("maximum_nprobes"),
+        "refine_factor": arguments.whole("refine_factor"),
+        "ef": arguments.whole("ef"),
+        "fast_search": arguments.flag("fast_search", False),
+    }
 
 
 def _quoted(name: str) -> str:
     return name if name in (DISTANCE, ROW_ID) else quote_name(name)
 
 
-def _columns(names: list[str] | None, schema: pa.Schema) -> list[str] | None:
+def spelt_columns(names: list[str] | None, schema: pa.Schema) -> list[str] | None:
     """The names as the table spells them, quoted."""
     if names is None:
         return None
@@ -110,13 +128,21 @@ def _columns(names: list[str] | None, schema: pa.Schema) -> list[str] | None:
     ]
 
 
-def _only_vector_column(schema: pa.Schema) -> str:
+def searched_vector_column(arguments: Arguments, schema: pa.Schema) -> str:
+    """The column that a call names, else ``vector``, else the only column of vectors.
+
+    Raises:
+        InvalidInputError: it names none, and there are several or none.
+    """
+    named = arguments.text("vector_column")
+    if named is not None:
+        return named
     if _DEFAULT_COLUMN in schema.names:
         return _DEFAULT_COLUMN
     found = [field.name for field in schema if _has_vectors(field)]
     if len(found) != 1:
         known = ", ".join(found) or "none"
-        raise InvalidInputError(f"vector_search needs the argument vector_column; columns of vectors are: {known}")
+        raise InvalidInputError(f"a search needs the argument vector_column; columns of vectors are: {known}")
     return quote_name(found[0])
 
 

@@ -1,6 +1,7 @@
 package io.lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.read.LancePlannedScan;
@@ -41,6 +42,7 @@ public final class LanceSearchTable implements SupportsRead {
     ObjectNode request = Json.object();
     request.set("handle", description.get("handle"));
     request.set("search", search);
+    request.set("queries", description.path("queries").isMissingNode() ? NullNode.instance : description.get("queries"));
     return new LancePlannedScan.Builder("search.plan", request, Json.schema(description.get("schema")));
   }
 }

@@ -26,7 +26,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * which there are. The first one, {@code table}, names the table.
  */
 public final class LanceTableFunctions {
-  public static final List<String> NAMES = List.of("vector_search", "search", "lance_search");
+  public static final List<String> NAMES = 
+      List.of("vector_search", "vector_search_batch", "hybrid_search", "search", "lance_search");
 
   private LanceTableFunctions() {}
 

@@ -1,0 +1,129 @@
+"""What a `Dataset` answers about likeness and words at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import Expr
+from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.search.search_verbs import SearchVerbs
+from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema
+from lance_spark.table.vector_search.query import DEFAULT_K
+from lance_spark.table.vector_search.vector_verbs import VectorVerbs
+
+
+class HybridVerbs(SearchVerbs, VectorVerbs):
+    """Vector search, full-text search and both together, for tables of any kind."""
+
+    def hybrid_search(
+        self,
+        column: str,
+        query_vector: Any,
+        query: str | TextQuery,
+        k: int = DEFAULT_K,
+        *,
+        metric: str | None = None,
+        filter: Expr | str | None = None,
+        columns: Sequence[str] | None = None,
+        search_columns: Sequence[str] | None = None,
+        candidates: int | None = None,
+        fusion: str = "rrf",
+        rrf_k: float = DEFAULT_RRF_K,
+        vector_weight: float = 0.5,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        use_index: bool = True,
+        **options: Any,
+    ) -> pa.Table:
+        """The rows that are nearest to a vector or match words, most relevant first.
+
+        The result has ``_distance`` and ``_score`` (float32), null where that side did not find the row,
+        and ``_relevance_score`` (float32), which orders the rows.
+
+        Args:
+            column: the column of vectors.
+            query_vector: the values of one vector.
+            query: words, or a text query.
+            k: rows of the result at most.
+            metric: as in `nearest`.
+            filter: a condition as after WHERE; only rows for which it is true are searched.
+            columns: of the table in the result; None for all.
+            search_columns: where words are searched; None: all columns with a text index, or all columns of text.
+            candidates: rows that each side finds; at least, and without it, `k` and `offset` together.
+            fusion: ``rrf``: each side adds 1 / (rank + `rrf_k`), ranks counted from 0. ``linear``: distances and scores
+                of the candidates are scaled to 1 for the best and 0 for the worst, and added with weights.
+            rrf_k: see `fusion`.
+            vector_weight: of the vector side in a linear fusion, 0 to 1; the text side has the rest.
+            offset: leaves out this many of the most relevant rows; `k` rows are returned nevertheless.
+            with_row_id: adds ``_rowid``.
+            use_index: False reads all rows, for both sides.
+            options: `nprobes`, `minimum_nprobes`, `maximum_nprobes`, `refine_factor`, `ef`, `fast_search` and
+                `distance_range` of the vector side, as in `nearest`.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the column has no vectors, a column is not text, or an argument makes no sense.
+        """
+        hybrid = self.check_hybrid_search(
+            column,
+            query_vector,
+            query,
+            k,
+            metric=metric,
+            columns=columns,
+            search_columns=search_columns,
+            candidates=candidates,
+            fusion=fusion,
+            rrf_k=rrf_k,
+            vector_weight=vector_weight,
+            offset=offset,
+            with_row_id=with_row_id,
+            use_index=use_index,
+            filter=filter,
+            **options,
+        )
+        parts, schema = self._searched_parts(columns, filter, with_row_id, False)
+        return hybrid.run(parts, schema)
+
+    def check_hybrid_search(
+        self,
+        column: str,
+        query_vector: Any,
+        query: str | TextQuery,
+        k: int = DEFAULT_K,
+        *,
+        metric: str | None = None,
+        filter: Expr | str | None = None,
+        columns: Sequence[str] | None = None,
+        search_columns: Sequence[str] | None = None,
+        candidates: int | None = None,
+        fusion: str = "rrf",
+        rrf_k: float = DEFAULT_RRF_K,
+        vector_weight: float = 0.5,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        use_index: bool = True,
+        **options: Any,
+    ) -> HybridSearch:
+        """The search that `hybrid_search` does, checked. Arguments and errors as there."""
+        skipped = offset or 0
+        if skipped < 0:
+            raise InvalidInputError(f"offset is {offset}; it must not be negative")
+        search = self.plan_nearest(
+            column, query_vector, k, metric, with_row_id=with_row_id, use_index=use_index, **options
+        ).with_candidates(max(candidates or 0, k + skipped))
+        if search.query.is_batch:
+            raise InvalidInputError("a hybrid search has one query vector")
+        # Its schema is asked for so that unknown columns, also of the filter, are found.
+        self.unread(replace(search, columns=columns, filter=filter))
+        return HybridSearch(search, query, search_columns, Fusion(fusion, rrf_k, vector_weight), k, skipped)
+
+    def hybrid_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
+        """The columns of the result of `hybrid_search`. Raises as it does."""
+        _, schema = self._searched_parts(columns, None, with_row_id, False)
+        return hybrid_schema(schema)
