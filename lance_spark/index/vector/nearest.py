@@ -76,6 +76,16 @@ class NearestRows:
         self._within = within
         self._hits = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
 
+    @property
+    def bound(self) -> float:
+        """A row that is farther is not taken; infinity until there are k rows."""
+        return float(self._hits.distances[-1]) if len(self._hits.distances) == self._k else np.inf
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether only some distances count."""
+        return self._within.lower is not None or self._within.upper is not None
+
     def offer(self, distances: Float32Array, row_ids: UInt64Array, addresses: UInt64Array) -> None:
         """Takes rows into account; a NaN distance means none."""
         kept = self._within.keeps(distances)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.index.vector.batch import BLOCK_QUERIES, BLOCK_ROWS, is_worthwhile, near_places
 from lance_spark.index.vector.metrics import Float32Array, Vectors, distances
 from lance_spark.index.vector.nearest import Hits, NearestRows
 from lance_spark.table.manifests.manifest import Manifest
@@ -69,9 +70,39 @@ def _offer(batch: pa.RecordBatch, query: VectorQuery, collectors: list[NearestRo
     addresses = batch.column(ROW_ADDRESS).to_numpy()
     row_ids = batch.column(ROW_ID).to_numpy() if ROW_ID in batch.schema.names else addresses
     column = _innermost(batch.column(0))
+    if _takes_products(query, collectors):
+        _offer_by_products(column, query, collectors, row_ids, addresses)
+        return
     for vectors, collector in zip(query.queries, collectors, strict=True):
         found = _distances(column, vectors, query)
         collector.offer(found, row_ids, addresses)
+
+
+def _takes_products(query: VectorQuery, collectors: list[NearestRows]) -> bool:
+    is_batch = query.is_batch and not query.column.is_multivector
+    return is_batch and is_worthwhile(query.metric, len(collectors)) and not collectors[0].is_bounded
+
+
+def _offer_by_products(
+    column: pa.Array, query: VectorQuery, collectors: list[NearestRows], row_ids: UInt64Array, addresses: UInt64Array
+) -> None:
+    """As one by one, for many queries."""
+    if column.null_count:
+        kept = column.is_valid()
+        places = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+        column, row_ids, addresses = column.filter(kept), row_ids[places], addresses[places]
+    values = values_of(column, query.column.dimension)
+    for start in range(0, len(values), BLOCK_ROWS):
+        rows = values[start : start + BLOCK_ROWS]
+        ids, where = row_ids[start : start + BLOCK_ROWS], addresses[start : start + BLOCK_ROWS]
+        for first in range(0, len(collectors), BLOCK_QUERIES):
+            group = collectors[first : first + BLOCK_QUERIES]
+            wanted = query.vectors[first : first + BLOCK_QUERIES]
+            near = near_places(query.metric, rows, wanted, query.k, [collector.bound for collector in group])
+            everything = np.arange(len(rows))
+            for number, places in near or ((number, everything) for number in range(len(group))):
+                found = distances(query.metric, rows[places], wanted[number])
+                group[number].offer(found, ids[places], where[places])
 
 
 def _innermost(column: pa.Array) -> pa.Array:

@@ -8,6 +8,7 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_spark
@@ -213,3 +214,32 @@ def test_an_empty_table_has_no_nearest_row(tmp_path: Path) -> None:
     write(uri, vectors(clustered(0, 4, "f4")))
     found = lance_spark.open(uri).nearest("v", [1.0] * 4)
     assert (found.num_rows, found.schema.names) == (0, ["id", "v", "_distance"])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+def test_many_queries_have_the_rows_and_distances_of_single_ones(tmp_path: Path, dtype: str, metric: str) -> None:
+    uri = str(tmp_path / "t")
+    values = np.repeat(clustered(900, 16, dtype), 3, axis=0)
+    rows: list[Any] = vectors(values).to_pylist()
+    rows[5], rows[1700] = None, [0.0] * 16
+    write(uri, pa.array(rows, vectors(values).type), max_rows_per_file=1000)
+    dataset = lance_spark.open(uri)
+    queries = np.concatenate([values[::100], clustered(5, 16, dtype, seed=9)])
+    together = dataset.nearest("v", queries, 7, metric)
+    for number, query in enumerate(queries):
+        alone = dataset.nearest("v", query, 7, metric)
+        mine = together.filter(pc.equal(together["query_index"], number)).drop_columns(["query_index"])
+        assert mine.equals(alone)
+
+
+def test_many_queries_with_infinite_values_ranges_and_filters(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(300, 8, "f4")
+    values[3, 1], values[4, 2], values[6] = np.nan, np.inf, 3e38
+    write(uri, vectors(values))
+    dataset = lance_spark.open(uri)
+    for options in ({"k": 300}, {"k": 5, "distance_range": (0.5, 9)}, {"k": 5, "filter": "id % 3 = 1"}):
+        together = dataset.nearest("v", values[10:16], **options)
+        alone = [dataset.nearest("v", query, **options) for query in values[10:16]]
+        assert together.drop_columns(["query_index"]).equals(pa.concat_tables(alone))
