@@ -26,7 +26,6 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.index_candidates import explained
-from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.row_target import PlainRows, change_rows
@@ -43,7 +42,6 @@ from lance_spark.table.writing.save import CommitOptions
 
 
 class Dataset(
-    ReadVerbs,
     RowVerbs,
     DatasetSearchVerbs,
     HybridVerbs,

@@ -100,7 +100,7 @@ def test_an_older_version(spark: SparkSession, table: str) -> None:
 
 def test_the_plan_names_the_search(spark: SparkSession, table: str) -> None:
     plan = spark.sql(f"EXPLAIN SELECT id FROM vector_search('{table}', {ARRAY}, 2)").collect()[0][0]
-    assert f"lance vector_search {table} columns=[id]" in plan
+    assert f"lance vector_search {table} columns=[id] index=none compared={len(VALUES)}" in plan
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,7 @@ def test_the_index_of_the_reference_library(spark: SparkSession) -> None:
     )
     exact = lance_spark.open(uri).nearest("v", values[9], 3, use_index=False)
     assert [row["id"] for row in found.collect()] == exact["id"].to_pylist()
+    probes = f"table => 'lance.db.indexed_vectors', query_vector => {query}, nprobes => 2"
+    plan = spark.sql(f"EXPLAIN SELECT id FROM vector_search({probes})").collect()[0][0]
+    assert "index=v_idx partitions=2 of 4 index_rows=" in plan
     assert pa.types.is_fixed_size_list(lance_spark.open(uri).schema.field("v").type)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
@@ -72,3 +73,17 @@ def test_nearest_rows_after_rows_were_deleted(table: Any) -> None:
 def test_no_row_matches_the_filter(table: Any) -> None:
     found = table.nearest("v", QUERY, filter="p = 77", with_row_id=True)
     assert (found.num_rows, found.schema.names) == (0, ["id", "p", "v", "_distance", "_rowid"])
+
+
+def test_nearest_rows_in_words_of_the_reference(table: Any) -> None:
+    found = table.to_table(columns=["id"], nearest={"column": "v", "q": QUERY, "k": 12}, filter="p = 1")
+    wanted = [number for number in nearest(QUERY, list(range(200)), 12) if number % 4 == 1]
+    assert found["id"].to_pylist() == wanted
+    before = table.to_table(nearest={"column": "v", "q": QUERY, "k": 5}, filter="p = 1", prefilter=True, limit=4)
+    assert before["id"].to_pylist() == nearest(QUERY, list(range(1, 200, 4)), 5)[:4]
+    with pytest.raises(InvalidInputError, match="no key 'nprobe'; did you mean 'nprobes'"):
+        table.to_table(nearest={"column": "v", "q": QUERY, "nprobe": 3})
+    with pytest.raises(InvalidInputError, match="needs the key 'q'"):
+        table.to_table(nearest={"column": "v"})
+    with pytest.raises(InvalidInputError, match="needs the key 'column'"):
+        table.to_table(prefilter=True)

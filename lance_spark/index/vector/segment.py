@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -65,17 +65,29 @@ class Effort:
 
 @dataclass
 class Probed:
-    """What searches have read, for the plan.
+    """What a search has read, for plans.
 
     Attributes:
-        partitions: partitions that were searched, of all queries.
-        of_partitions: partitions that there are.
-        rows: rows whose distance was estimated.
+        indexes: the names of the indexes that it used.
+        partitions: partitions that were searched, counted for each query.
+        of_partitions: partitions that there are, counted in the same way.
+        rows: rows of indexes that were compared.
+        compared: rows of the table that were compared.
     """
 
+    indexes: list[str] = field(default_factory=list)
     partitions: int = 0
     of_partitions: int = 0
     rows: int = 0
+    compared: int = 0
+
+    def __str__(self) -> str:
+        if not self.indexes:
+            return f"index=none compared={self.compared}"
+        return (
+            f"index={','.join(self.indexes)} partitions={self.partitions} of {self.of_partitions}"
+            f" index_rows={self.rows} compared={self.compared}"
+        )
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,7 @@ def nearest_of_segment(
             break
     if probed is not None:
         probed.partitions += place
+        probed.of_partitions += len(model.centroids)
         probed.rows += search.num_rows
     return found
 

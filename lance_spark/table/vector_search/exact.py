@@ -26,6 +26,9 @@ from lance_spark.table.vector_search.query import VectorQuery
 class ExactSearch:
     """Collects the nearest of the rows that it reads.
 
+    Attributes:
+        num_rows: the rows that it has read.
+
     Args:
         scan: reads the column of vectors alone; its filter says which rows count.
         query: the search.
@@ -36,6 +39,7 @@ class ExactSearch:
         ids = (ROW_ID, ROW_ADDRESS) if scan.stable_row_ids else (ROW_ADDRESS,)
         self.scan = replace(scan, output=(*(name for name in scan.output if name not in ids), *ids), uncut=True)
         self._query = query
+        self.num_rows = 0
         self._collectors = [NearestRows(query.k, query.within) for _ in query.queries]
 
     def read_fragments(self, manifest: Manifest, fragments: Iterable[DataFragment], *, use_scalar_index: bool) -> None:
@@ -47,6 +51,7 @@ class ExactSearch:
         candidates = Candidates.of(self.scan, manifest, use_scalar_index=use_scalar_index)
         for fragment in fragments:
             for batch in candidates.read_fragment(fragment):
+                self.num_rows += batch.num_rows
                 _offer(batch, self._query, self._collectors)
 
     def read_rows(self, manifest: Manifest, addresses: UInt64Array) -> None:
@@ -54,6 +59,7 @@ class ExactSearch:
         fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}
         for fragment_id, offsets in by_fragment(addresses):
             for batch in self.scan.read_fragment(manifest.fragments[fragments[fragment_id]], offsets=offsets):
+                self.num_rows += batch.num_rows
                 _offer(batch, self._query, self._collectors)
 
     def offer(self, found: Sequence[Hits]) -> None:

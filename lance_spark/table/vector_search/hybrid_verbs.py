@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,61 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema
 from lance_spark.table.vector_search.query import DEFAULT_K
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
 
-class HybridVerbs(SearchVerbs, VectorVerbs):
+class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
     """Vector search, full-text search and both together, for tables of any kind."""
+
+    def to_table(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        use_scalar_index: bool = True,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
+        *,
+        nearest: Mapping[str, Any] | None = None,
+        **search: bool,
+    ) -> pa.Table:
+        """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`.
+
+        Args:
+            nearest: a vector search; this and `search` (`prefilter`, `fast_search`) as `nearest_in_words_of_reference`.
+        """
+        if nearest is None and not search:
+            return super().to_table(
+                columns,
+                filter,
+                limit,
+                offset,
+                batch_size,
+                with_row_id,
+                with_row_address,
+                use_scalar_index,
+                blob_handling,
+                allow_external_blobs,
+            )
+        return self.to_table_of_nearest(
+            nearest or {},
+            with_row_address=with_row_address,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            use_scalar_index=use_scalar_index,
+            **search,
+        )
 
     def hybrid_search(
         self,

@@ -19,6 +19,7 @@ from lance_spark.index.vector.nearest import Hits
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.segment import (
     Effort,
+    Probed,
     VectorSegment,
     has_exact_distances,
     has_exact_order,
@@ -53,6 +54,7 @@ class IndexUse:
         refine_factor: so many candidates for each row of the result; None for what suits the kind of index.
         fast_search: leaves out rows of fragments that the index does not cover.
         ef: nodes that a walk through the graph of an HNSW index keeps; None for what suits `k`.
+        probed: to which the work of the search is added.
     """
 
     use_index: bool = True
@@ -60,6 +62,7 @@ class IndexUse:
     refine_factor: int | None = None
     fast_search: bool = False
     ef: int | None = None
+    probed: Probed = field(default_factory=Probed, compare=False)
 
     def __post_init__(self) -> None:
         if self.refine_factor is not None and (type(self.refine_factor) is not int or self.refine_factor < 1):
@@ -91,9 +94,12 @@ def nearest_hits(
         else:
             search.read_rows(manifest, found)
         covered |= ids
+        if segment.name not in use.probed.indexes:
+            use.probed.indexes.append(segment.name)
     if not use.fast_search or not segments:
         others = [fragment for fragment in manifest.fragments if fragment.id not in covered]
         search.read_fragments(manifest, others, use_scalar_index=use_scalar_index)
+    use.probed.compared += search.num_rows
     return search.hits()
 
 
@@ -133,7 +139,7 @@ class _SegmentSearch:
         live = live_rows(self.manifest, fragments, segment, self.scan, allowed)
         factor = self.use.refine_factor or (1 if has_exact_order(opened) else _REFINE_FACTOR)
         effort = Effort(query.k, query.k * factor, self.use.probing, self.use.ef)
-        found = [nearest_of_segment(opened, vectors[0], effort, live) for vectors in query.queries]
+        found = [nearest_of_segment(opened, vectors[0], effort, live, self.use.probed) for vectors in query.queries]
         return found if has_exact_distances(opened) else distinct(np.concatenate([hits.addresses for hits in found]))
 
     def _allowed(self, fragments: Sequence[DataFragment]) -> UInt64Array | None:

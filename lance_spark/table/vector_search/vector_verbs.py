@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,18 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.vector_search.indexed import IndexUse
 from lance_spark.table.vector_search.query import DEFAULT_K, VectorQuery
 from lance_spark.table.vector_search.search import Part, Search, searched_column
+
+_NEAREST_OPTIONS = (
+    "k",
+    "metric",
+    "nprobes",
+    "minimum_nprobes",
+    "maximum_nprobes",
+    "refine_factor",
+    "use_index",
+    "ef",
+    "distance_range",
+)
 
 
 class VectorVerbs(ABC):
@@ -116,6 +129,61 @@ class VectorVerbs(ABC):
             ef=ef,
         )
         return self.searched(search)
+
+    def nearest_in_words_of_reference(
+        self,
+        nearest: Mapping[str, Any],
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Expr | str | None = None,
+        prefilter: bool = False,
+        fast_search: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        use_scalar_index: bool = True,
+    ) -> pa.Table:
+        """As `nearest`, with the arguments of the reference library's ``to_table(nearest={...})``.
+
+        Args:
+            nearest: ``column`` and ``q``, and any of ``k``, ``metric``, ``nprobes``, ``minimum_nprobes``,
+                ``maximum_nprobes``, ``refine_factor``, ``use_index``, ``ef`` and ``distance_range``.
+            prefilter: here False unless it is given.
+
+        Raises:
+            InvalidInputError: a key of `nearest` is unknown or missing; and as `nearest`.
+        """
+        known = ("column", "q", *_NEAREST_OPTIONS)
+        for name in nearest:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+                raise InvalidInputError(f"nearest has no key {name!r}; {hint}")
+        for name in ("column", "q"):
+            if name not in nearest:
+                raise InvalidInputError(f"nearest needs the key {name!r}")
+        options = {name: nearest[name] for name in _NEAREST_OPTIONS if nearest.get(name) is not None}
+        return self.nearest(
+            nearest["column"],
+            nearest["q"],
+            filter=filter,
+            columns=columns,
+            prefilter=prefilter,
+            fast_search=fast_search,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            use_scalar_index=use_scalar_index,
+            **options,
+        )
+
+    def to_table_of_nearest(
+        self, nearest: Mapping[str, Any], *, with_row_address: bool = False, **arguments: Any
+    ) -> pa.Table:
+        """What ``to_table`` with `nearest` returns. Arguments and errors as `nearest_in_words_of_reference`."""
+        if with_row_address:
+            raise InvalidInputError("the result of a vector search has no _rowaddr; ask for with_row_id")
+        return self.nearest_in_words_of_reference(nearest, **arguments)
 
     def searched(self, search: Search) -> pa.Table:
         """The result of a search. Raises as `nearest`."""

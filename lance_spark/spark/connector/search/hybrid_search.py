@@ -67,6 +67,10 @@ class HybridCall:
         found = self.dataset.hybrid_search(**self.arguments, columns=read, with_row_id=self.with_row_id)
         return found.select(columns)
 
+    def explained(self) -> str:
+        """Nothing."""
+        return ""
+
 
 def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
     """The search of a call.

@@ -68,6 +68,9 @@ class PlannedSearch(Protocol):
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """The result, with these of its columns."""
 
+    def explained(self) -> str:
+        """What `rows` has read, for plans."""
+
 
 PlanSearch: TypeAlias = Callable[[AnyDataset, SearchCall], PlannedSearch]
 _FUNCTIONS: Mapping[str, PlanSearch] = {
@@ -110,6 +113,7 @@ def plan(request: SearchPlanRequest, _call: Call) -> Reply:
     rows = planned.rows(names)
     batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
     described = f"lance {request.search.function} {request.handle.display_name} columns=[{', '.join(names)}]"
+    described = f"{described} {planned.explained()}".rstrip()
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, is_inline=True)
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 
@@ -135,7 +139,7 @@ def _queries(request: SearchRequest, call: Call) -> TableHandle:
 
 def _planned(handle: TableHandle, call: SearchCall, queries: TableHandle | None) -> PlannedSearch | BatchSearch:
     if queries is not None:
-        return plan_batch_search(_dataset(handle), _dataset(queries), call)
+        return plan_batch_search(handle.dataset(), queries.dataset(), call)
     plan_search = _FUNCTIONS.get(call.function)
     if plan_search is None:
         raise InvalidInputError(f"there is no search function {call.function}")

@@ -50,6 +50,10 @@ class TextSearch:
             with_row_id=self.with_row_id,
         ).select(columns)
 
+    def explained(self) -> str:
+        """Nothing."""
+        return ""
+
 
 def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
     """The search of a call.

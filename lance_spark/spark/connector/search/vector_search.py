@@ -63,6 +63,10 @@ class VectorSearch:
         read = [_quoted(name) for name in columns if name != QUERY_INDEX]
         return self.dataset.searched(replace(self.search, columns=read)).select(columns)
 
+    def explained(self) -> str:
+        """What the search has read."""
+        return str(self.search.index.probed)
+
 
 def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
     """The search of a call.
