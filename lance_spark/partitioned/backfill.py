@@ -1,4 +1,4 @@
-"""Adds or updates columns of a partitioned table for rows given by partition and address, as one version.
+"""Adds or updates columns of a partitioned table for rows identified by partition and address, as one version.
 
 The three steps are those of one table (`table.columns.backfill`): the driver plans, tasks write a file for each
 fragment with such rows, the driver commits. All partitions get the new columns, also those without such rows. Other
@@ -165,7 +165,7 @@ def commit_partitioned_backfill(
 
     Raises:
         RetryableConflictError: others have moved rows or changed columns; begin again with the newest version.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing is visible.
+        CommitConflictError: it conflicts with what other writers have committed. Nothing is visible.
         CommitStateUnknownError: the store never said whether the version was committed; the files stay.
         StorageError: the store failed. Nothing is visible.
     """

@@ -130,7 +130,7 @@ class ChangeRows(PartitionChange):
 
 
 Step = Callable[[TableLocation, Manifest], Manifest]
-"""A new version of a partition's table from the one that is given; that one if nothing changes."""
+"""A new version of a partition's table from a base version; the base if nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class ChangeTable(PartitionChange):
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumns(PartitionChange):
-    """What `step` makes of whatever version readers see then; data files of a version that is given up go with it."""
+    """What `step` makes of whatever version readers see then; data files of an abandoned version are removed."""
 
     step: Step
 
@@ -159,7 +159,7 @@ class ChangeColumns(PartitionChange):
 
 @dataclass(frozen=True, slots=True)
 class DropPartition(PartitionChange):
-    """The partition goes with all of its rows; its files stay for older versions until they are cleaned up."""
+    """Removes the partition with all of its rows; its files stay for older versions until they are cleaned up."""
 
     def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
         newest = location.history.load_latest().manifest

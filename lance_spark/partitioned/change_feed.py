@@ -69,7 +69,7 @@ def plan_changes(
 
     Raises:
         NotFoundError: there is no such column, or a version that is needed was cleaned up or does not exist yet.
-        InvalidInputError: there is no such range, or a column has the name of one of those that tell the change.
+        InvalidInputError: there is no such range, or a column has the name of one of the change columns.
     """
     location = table.catalog.table
     last = table.version if to_version is None else to_version
@@ -177,7 +177,7 @@ def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifes
             found.append((file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind))
     except (NotFoundError, RetryableConflictError):
         found = []
-    # Otherwise a restore of the table has gone back, or a clean-up has taken versions that no reader ever saw.
+    # Otherwise the table was restored to an older version, or a clean-up removed versions that no reader saw.
     return found or [(new.manifest, OperationKind.RESTORE)]
 
 

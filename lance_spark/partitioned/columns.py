@@ -1,6 +1,6 @@
 """Changing the columns of a partitioned table: the namespace's `schema` and all partitions, in one version.
 
-The namespace's `schema` is the truth, and columns belong together by field id. An id is never given twice, so a data
+The namespace's `schema` is the truth, and columns belong together by field id. An id is never assigned twice, so a data
 file of any partition means the same for ever; the namespace remembers the largest one.
 
 A column that partition values come from can be renamed, and it can be dropped: from then on it counts as NULL, as the
@@ -38,7 +38,7 @@ from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 
 MAX_FIELD_ID = "lance.max_field_id"
-"""The property of the namespace that tells the largest field id that was ever given."""
+"""The property of the namespace with the largest field id that was ever assigned."""
 
 
 def add_columns(
@@ -190,5 +190,5 @@ def _with_schema(table: PartitionedTable, schema: LanceSchema) -> PartitionSpecs
 
 
 def noted_ids(table: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
-    """The property that tells the largest id; dropping a column must not make its id free."""
+    """The property with the largest id; dropping a column must not make its id free."""
     return {MAX_FIELD_ID: str(max(next_field_id(table) - 1, schema.max_field_id))}

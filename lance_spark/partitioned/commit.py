@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 _POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
 
 OPERATION = "lance.operation"
-"""The property of a version that tells what made it; in `__manifest` all are overwrites."""
+"""The property of a version that names its operation; in `__manifest` all are overwrites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def commit_changes(
         check: asked for each newer version that the commit has to follow.
 
     Raises:
-        CommitConflictError: what other writers have committed does not go together with a change. Nothing is visible.
+        CommitConflictError: a change conflicts with what other writers have committed. Nothing is visible.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing is visible.
     """
@@ -351,7 +351,7 @@ class _SpecsCommit(_PartitionedCommit):
         strict = [key for key in self._prepared if not isinstance(self._changes[key], ChangeTable)]
         if any(_named_version(current.index.find(key)) != _named_version(self._base.index.find(key)) for key in strict):
             raise RetryableConflictError(
-                f"another writer has changed a partition of {current.root} that new columns are to come to with rows. "
+                f"another writer has changed a partition of {current.root} to which rows with new columns are added. "
                 "Read the table and run the operation again",
                 table_version=current.version,
             )
@@ -359,7 +359,7 @@ class _SpecsCommit(_PartitionedCommit):
             self._check(current)
 
     def _commit_partition(self, key: PartitionKey, current: PartitionedTable) -> None:
-        # What is given was written by the new columns and specs; what follows makes its own of the old ones.
+        # Prepared changes were written by the new columns and specs; followers convert the old ones.
         super()._commit_partition(key, self._planned if key in self._prepared else current)
 
     def _select(self, current: PartitionedTable) -> None:

@@ -263,7 +263,7 @@ class PartitionedDataset(
         return history.history(self, limit, contents=contents)[::-1]
 
     def restore(self, version: int | None = None) -> Self:
-        """See `Dataset.restore`. Partition specs that were added since stay, for rows to come."""
+        """See `Dataset.restore`. Partition specs that were added since stay, for future rows."""
         return self.of(history.restore(self, self._or_own_version(version)))
 
     def plan_changes(

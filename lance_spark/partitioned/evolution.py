@@ -1,4 +1,4 @@
-"""Another partitioning for rows to come (partitioning specification, "Partition Evolution").
+"""Another partitioning for future rows (partitioning specification, "Partition Evolution").
 
 A new spec version, its columns in `__manifest` and its namespace ``v<N>`` come with one version of `__manifest`. Rows
 that are there stay where they are, and are read by the spec that they were written by. A write that has begun before
@@ -26,7 +26,7 @@ def set_partitioning(
 ) -> PartitionedTable:
     """The version whose new rows are partitioned by these fields; `table` if they are already.
 
-    A field that some version of the spec has had keeps the id that it had there, whatever id is given for it.
+    A field that some version of the spec has had keeps its id, whatever id is requested.
 
     Raises:
         InvalidInputError: a field does not fit the columns, or its id is another field's.
@@ -38,7 +38,7 @@ def set_partitioning(
     fields = tuple(_field(table, item) for item in partition_by)
     if fields == table.specs.current.fields:
         return table
-    # Not run again after a lost race: what the other writer wanted may not go together with this.
+    # Not run again after a lost race: the change of the other writer may contradict this one.
     return commit_specs(table, table.specs.with_spec(fields), with_operation_name(options, "partitioning"))
 
 

@@ -175,7 +175,7 @@ def partition_field_from_json(members: object) -> PartitionField:
     """The field of a JSON object; members it does not know are ignored.
 
     Raises:
-        InvalidInputError: a member is missing or makes no sense.
+        InvalidInputError: a member is missing or invalid.
         CorruptFileError: `result_type` is no type.
         UnsupportedFeatureError: an unknown transform or type.
     """

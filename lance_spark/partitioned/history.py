@@ -171,7 +171,7 @@ def _total(counts: Sequence[int | None]) -> int | None:
 
 
 def restore(table: PartitionedTable, version: int, options: CommitOptions | None = None) -> PartitionedTable:
-    """The new version that has the rows and columns of `version`; specs that came since stay for rows to come.
+    """The new version that has the rows and columns of `version`; specs that were added since stay, for future rows.
 
     Raises:
         NotFoundError: there is no such version.

@@ -43,7 +43,7 @@ class Partition:
         values: one row with its values, a column a field of the spec.
         object_id: its place in the hierarchy.
         location: its table's directory, relative to the root.
-        version, branch, tag: what to read; None for what is not told.
+        version, branch, tag: what to read; None if not set.
         known_key: the key of `values`, if it is at hand.
     """
 
@@ -58,7 +58,7 @@ class Partition:
 
     @property
     def key(self) -> PartitionKey:
-        """What tells it from all others."""
+        """What identifies it."""
         if not self.spec.fields:
             # A batch without columns forgets on its way to another process that it has a row.
             return self.spec.id, ()
@@ -88,7 +88,7 @@ class _PartitionRows:
         tables = rows.filter(pc.equal(rows[OBJECT_TYPE], TABLE)).combine_chunks()
         self._specs = {spec.id: spec for spec in specs.specs}
         self._spec_ids = _spec_ids(tables[OBJECT_ID], specs)
-        # Other tables are none of the namespace's.
+        # Other tables do not belong to the namespace.
         chosen = self._spec_ids > 0
         self._spec_ids = self._spec_ids[chosen]
         self._rows = tables.filter(pa.array(chosen))
@@ -133,7 +133,7 @@ _NAMED = (OBJECT_ID, LOCATION, READ_VERSION, READ_BRANCH, READ_TAG)
 
 
 def _spec_ids(object_ids: pa.ChunkedArray, specs: PartitionSpecs) -> Int64Array:
-    """The id of the spec that each table is a partition of, 0 for those that are none's: int64."""
+    """The id of the spec that each table is a partition of, 0 for tables that are not partitions: int64."""
     found = np.zeros(len(object_ids), np.int64)
     for spec in specs.specs:
         mine = pc.fill_null(pc.starts_with(object_ids, f"{spec.namespace}{DELIMITER}"), False)

@@ -1,8 +1,8 @@
 """Writes that change columns or partitioning in the same version of the table.
 
-Data files are written by the columns and specs that the table is to get, which travel with the plan of the write. Rows
-that come, beside others or in place of some, add columns, and all partitions follow; a replacement lets all rows go,
-and keeps the ids of columns whose name and type stay.
+Data files are written by the columns and specs that the table is to get, which travel with the plan of the write. Added
+rows, beside others or in place of some, add columns, which all partitions get; a replacement deletes all rows and keeps
+the ids of columns whose name and type stay.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
     """`table` as it is to be with these columns and this partitioning instead of its own; `table` if it has them.
 
     Raises:
-        InvalidInputError: a column or a field makes no sense.
+        InvalidInputError: a column or a field is invalid.
     """
     schema = _schema(table, columns)
     require_writable(schema, table.file_version)
@@ -93,13 +93,13 @@ def commit_planned(
     """Commits what the tasks of `plan` have written, with the columns and specs of `table`.
 
     Args:
-        mode: with OVERWRITE all other rows go; else all partitions get new columns.
+        mode: with OVERWRITE all other rows are deleted; else all partitions get new columns.
         properties: of the namespace, which change too.
-        check: asked for each newer version that the commit has to follow, unless all other rows go.
+        check: asked for each newer version that the commit has to follow, unless all other rows are deleted.
 
     Raises:
-        RetryableConflictError: another writer has changed columns, specs or the same partitions, or anything if rows
-            go. Nothing was changed, and the files are gone.
+        RetryableConflictError: another writer has changed columns, specs or the same partitions, or anything if all
+            rows are deleted. Nothing was changed, and the files were removed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """

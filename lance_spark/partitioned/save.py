@@ -50,9 +50,9 @@ class SaveMode(str, Enum):
 
     APPEND = "append"
     OVERWRITE = "overwrite"
-    """They go, in all partitions."""
+    """They are deleted, in all partitions."""
     DYNAMIC_OVERWRITE = "dynamic overwrite"
-    """They go in the partitions that get new ones."""
+    """They are deleted in the partitions that get new ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def create_partitioned(
 
     Raises:
         AlreadyExistsError: there is a table, or a catalog with tables.
-        InvalidInputError: a column or a field makes no sense.
+        InvalidInputError: a column or a field is invalid.
     """
     root = absolute_uri(uri_text(root))
     lance_schema = from_arrow_schema(schema)
@@ -248,7 +248,7 @@ def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[Partiti
     deleted: dict[PartitionKey, DeletedRows] = {}
     for object_id, addresses in delta.deleted.items():
         if object_id not in by_id:
-            raise InvalidInputError(f"{table!r} has no partition {object_id!r} that rows could go from")
+            raise InvalidInputError(f"{table!r} has no partition {object_id!r} to delete rows from")
         if len(addresses):
             partitions[by_id[object_id].key] = by_id[object_id]
             deleted[by_id[object_id].key] = rows_by_fragment(addresses)
@@ -278,7 +278,7 @@ def delete_rows(
 ) -> PartitionedTable:
     """The version without the rows for which `filter` is true; `table` if there are none. Raises as `save_rows`.
 
-    Partitions all of whose rows it takes for certain go without a look at their files.
+    Partitions all of whose rows match for certain are dropped without reading their files.
 
     Args:
         check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.

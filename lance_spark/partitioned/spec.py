@@ -76,7 +76,7 @@ def spec_from_json(members: object) -> PartitionSpec:
     """The spec of a JSON object.
 
     Raises:
-        InvalidInputError: a member is missing or makes no sense.
+        InvalidInputError: a member is missing or invalid.
         CorruptFileError: a `result_type` that is no type.
         UnsupportedFeatureError: an unknown transform or type.
     """
@@ -120,7 +120,7 @@ class PartitionSpecs:
         return list({field.column_name: field.arrow_field for field in self.fields_of_all()}.values())
 
     def with_spec(self, fields: Sequence[PartitionField]) -> PartitionSpecs:
-        """These versions and a next one of the given fields, checked against the schema.
+        """These versions and a new one with these fields, checked against the schema.
 
         A field that an earlier version has too must have the same `field_id` there; `existing_field` finds it.
 

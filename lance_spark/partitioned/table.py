@@ -92,7 +92,7 @@ class PartitionedTable(ReadVerbs):
         self.specs: PartitionSpecs = specs_from_metadata(catalog_version.properties)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled is where the version is; storage options, credentials among them, travel as they were given.
+        # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
         dataset = self.catalog_version.dataset
         committed = None if dataset is None else dataset.manifest.timestamp_nanos
         return _reopened, (absolute_uri(self.root), self.storage_options, self.version, committed)
@@ -188,7 +188,7 @@ class PartitionedTable(ReadVerbs):
         """The partitions that may hold rows which match `filter`, by one scan of `__manifest`.
 
         Raises:
-            InvalidInputError: the filter makes no sense.
+            InvalidInputError: the filter is invalid.
             NotFoundError: it names a column that the table does not have.
         """
         if filter is None:
@@ -233,7 +233,7 @@ class PartitionedTable(ReadVerbs):
         """The version of a partition that this version of the table names.
 
         Raises:
-            NotFoundError: the version is gone.
+            NotFoundError: the version was removed.
             UnsupportedFeatureError: another writer gave the columns other ids than the namespace has.
         """
         table = self.location(partition)
@@ -255,7 +255,7 @@ class PartitionedTable(ReadVerbs):
         """What a history shows of the version of a partition that this version of the table names.
 
         Raises:
-            NotFoundError: the version is gone.
+            NotFoundError: the version was removed.
         """
         table, version = self.location(partition), partition.version
         if partition.tag is not None:
@@ -355,7 +355,7 @@ class PartitionedTable(ReadVerbs):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: the filter makes no sense.
+            InvalidInputError: the filter is invalid.
         """
         opened = list(self.open_all(self.partitions(filter)))
         parts = [f"partitions: {len(opened)} of {self.num_splits}"]

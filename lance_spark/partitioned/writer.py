@@ -70,7 +70,7 @@ class PartitionedWrite:
 
     @classmethod
     def of(cls, table: PartitionedTable, given: pa.Schema, limits: FileLimits | None = None) -> PartitionedWrite:
-        """The plan for rows of schema `given`.
+        """The plan for rows with the columns `given`.
 
         Raises:
             InvalidInputError: the columns do not fit the table.
@@ -241,7 +241,7 @@ def partition_schema(schema: LanceSchema) -> LanceSchema:
 
 
 def _with_missing_columns(rows: pa.RecordBatch, schema: LanceSchema) -> pa.RecordBatch:
-    """`rows` with null columns where partition values may ask for one that was not given."""
+    """`rows` with null columns where partition values may need a column that is missing."""
     names = set(rows.schema.names)
     missing = [to_arrow_field(field) for field in schema.fields if field.name not in names]
     if not missing:

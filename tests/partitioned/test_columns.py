@@ -133,7 +133,7 @@ def test_the_last_member_of_a_struct_that_tells_of_nulls(root: str) -> None:
     check(made)
 
 
-def test_what_makes_no_sense(table: PartitionedTable) -> None:
+def test_invalid_arguments_are_refused(table: PartitionedTable) -> None:
     with pytest.raises(InvalidInputError):
         add_columns(table, [pa.field("x", pa.string())])
     with pytest.raises(InvalidInputError):

@@ -90,7 +90,7 @@ def test_the_columns_are_there_for_the_reference(tmp_path: object) -> None:
     assert ("v2", "namespace") in {(row["object_id"], row["object_type"]) for row in listed}
 
 
-def test_what_makes_no_sense(table: PartitionedTable) -> None:
+def test_invalid_arguments_are_refused(table: PartitionedTable) -> None:
     with pytest.raises(NotFoundError):
         drop_partition_field(table, "year")
     with pytest.raises(InvalidInputError):

@@ -75,7 +75,7 @@ def plan_partition_compaction(
         options: None is what the properties of the namespace say, else the defaults.
 
     Raises:
-        InvalidInputError: the filter or a property makes no sense.
+        InvalidInputError: the filter or a property is invalid.
         UnsupportedFeatureError: this release cannot rewrite the rows.
         StorageError: the store failed.
     """

@@ -37,7 +37,7 @@ def commit_partition_upgrade(
     options: CommitOptions | None = None,
     progress: Progress | None = None,
 ) -> PartitionedTable:
-    """The version of the table whose files are all of `version` or newer, also those of partitions to come.
+    """The version of the table whose files are all of `version` or newer, also those of future partitions.
 
     Args:
         results: what tasks of `plan_partition_upgrade` have written from `table`; the rest is rewritten here.

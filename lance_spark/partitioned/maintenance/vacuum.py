@@ -3,15 +3,16 @@
 What is read of a partition is what versions of `__manifest` name, which need not be its newest version, so one order
 holds for the table:
 
-1. Old versions of `__manifest` go, as in the clean-up of any table; tagged ones stay. What they name is noted before.
+1. Old versions of `__manifest` are removed, as in the clean-up of any table; tagged ones stay. What they name is
+   noted before.
 2. What the versions of `__manifest` name that are there now is kept, and all versions that tags or branches of a
    partition's table need.
-3. In each partition versions go that nobody names: those that a version of step 1 named, and those that are older than
-   the safety window, as writers leave them that were killed. Then the files that no version names any more.
-4. Directories of partitions go that nobody names: those that a version of step 1 named, and those that nobody has
-   touched for longer than the safety window.
+3. In each partition the versions that nobody names are removed: those that a version of step 1 named, and those older
+   than the safety window, which killed writers have left. Then the files that no version names any more are removed.
+4. Directories of partitions that nobody names are removed: those that a version of step 1 named, and those that nobody
+   has touched for longer than the safety window.
 
-Whatever stops it in between, each version of `__manifest` that is there has all that it names. What is not known any
+If it is interrupted, each version of `__manifest` that is left has all that it names. What is not known any
 more to have been named counts as a leftover, and goes when it is old. The highest version of a partition stays always,
 because a number must not come again for other content while a writer may hold it.
 """
@@ -120,7 +121,7 @@ def remove_orphans(
 ) -> VacuumStats:
     """Removes what no version of the table ever named and is older than `older_than`; what was removed.
 
-    A version of a partition that only versions named which are gone counts as never named. Raises as `vacuum`.
+    A version of a partition that only removed versions named counts as never named. Raises as `vacuum`.
     """
     if older_than < timedelta(0):
         raise InvalidInputError(f"an age of {older_than} lies in the future")
@@ -190,7 +191,7 @@ class _Vacuum:
         return self._policy.error_if_tagged_old_versions and bool(names)
 
     def _kept(self, without: Sequence[int]) -> _Named:
-        """Step 2, as far as `__manifest` tells."""
+        """Step 2, as far as `__manifest` says."""
         location = self._catalog.table
         kept: _Named = {}
         for branch in (location, *other_branches(location)):
@@ -254,7 +255,7 @@ class _PartitionRun(CleanupRun):
     Args:
         before: versions that nobody ever named go if they are from before this; None: whatever their age.
         kept: the versions that `__manifest` names.
-        gone: those that versions of it named which are no more.
+        deleted: those that removed versions of `__manifest` named.
     """
 
     ages_ascend = False
