@@ -81,7 +81,7 @@ class TextParameters:
         """The parameters with these values, defaults for the others.
 
         Raises:
-            InvalidInputError: an unknown name, or a value that makes no sense.
+            InvalidInputError: an unknown name, or an invalid value.
             UnsupportedFeatureError: a tokenizer that this release does not have.
         """
         known = {field.name for field in fields(cls)}

@@ -1,4 +1,4 @@
-"""The commands and their arguments. Exit code 0: done; 1: `verify` has findings; 2: an error, told in one line."""
+"""The commands and their arguments. Exit code 0: done; 1: `verify` has findings; 2: an error, reported in one line."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def open_target(
 
     Raises:
         NotFoundError: there is no such table, version, branch or tag.
-        InvalidInputError: the arguments make no sense.
+        InvalidInputError: the arguments are invalid.
     """
     try:
         dataset = open_dataset(uri, version=version, branch=branch, tag=tag, storage_options=storage_options)

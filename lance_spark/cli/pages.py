@@ -1,4 +1,4 @@
-"""The columns and pages of a data file, as its metadata tells; no values are read."""
+"""The columns and pages of a data file, from its metadata; no values are read."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class _Verifier:
             if fragment.row_ids is not None:
                 largest = RowIdSequence.from_bytes(fragment.row_ids, rows).largest
                 if rows and largest >= self._dataset.manifest.next_row_id:
-                    yield Finding(f"row id {largest} was not given out yet", where, _REWRITE)
+                    yield Finding(f"row id {largest} was not assigned yet", where, _REWRITE)
             plan = self._dataset.plan(columns=[], with_row_id=True)
             for batch in plan.read_fragment(fragment):
                 self._row_ids.append(batch.column("_rowid").to_numpy(zero_copy_only=False).astype(np.int64))
@@ -201,7 +201,7 @@ class _Verifier:
         top = self._dataset.manifest.max_fragment_id
         try:
             covered = index.fragment_ids()
-            # Fragments that were removed since may still be listed; ids that were never given out may not.
+            # Fragments that were removed since may still be listed; ids that were never assigned may not.
             if len(covered) and top is not None and covered.max() > top:
                 yield Finding(f"it covers fragment {covered.max()}, the largest id is {top}", where, advice)
             if not index.is_system:

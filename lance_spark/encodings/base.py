@@ -71,7 +71,7 @@ class MiniBlockEncoding(CompressiveEncoding):
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> Block | None:
         """Single values without decoding all of their chunks: number `places[i]` of chunk `chunks[i]` (int64[n]).
 
-        None if the encoding cannot do that. The caller ensures that each chunk has so many values.
+        None if the encoding cannot do that. The caller ensures that each chunk has this many values.
 
         Raises:
             CorruptFileError: the bytes are inconsistent with the encoding.

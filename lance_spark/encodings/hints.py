@@ -26,7 +26,7 @@ class EncodingHints:
         general: the compression of buffers, if requested.
         byte_stream_split: "off", "on" or "auto"; it has an effect only together with `general`.
         rle_threshold: runs per value below which run length encoding is used; None for the smallest encoding.
-        dict_divisor: a dictionary has at most one item for so many values.
+        dict_divisor: a dictionary has at most one item for this many values.
         dict_size_ratio: a dictionary is used if the page becomes smaller than this part of its size.
         counts_distinct: whether one of these two is requested; then all values of a page are counted, not a sample.
         dict_values: the compression of the items of dictionaries, None for none.

@@ -5,7 +5,7 @@ max(s1, s2) digits after the point and max(p1 - s1, p2 - s2) + 1 before it, a pr
 them after the point. Where that is more than 38 Spark cuts digits; here only of those before the point, and values that
 need them are Spark's overflow: decimal(15,2) * decimal(16,2) * decimal(16,2) is decimal(49,6), cut to decimal(38,6).
 
-Numbers are computed in 64 bits where the bounds of the operands tell that nothing overflows, else as Python's ints.
+Numbers are computed in 64 bits where the bounds of the operands show that nothing overflows, else as Python's ints.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lance_spark.errors import InvalidInputError
 MAX_PRECISION = 38
 MAX_INT64 = (1 << 63) - 1
 _LEAST_SCALE = 6
-"""Spark cuts digits after the point only down to so many."""
+"""Spark keeps at least this many digits after the point."""
 
 
 @dataclass(frozen=True, slots=True)

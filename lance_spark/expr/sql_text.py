@@ -61,7 +61,7 @@ def _options(name: str, text: str) -> TextOptions:
     """The options of a text such as ``fuzziness=1,operator=AND``.
 
     Raises:
-        InvalidInputError: an unknown option, or a value that makes no sense.
+        InvalidInputError: an unknown option, or an invalid value.
     """
     found: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):

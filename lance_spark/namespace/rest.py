@@ -260,7 +260,7 @@ class RestNamespace:
         except ValueError as error:
             # What the client says of an answer that is not what the protocol has.
             raise StorageError(
-                f"the answer of {self.uri} about {format_identifier(path)} makes no sense: {error}"
+                f"the answer of {self.uri} about {format_identifier(path)} is invalid: {error}"
             ) from error
 
     def _error(self, error: Any, path: Identifier) -> LanceError:

@@ -66,7 +66,7 @@ class Dataset(
         self._shown = with_blob_descriptors(manifest.schema, data_format(manifest))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled is where the version is; storage options, credentials among them, travel as they were given.
+        # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
         where = self.location
         arguments = (where.storage_options, where.branch, self.version, self.manifest.timestamp_nanos)
         return _reopened, (absolute_uri(where.uri), *arguments)
@@ -226,7 +226,7 @@ class Dataset(
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: the filter makes no sense.
+            InvalidInputError: the filter is invalid.
         """
         return explained(self.plan(columns=[], filter=filter), self.manifest, use_scalar_index=use_scalar_index)
 

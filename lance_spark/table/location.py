@@ -36,7 +36,7 @@ class TableLocation:
 
     Raises:
         NotFoundError: there is no such branch, though there must be.
-        InvalidInputError: the URI makes no sense, or no branch can have this name.
+        InvalidInputError: the URI is invalid, or no branch can have this name.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TableLocation:
         """The stores that hold the files of a version.
 
         Args:
-            shown_as: what errors call the version if its files are gone; by default its number and the table's root.
+            display_name: what errors call the version if files are missing; by default its number and the table's root.
         """
         return Bases(
             self.store,

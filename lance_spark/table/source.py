@@ -88,7 +88,7 @@ class TableSource(Protocol):
         """The splits that may hold rows which match `filter`, in the order of the table.
 
         Raises:
-            InvalidInputError: the filter makes no sense.
+            InvalidInputError: the filter is invalid.
             NotFoundError: it names a column that the table does not have, or the version has been cleaned up.
         """
 

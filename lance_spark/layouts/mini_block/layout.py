@@ -47,7 +47,7 @@ SMALL_BYTES = 64 * 1024
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""
 
 _FEW_VALUES = 8
-"""Values are taken one by one if at most one in so many is wanted of the chunks."""
+"""Values are taken one by one if at most one value in this many is wanted from the chunks."""
 
 _WORDS, _DATA = 0, 1
 

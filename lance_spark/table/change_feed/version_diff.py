@@ -4,7 +4,7 @@ Manifests are compared, not transactions: removed and added fragments, deletion 
 restore), and data files that were replaced in place. The kind of the operation matters only in two cases: a Rewrite
 moves rows without changing them, and after an Overwrite fragment ids can have other meanings.
 
-With stable row ids, a row that is deleted at one address and added at another one is one row. Its row versions tell
+With stable row ids, a row that is deleted at one address and added at another one is one row. Its row versions say
 whether it was updated; without them, its values are compared. Without stable row ids these are two rows.
 """
 
@@ -126,8 +126,8 @@ class _Comparison:
         deleted, new, kept = self._fragments()
         if deleted and new and self._kind is OperationKind.UNKNOWN and not self._stable:
             raise UnsupportedFeatureError(
-                f"version {self._after.manifest.version} does not tell what made it, and without stable row ids "
-                "nothing tells whether it changed rows or only moved them",
+                f"version {self._after.manifest.version} does not name its operation, and without stable row ids "
+                "it is not known whether it changed rows or only moved them",
                 feature="changes of a version without a transaction",
             )
         self._compare_kept(kept)
@@ -185,7 +185,7 @@ class _Comparison:
                     self._diff.maybe_updated.append(RowPairs(old, new, offsets, offsets, rewritten[new.id]))
 
     def _pair(self) -> None:
-        """Takes rows that are gone at one place and new at another one out of deleted and inserted."""
+        """Pairs rows that were deleted at one address and added at another."""
         deleted = _Rows.of(self._diff.deleted, self._before.bases)
         new = _Rows.of(self._diff.inserted, self._after.bases)
         _, at_deleted, at_new = np.intersect1d(deleted.row_ids, new.row_ids, return_indices=True)

@@ -61,7 +61,7 @@ def policy_after(version: int, config: Mapping[str, str]) -> CleanupPolicy | Non
     """How to clean up after a version; None if it is not its turn, or nobody has asked.
 
     Raises:
-        InvalidInputError: an entry of the config makes no sense.
+        InvalidInputError: an entry of the config is invalid.
     """
     interval = _number(config, INTERVAL)
     if interval is None or version % interval:

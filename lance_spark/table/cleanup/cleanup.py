@@ -45,17 +45,17 @@ _BATCH_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicy:
-    """Which versions go, and which files that no version names.
+    """Which versions are removed, and which files that no version names.
 
-    A version goes if it is both older than `older_than` and not one of the newest `keep_versions`, where these are
-    given; if neither is, versions go that are older than two weeks.
+    A version is removed if it is older than `older_than` and not one of the newest `keep_versions`, as far as these are
+    set; if neither is, versions older than two weeks are removed.
 
     Attributes:
         older_than: an age or a moment; a moment without a zone is local time.
         keep_versions: keeps this many of the newest versions.
         delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
-        error_if_tagged_old_versions: refuses to clean up if tagged versions are among those to go; they stay anyway.
-        dry_run: only tells what would go.
+        error_if_tagged_old_versions: refuses to clean up if tagged versions would be removed; they stay anyway.
+        dry_run: only reports what would be removed.
     """
 
     older_than: timedelta | datetime | None = None
@@ -117,7 +117,7 @@ def cleanup(table: TableLocation, policy: CleanupPolicy | None = None, *, keep_f
         keep_from: this version and those after it stay; None: the newest one.
 
     Raises:
-        InvalidInputError: tagged versions are among those to go, or `keep_from` is newer than the newest version;
+        InvalidInputError: tagged versions would be removed, or `keep_from` is newer than the newest version;
             nothing was removed.
         UnsupportedFeatureError: a version needs something that this release does not know; nothing was removed.
         CorruptFileError: a manifest cannot be read; nothing that it may name was removed.
@@ -182,7 +182,7 @@ class CleanupRun:
         self._removed: dict[int, int] = {}
 
     def check_tags(self, newest: Manifest, keep_from: int | None) -> None:
-        """Passes if no tagged version would have to go.
+        """Passes if no tagged version would be removed.
 
         Raises:
             InvalidInputError: one would, and the policy says so.

@@ -55,12 +55,12 @@ class RemovesStaging(Protocol):
 def find_orphan_files(
     store: ObjectStore, kept: NamedFiles, deleted: NamedFiles, unnamed_before: datetime | None
 ) -> Iterator[OrphanFile]:
-    """The files below `store` that may go.
+    """The files below `store` that may be removed.
 
     Args:
         kept: what versions name.
-        gone: what versions named that are no more.
-        unnamed_before: files that neither have go if they were written before this; None: whenever that was.
+        deleted: what removed versions named.
+        unnamed_before: other files may be removed if they were written before this; None: whenever that was.
     """
 
     def may_go(entry: ObjectInfo) -> bool:
@@ -102,7 +102,7 @@ def remove_orphan_files(
         look_again: adds to `kept` what has come since; called before each batch.
 
     Raises:
-        StorageError: the store failed; some files are gone.
+        StorageError: the store failed; some files were removed.
     """
     removed: list[OrphanFile] = []
     for start in range(0, len(orphans), _BATCH):

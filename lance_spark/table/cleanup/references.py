@@ -38,7 +38,7 @@ def protected_versions(refs: Refs, branch: str | None) -> frozenset[int]:
 
 
 def listed_versions(history: History) -> Iterator[Manifest]:
-    """Every version of a branch that a listing shows, detached ones too; those that go meanwhile are left out."""
+    """Every version of a branch that a listing shows, detached ones too; those removed meanwhile are left out."""
     for number in [location.version for location in history.locations()] + detached_versions(history.store):
         try:
             yield history.load(number).manifest

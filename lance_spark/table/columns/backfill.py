@@ -161,15 +161,15 @@ def write_backfill(
     order = np.argsort(offsets, kind="stable")
     offsets = offsets[order]
     if bool((ids != fragment.id).any()) or int(offsets[-1]) >= num_rows:
-        raise InvalidInputError(f"an address is none of fragment {fragment.id}, which has {num_rows} rows")
+        raise InvalidInputError(f"an address is not in fragment {fragment.id}, which has {num_rows} rows")
     twice = offsets[1:][offsets[1:] == offsets[:-1]]
     if len(twice):
-        raise InvalidInputError(f"more than one row is to go to row {int(twice[0])} of fragment {fragment.id}")
+        raise InvalidInputError(f"several rows are for row {int(twice[0])} of fragment {fragment.id}")
     deleted = np.intersect1d(offsets, reader.deletions.offsets)
     if len(deleted):
         raise InvalidInputError(
             f"row {int(deleted[0])} of fragment {fragment.id} is not there any more: it was deleted, or an update has "
-            "moved it; tell the rows by addresses of the version that is read"
+            "moved it; identify rows by addresses of the version that is read"
         )
     new = _Rows(_in_types(rows, plan.arrow_schema), offsets, order)
     batches = _replaced(fragment, bases, plan, new) if plan.replaces else new.batches()

@@ -1,4 +1,4 @@
-"""Files with values of columns for rows given by split and address: what tasks write, for both kinds of table."""
+"""Files with values of columns for rows identified by split and address: what tasks write, for both kinds of table."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class BackfillWriter:
 
         Raises:
             NotFoundError: there is no such split or fragment.
-            InvalidInputError: an address that is none of the fragment, one that stands twice, or a value that does
+            InvalidInputError: an address outside of the fragment, one that stands twice, or a value that does
                 not fit.
             StorageError: the store failed.
         """

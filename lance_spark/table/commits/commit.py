@@ -6,7 +6,7 @@
 4. If the name is taken, or the store does not answer, what is there is read: with our transaction's UUID it is our own
    commit whose reply was lost; with another one, back to 2.
 
-A name is never given up for the next one before it is known to belong to somebody else: otherwise a request that
+A name is never abandoned for the next one before it is known to belong to somebody else: otherwise a request that
 arrives late could publish one transaction twice.
 """
 
@@ -174,7 +174,7 @@ class Commit:
         """Moves on to the newest version, checking conflicts; our own version, if it is among the new ones."""
         if newest is None:
             if self._current is not None:
-                raise NotFoundError(f"the table {self._store.uri} is gone")
+                raise NotFoundError(f"the table {self._store.uri} no longer exists")
             return None
         known = 0 if self._current is None else self._current.version
         for version in self._history.versions_after(known, newest.version):
@@ -228,7 +228,7 @@ class Commit:
         )
 
     def _after_clean_up(self, newest: int, missing: int) -> Manifest:
-        """Our own version, if it can be seen in the newest one, though versions in between are gone.
+        """Our own version, if it can be seen in the newest one, though versions in between were removed.
 
         Raises:
             RetryableConflictError: it cannot, and was never there; what the missing versions did is not known.
@@ -314,7 +314,7 @@ class Commit:
             return False
 
     def _owner(self, location: ManifestLocation) -> str | None:
-        """UUID of the transaction that made a version, "" if it does not tell, None if nothing is there."""
+        """UUID of the transaction that made a version, "" if it does not say, None if nothing is there."""
         try:
             data = self._history.manifests.read(location)
         except NotFoundError:

@@ -48,7 +48,7 @@ def compatible(context: ConflictContext) -> None:
 
 
 def incompatible(context: ConflictContext) -> None:
-    """What ours was made for is gone."""
+    """What ours was made for no longer exists."""
     raise IncompatibleConflictError(
         f"{_description(context)}: what it builds on is no longer there. Read the new version, and run the operation "
         "again if it still applies",
@@ -95,8 +95,8 @@ def same_columns(context: ConflictContext) -> None:
 def same_data_files(context: ConflictContext) -> None:
     """Ours may follow if theirs left the fragments that ours touches, and no data file of them changed.
 
-    Files that no longer hold a column of the table may have gone. Which rows theirs deleted is looked at when the
-    deletion files are merged.
+    Files that no longer hold a column of the table may have been removed. Which rows theirs deleted is checked
+    when the deletion files are merged.
     """
     touched = context.own.touched_fragment_ids
     after = {message.id: message for message in context.fragments_after.messages if message.id in touched}

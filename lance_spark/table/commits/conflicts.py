@@ -199,7 +199,7 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
         Kind.DATA_OVERLAY: retryable,
         Kind.UNKNOWN: retryable,
     },
-    # The same rows elsewhere. A new index does not hinder: whatever it covers, it loses the fragments that go.
+    # The same rows elsewhere. A new index does not hinder: whatever it covers, it loses the removed fragments.
     Kind.REWRITE: {
         Kind.APPEND: compatible,
         Kind.DELETE: same_rows,
@@ -326,6 +326,6 @@ def check_conflict(context: ConflictContext) -> None:
 
     Raises:
         RetryableConflictError: not as it is; it may if it is computed again.
-        IncompatibleConflictError: it makes no sense after theirs.
+        IncompatibleConflictError: it is not valid after theirs.
     """
     RULES[context.own.kind][context.committed.kind](context)

@@ -98,7 +98,7 @@ def fields_stay(context: ConflictContext) -> None:
 
 
 def unless_of_schema(context: ConflictContext) -> None:
-    """Ours may follow a return to another content, unless it changes metadata of the schema that is gone."""
+    """Ours may follow a return to another content, unless it changes metadata of the old schema."""
     assert isinstance(context.own, UpdateConfig)
     if context.own.changes_schema:
         incompatible(context)

@@ -1,8 +1,8 @@
 """Ids for new fields (Lance table format specification, "Field IDs").
 
-An id must not be given twice: another writer may be about to append a file with values of the dropped column that had
-it. A manifest remembers what was given only if the table asks for it (flag NON_REUSABLE_FIELD_IDS), so the versions
-before are looked at too.
+An id must not be assigned twice: another writer may be about to append a file with values of the dropped column that
+had it. A manifest remembers which ids were assigned only if the table asks for it (flag NON_REUSABLE_FIELD_IDS), so the
+versions before are looked at too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def next_field_id(history: History, base: Manifest) -> int:
     """An id that no field of `base`, of its data files, or of the versions shortly before it has; nor any after it.
 
     Raises:
-        UnsupportedFeatureError: all ids of 32 bits have been given.
+        UnsupportedFeatureError: all ids of 32 bits have been assigned.
     """
     found = _id_after_all(history, base)
     if found > MAX_FIELD_ID:
@@ -53,7 +53,7 @@ def _id_after_all(history: History, base: Manifest) -> int:
 
 
 def largest_field_id(manifest: Manifest) -> int:
-    """The largest id of a field in the schema, in a data file, or given ever as far as the manifest knows."""
+    """The largest id of a field in the schema, in a data file, or ever assigned, as far as the manifest knows."""
     in_files = (
         field_id for message in manifest.fragments.messages for file in message.files for field_id in file.fields
     )

@@ -15,7 +15,7 @@ from lance_spark.table.operations import CreateIndex, OperationKind, Rewrite
 from lance_spark.table.rows.fragment import FragmentList
 
 _TAKES_ROWS = (OperationKind.DELETE, OperationKind.UPDATE)
-"""Operations after which a fragment that is gone has no row left that an index could point to."""
+"""Operations after which a removed fragment has no row left that an index could point to."""
 
 
 def same_rows(context: ConflictContext) -> None:
@@ -44,8 +44,8 @@ def other_index_names(context: ConflictContext) -> None:
 def indexed_values_stay(context: ConflictContext) -> None:
     """Ours may follow if the values that its new indices know are still where they were.
 
-    Rows may be gone. The reference library trusts what the messages of Merge, Project and Update say of columns; here
-    the files count that hold the indexed fields.
+    Rows may be deleted. The reference library trusts what the messages of Merge, Project and Update say of columns;
+    here the files count that hold the indexed fields.
     """
     assert isinstance(context.own, CreateIndex)
     if not context.own.new_indices:

@@ -114,7 +114,7 @@ def compact(
     Raises:
         CommitConflictError: other writers were always first. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
-        NotFoundError: the table is gone.
+        NotFoundError: the table no longer exists.
         UnsupportedFeatureError: this release cannot rewrite the rows of the table.
         StorageError: the store failed. Nothing was changed.
     """
@@ -235,7 +235,7 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
 
 
 def _write(batches: Iterator[pa.RecordBatch], writer: FragmentWriter, num_rows: int) -> Iterator[pa.RecordBatch]:
-    """Writes so many rows, if there are; the rows after them."""
+    """Writes this many rows, if there are; the rows after them."""
     for batch in batches:
         writer.write(batch.slice(0, num_rows))
         if batch.num_rows > num_rows:

@@ -55,21 +55,21 @@ class CleanupVerbs(ABC):
         """Removes old versions of this branch and the files that no version names any more; what was removed.
 
         The newest version, this one and those after it stay, and so do versions that have a tag or that branches began
-        at. Files that no version ever named may belong to a writer that is still at work: they go when they are seven
-        days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
+        at. Files that no version ever named may belong to a writer that is still at work: they are removed when
+        they are seven days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
 
         Of a partitioned table versions are those of `__manifest`; files are counted of that and of all partitions.
 
         Args:
             older_than: removes versions from before this age or moment; two weeks if neither this nor `keep_versions`
-                is given. If both are, versions go that both let go.
+                is set. If both are, a version is removed if both allow it.
             keep_versions: keeps this many of the newest versions.
             delete_unverified: removes files that no version ever named whatever their age; nobody may be writing then.
-            error_if_tagged_old_versions: refuses if tagged versions would have to go; they stay anyway.
-            dry_run: only tells what would go.
+            error_if_tagged_old_versions: refuses if tagged versions would be removed; they stay anyway.
+            dry_run: only reports what would be removed.
 
         Raises:
-            InvalidInputError: tagged versions would have to go; nothing was removed.
+            InvalidInputError: tagged versions would be removed; nothing was removed.
             UnsupportedFeatureError: a version needs something that this release does not know.
             CorruptFileError: a manifest cannot be read.
             StorageError: the store failed. Each version that is left has its files.
@@ -83,7 +83,7 @@ class CleanupVerbs(ABC):
 
         Args:
             older_than: how old; a writer that has been at work for longer would lose its files.
-            dry_run: only tells what would go.
+            dry_run: only reports what would be removed.
 
         Raises: as `cleanup`.
         """

@@ -168,7 +168,7 @@ class ExternalManifests:
                 continue
             self._finish(entry, location, payload)
             return location
-        raise NotFoundError(f"the staged manifest {entry.path!r} in {self._store.uri} is gone")
+        raise NotFoundError(f"the staged manifest {entry.path!r} in {self._store.uri} no longer exists")
 
     def _finish(self, entry: ManifestEntry, location: ManifestLocation, payload: bytes) -> None:
         self._store.put(location.path, payload)
@@ -176,7 +176,9 @@ class ExternalManifests:
             # The entries were removed, so the table was dropped: the manifest just written would be its only version.
             self._store.delete(location.path)
             delete_quietly(self._store, entry.path)
-            raise NotFoundError(f"version {entry.version} of {self._store.uri} is gone from {self._table.description}")
+            raise NotFoundError(
+                f"version {entry.version} of {self._store.uri} was removed from {self._table.description}"
+            )
         delete_quietly(self._store, entry.path)
 
     def _read(self, entry: ManifestEntry) -> pa.Buffer:
@@ -190,7 +192,7 @@ class ExternalManifests:
                         f"its manifest {entry.path!r}: it was cleaned up, or the table was removed without its entries"
                     ) from None
                 entry = self._again(entry)
-        raise NotFoundError(f"the staged manifest {entry.path!r} in {self._store.uri} is gone")
+        raise NotFoundError(f"the staged manifest {entry.path!r} in {self._store.uri} no longer exists")
 
     def _again(self, entry: ManifestEntry) -> ManifestEntry:
         """The changed entry, read again.
@@ -203,8 +205,8 @@ class ExternalManifests:
             raise NotFoundError(f"{self._store.uri} has no version {entry.version} any more")
         if now.path == entry.path:
             raise NotFoundError(
-                f"version {entry.version} of {self._store.uri} is gone: {self._table.description} names the manifest "
-                f"{entry.path!r}, which is not there"
+                f"version {entry.version} of {self._store.uri} is missing: {self._table.description} names "
+                f"the manifest {entry.path!r}, which is not there"
             )
         return now
 

@@ -24,10 +24,10 @@ _FEWEST_ROWS = 8
 """Adding up fewer rows than this saves nothing."""
 
 _MEANINGFUL_ROWS = 1 << 12
-"""Fewer rows do not tell how large the groups are."""
+"""Fewer rows do not show how large the groups are."""
 
 _PROBED_ROWS = 1 << 18
-"""Rows that tell of how many groups the others are."""
+"""Rows from which the number of groups of the others is estimated."""
 
 _ROWS_OF_GROUP = 8
 """With fewer rows a group Spark is faster: its hash map is compiled for the keys, and rows of one key are near."""

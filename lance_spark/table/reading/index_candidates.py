@@ -34,7 +34,7 @@ _SCATTERED_SHARE = 1 / 16
 """The same, if they lie in most of the blocks that are decoded anyway."""
 
 _BLOCK_ROWS = 1024
-"""About so many values of a number column are decoded to read one of them."""
+"""About this many values of a number column are decoded to read one of them."""
 
 
 def is_selective(offsets: pyroaring.BitMap, num_rows: int) -> bool:

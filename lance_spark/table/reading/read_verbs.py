@@ -69,8 +69,8 @@ class ReadVerbs(ABC):
         Args:
             columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns.
             filter: a condition as after WHERE; only rows for which it is true are returned.
-            limit: at most so many rows.
-            offset: after leaving out so many of them.
+            limit: at most this many rows.
+            offset: after leaving out this many of them.
             batch_size: rows of a batch at most.
             with_row_id: adds ``_rowid``, in a partitioned table the id of a row within its partition.
             with_row_address: adds ``_rowaddr``, likewise.
@@ -81,7 +81,7 @@ class ReadVerbs(ABC):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: an argument makes no sense, or the filter fails on a value.
+            InvalidInputError: an argument is invalid, or the filter fails on a value.
         """
         _, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address

@@ -125,7 +125,7 @@ class Scan:
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: the filter or an argument makes no sense.
+            InvalidInputError: the filter or an argument is invalid.
         """
         if batch_rows is not None and batch_rows < 1:
             raise InvalidInputError(f"a batch cannot have {batch_rows} rows")
@@ -172,7 +172,7 @@ class Scan:
 
         Raises:
             CorruptFileError: a file contradicts the format.
-            NotFoundError: a file is gone, as a rule because a clean-up has removed the version.
+            NotFoundError: a file is missing, usually because a clean-up has removed the version.
             InvalidInputError: the filter fails on a value.
         """
         with self.bases.reading():

@@ -70,7 +70,7 @@ def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
     """How many rows of a sample have the same values in the columns of their scans, on average; 0 where no number of
     rows is known.
 
-    In all of the fragments there are at least so many. Reads as much as `estimated_selectivity`.
+    In all of the fragments there are at least this many. Reads as much as `estimated_selectivity`.
 
     Raises:
         CorruptFileError: a file violates the format.

@@ -1,6 +1,6 @@
 """Bounds of short runs of rows (zones), computed from a column of a file and kept: files of Lance 2 have no statistics.
 
-Data files never change, so what was once computed stays true, whatever versions come. Zones tell which rows a filter
+Data files never change, so what was once computed stays true, whatever versions come. Zones say which rows a filter
 cannot match; deleted rows are in the bounds, which only makes them wider.
 """
 
@@ -36,7 +36,7 @@ _MAX_RANGES = 16
 """Ranges of one fragment; more are not worth the steps between them."""
 
 _PARTS = 16
-"""A fragment is looked at in so many parts first."""
+"""The number of parts in which a fragment is looked at first."""
 
 _FEW_PARTS = 4
 _FEW_ZONES = 4
@@ -235,7 +235,7 @@ def matching_rows(
     num_zones = -(-num_rows // ZONE_ROWS)
 
     def may_have(first: int, last: int, known: Mapping[tuple[str, ...], ZoneMap]) -> bool:
-        """Whether a row of the zones [first, last) can match, by what `known` tells."""
+        """Whether a row of the zones [first, last) can match, by what is known."""
         rows = min(last * ZONE_ROWS, num_rows) - first * ZONE_ROWS
         statistics = {path: item.over(first, last, rows) for path, item in known.items()}
         return may_match(condition, statistics, time_zone=time_zone)

@@ -49,9 +49,9 @@ def delete_rows(
         check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
 
     Raises:
-        InvalidInputError: the filter makes no sense, or fails on a value.
+        InvalidInputError: the filter is invalid, or fails on a value.
         NotFoundError: the filter names a column that the table does not have.
-        CommitConflictError: what other writers have committed does not go together with it. Nothing was changed.
+        CommitConflictError: it conflicts with what other writers have committed. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: this release cannot write to the table.
@@ -72,7 +72,7 @@ class Search:
     """The rows that a filter keeps in one version, which somebody has found.
 
     Attributes:
-        gone: of each fragment that has any.
+        deleted: of each fragment that has any.
     """
 
     version: Manifest
@@ -88,7 +88,7 @@ class Search:
 def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Search | None = None) -> DeletedRows:
     """Ascending offsets of the rows that the filter keeps, for each fragment that has any.
 
-    A filter that is true whatever the row tells whole fragments, and no file is read.
+    A filter that is always true selects complete fragments, and no file is read.
 
     Args:
         known: what the filter keeps in an older version; only fragments that are not the same since are read.
@@ -146,7 +146,7 @@ def split_scan(
         table: the columns of the table.
 
     Raises:
-        InvalidInputError: a column of the table has the name of that column, or the filter makes no sense.
+        InvalidInputError: a column of the table has the name of that column, or the filter is invalid.
         NotFoundError: there is no such column.
     """
     schema = with_blob_descriptors(table, data_format(split.manifest), with_source=True)

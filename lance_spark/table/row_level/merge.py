@@ -4,7 +4,7 @@ The source is held in memory. Of the target only the key columns are read, fragm
 the key columns say; of the rows that match only those columns that the source does not have.
 
 Two merges that insert the same key must not both land. A merge that finds new versions before its own therefore looks
-for its inserted keys in the fragments that these have added or given other files, and if one is there, it is run again
+for its inserted keys in the fragments that these have added or changed, and if one is there, it is run again
 on the newest version, where the key matches.
 """
 

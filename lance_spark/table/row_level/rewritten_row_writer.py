@@ -18,7 +18,7 @@ from lance_spark.table.writing.write import FileLimits, FragmentWriter, remove_f
 
 
 class MovedRowWriter:
-    """A `FragmentWriter` whose fragments tell the origins of their rows. Use it as a context manager, as that one.
+    """A `FragmentWriter` whose fragments have the source addresses of their rows. Also a context manager.
 
     Args:
         store: the table's root.
@@ -80,7 +80,7 @@ class MovedRowWriter:
 
 
 def source_addresses_of(new: Sequence[NewFragment]) -> UInt64Array:
-    """uint64[n]: the addresses that rows of `new` had: those of the rows that are to go."""
+    """uint64[n]: the addresses that rows of `new` had: those of the rows to delete."""
     parts = [item.source_addresses for item in new if item.source_addresses is not None]
     source_addresses: UInt64Array = np.concatenate([np.empty(0, np.uint64), *parts])
     moved: UInt64Array = source_addresses[source_addresses != NO_ORIGIN]

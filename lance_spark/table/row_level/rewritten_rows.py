@@ -47,7 +47,7 @@ class MovedRows:
         base: the version that the rows were read from.
         bases: where its files are.
         new: the fragments.
-        gone: offsets in the fragments of `base` of the deleted rows; None for all rows of a fragment.
+        deleted: offsets in the fragments of `base` of the deleted rows; None for all rows of a fragment.
 
     Raises:
         InvalidInputError: a row is rewritten twice, or rewritten but not deleted; or the fragments and the source
@@ -69,7 +69,7 @@ class MovedRows:
         order = np.argsort(addresses, kind="stable")
         ascending = addresses[order]
         if bool((ascending[1:] == ascending[:-1]).any()):
-            raise InvalidInputError("a row that goes comes again more than once")
+            raise InvalidInputError("a row is rewritten more than once")
         self._check_gone(ascending, deleted)
         self._row_ids: list[UInt64Array] = []
         self._created: list[UInt64Array] = []
@@ -82,7 +82,7 @@ class MovedRows:
     def with_lineage(self, previous: Manifest) -> tuple[DataFragment, ...]:
         """The fragments for a version after `previous`, with ids and versions up to their last moved row.
 
-        New rows in between get ids that `previous` has not given.
+        New rows in between get ids that `previous` has not assigned.
         """
         if not self._base.has_stable_row_ids:
             return self.fragments
@@ -147,9 +147,11 @@ def by_fragment(addresses: UInt64Array) -> list[tuple[FragmentId, Int64Array]]:
 def _checked_source_addresses(item: NewFragment) -> UInt64Array:
     num_rows = item.fragment.physical_rows
     if num_rows is None:
-        raise InvalidInputError("a new fragment does not tell its number of rows")
+        raise InvalidInputError("a new fragment has no number of rows")
     if item.source_addresses is None:
         return np.full(num_rows, NO_ORIGIN, np.uint64)
     if len(item.source_addresses) != num_rows:
-        raise InvalidInputError(f"a new fragment of {num_rows} rows tells the origins of {len(item.source_addresses)}")
+        raise InvalidInputError(
+            f"a new fragment of {num_rows} rows has the source addresses of {len(item.source_addresses)}"
+        )
     return item.source_addresses

@@ -1,8 +1,8 @@
 """Commits deleted and added rows as one version: the common part of DELETE, UPDATE and MERGE.
 
-A changed row is deleted and added again, in a new fragment. Deleted rows are given by their address in the version
+A changed row is deleted and added again, in a new fragment. Deleted rows are identified by their address in the version
 that was read; if other writers come first, the deletion files are written again with what those have deleted, as long
-as they have touched other rows. In a table with stable row ids a row that comes again keeps its id and the version of
+as they have touched other rows. In a table with stable row ids a rewritten row keeps its id and the version of
 its creation; what is needed for that is the address that it had.
 """
 
@@ -72,20 +72,20 @@ def commit_row_changes(
     Made for a driver whose tasks do the work. A task reads rows of `base` with `_rowaddr`, writes what they become
     with a `FragmentWriter`, and hands back its fragments, the addresses of the deleted rows, and for each row of a new
     fragment the address that it had (`NewFragment`). The driver joins the addresses with `rows_by_fragment` and commits
-    once. Rows go by new deletion files; a fragment without a row left goes itself, and if its rows go by None, no file
-    of it is read. What is committed is a Delete if nothing comes, an Append if nothing goes and there is nothing to
-    check, else an Update.
+    once. Rows are deleted by new deletion files; a fragment without a row left is removed, and if its rows are None, no
+    file of it is read. What is committed is a Delete if there are no new rows, an Append if no row is deleted and
+    there is nothing to check, else an Update.
 
     After an error the written deletion files are removed; the data files of `new` are kept, for the caller to retry or
     to `remove_fragments` (but never after a `CommitStateUnknownError`).
 
     Args:
         base: the version that the rows were found in.
-        gone: live rows of `base`.
+        deleted: live rows of `base`.
         new: new fragments, written in the table's schema.
         predicate: what chose the rows, as SQL; kept with a Delete.
         changed_fields: ids of the fields whose values may differ in the rewritten rows; None for all fields.
-        check: asked for each newer version that the commit has to follow. Rows that only come are then an Update too:
+        check: asked for each newer version that the commit has to follow. Added rows alone are then an Update too:
             a merge by the reference library conflicts with other updates, because they may have inserted the same key.
         evolved: all columns from then on, those of `base` among them, if rows have more, which allow nulls. Then there
             is always a version, and nobody else may have changed columns.

@@ -41,15 +41,15 @@ class RowVerbs(ABC):
 
         Partitions all of whose rows match are dropped without reading their files.
 
-        Rows that others have added since stay, unless others have changed rows that are to go: then the filter is
-        asked again, on the newest version. A row for which the filter is null stays.
+        Rows that others have added since stay, unless others have changed rows that are to be deleted: then the filter
+        is evaluated again, on the newest version. A row for which the filter is null stays.
 
         Args:
             filter: a condition as after WHERE.
             commit_message, transaction_properties: kept with the version.
 
         Raises:
-            InvalidInputError: the filter makes no sense, or fails on a value. Nothing was changed.
+            InvalidInputError: the filter is invalid, or fails on a value. Nothing was changed.
             NotFoundError: the filter names a column that the table does not have.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
@@ -79,7 +79,7 @@ class RowVerbs(ABC):
             commit_message, transaction_properties: kept with the version.
 
         Raises:
-            InvalidInputError: a value does not fit its column, or filter or values make no sense, or fail on a row.
+            InvalidInputError: a value does not fit its column, or filter or values are invalid, or fail on a row.
                 Nothing was changed.
             NotFoundError: a column that the table does not have.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.

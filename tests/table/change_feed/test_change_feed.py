@@ -375,7 +375,7 @@ def test_a_version_that_does_not_tell_what_made_it(uri: str, stable: bool) -> No
     if stable:
         assert feed(uri, file.manifest.version).num_rows == 0
     else:
-        with pytest.raises(UnsupportedFeatureError, match="does not tell"):
+        with pytest.raises(UnsupportedFeatureError, match="does not name its operation"):
             lance_spark.open(uri).changes(file.manifest.version)
 
 

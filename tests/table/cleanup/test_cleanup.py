@@ -126,7 +126,7 @@ def test_both_conditions_must_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"keep_versions": 0}, {"older_than": timedelta(seconds=-1)}])
-def test_what_makes_no_sense(tmp_path: Path, arguments: dict[str, object]) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path, arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         CleanupPolicy(**arguments)  # type: ignore[arg-type]
 

@@ -42,7 +42,7 @@ def test_each_step_is_as_by_the_reference(tmp_path: Path, entries: dict[str, str
     assert isinstance(operation_of(lance_spark.open(own)), UpdateConfig)
 
 
-def test_what_makes_no_sense(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     uri = make(tmp_path)
     dataset = lance_spark.open(uri)
     with pytest.raises(NotFoundError):

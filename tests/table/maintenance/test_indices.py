@@ -86,7 +86,7 @@ def test_an_index_comes_back(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table(filter="a = 3")["a"].to_pylist() == [3]
 
 
-def test_what_makes_no_sense(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     written(uri)
     dataset = lance_spark.open(uri)
