@@ -21,7 +21,7 @@ MAX_SPLITS = 256
 """The indexes of more splits are not asked: each has files of its own to open."""
 
 _MAX_BYTES = 16 << 20
-"""All tasks of a scan together are not sent more candidates than this; the other fragments are read whole."""
+"""All tasks of a scan together are not sent more candidates than this; the other fragments are read completely."""
 
 _SETTING = "spark.sql.lance.useScalarIndex"
 

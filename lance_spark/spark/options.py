@@ -138,7 +138,7 @@ class WriteOptions:
         return EpochMark(self.txn_app_id, self.txn_version, self.txn_ignore_old)
 
     def log_without_effect(self) -> None:
-        """Tells the user's log which options were taken and do nothing; see docs/options.md."""
+        """Logs which options were accepted and have no effect; see docs/options.md."""
         _log_without_effect(self.without_effect, WITHOUT_EFFECT)
 
     def check_without_partitions(self) -> None:

@@ -39,10 +39,10 @@ _SMALLEST_TASK_BYTES = 4 << 20
 """The minimum size of a task that is worth its overhead."""
 
 _BLOCK_ROWS = 1024
-"""About so many values of a column are decoded to read one of them."""
+"""About this many values of a column are decoded to read one of them."""
 
 MAX_CANDIDATE_BYTES = 1 << 18
-"""A fragment with a larger bitmap of candidates is read whole."""
+"""A fragment with a larger bitmap of candidates is read completely."""
 
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files of unknown size (those of old writers)."""

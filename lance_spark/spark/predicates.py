@@ -201,7 +201,7 @@ _LITERALS: dict[type[st.DataType], Callable[[str], Literal]] = {
 
 
 def to_literal(expression: SparkExpression) -> Literal | None:
-    """The constant that `expression` is; None if it is none, or one of a type that filters do not have."""
+    """The constant that `expression` is; None if it is not one, or one of a type that filters do not have."""
     if expression.type is None or expression.cast is not None:
         return None
     if expression.literal is None:

@@ -72,7 +72,7 @@ def _check_auto_cleanup(name: str, value: str) -> None:
     """Passes if writers understand the property.
 
     Raises:
-        InvalidInputError: its value makes no sense, or its name is in other case than the format has it.
+        InvalidInputError: its value is invalid, or its name is in other case than the format has it.
     """
     if name != name.lower():
         raise InvalidInputError(f"unknown property {name}; did you mean {name.lower()}?")

@@ -135,10 +135,10 @@ REFUSED = {
     "SELECT _partition, _rowaddr, 1 AS c FROM {t} UNION ALL SELECT _partition, _rowaddr, 2 FROM {t} WHERE id = 7": (
         "ADD",
         "c",
-        "more than one row is to go to row",
+        "several rows are for row",
     ),
     "SELECT 'elsewhere' AS _partition, _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "has no partition 'elsewhere'"),
-    "SELECT _partition, _rowaddr + 99 AS _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "an address is none of fragment"),
+    "SELECT _partition, _rowaddr + 99 AS _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "an address is not in fragment"),
     "SELECT _partition, 99 * 4294967296 + _rowaddr AS _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "has no fragment 99"),
     "SELECT _partition, nullif(_rowaddr, 0) AS _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "a row has no _rowaddr"),
     "SELECT nullif(_partition, _partition) AS _partition, _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "has no _partition"),

@@ -144,5 +144,12 @@ def test_setting_that_is_neither_true_nor_false(spark: SparkSession, uri: str, n
 
 def test_settings_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
-    for name in (*SWITCHES, "inlineBytes", "zoneMaps", "joinFilters.enabled", "coalesceTasks.enabled"):
+    for name in (
+        *SWITCHES,
+        "inlineBytes",
+        "useScalarIndex",
+        "zoneMaps",
+        "joinFilters.enabled",
+        "coalesceTasks.enabled",
+    ):
         assert f"`{PREFIX}{name}`" in page, name

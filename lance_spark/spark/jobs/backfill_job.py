@@ -1,4 +1,4 @@
-"""Tasks that write columns for rows given by their addresses, in tables of either kind."""
+"""Tasks that write columns for rows identified by their addresses, in tables of either kind."""
 
 from __future__ import annotations
 

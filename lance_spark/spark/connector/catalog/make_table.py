@@ -177,7 +177,7 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
 
 @operation("table.commit_staged")
 def commit_staged(request: HandleRequest, call: Call) -> Done:
-    """Commits the rows that the attachments tell of, or none, together with the table."""
+    """Commits the rows that the attachments describe, or none, together with the table."""
     staged_table(request.handle).commit(call.attachments)
     return Done()
 

@@ -69,7 +69,7 @@ class StagedTable(ABC):
         """Deletes the table that did not get its name, if it is still as the commit has left it."""
 
     def commit(self, attachments: tuple[bytes, ...] = (), like: pa.Schema | None = None) -> Version | None:
-        """Commits the rows that the attachments tell of, or none, and gives the table its name.
+        """Commits the rows that the attachments describe, or none, and gives the table its name.
 
         Args:
             attachments: the pickled job, then the results of its tasks.
@@ -110,7 +110,7 @@ def give_name(staged: Staged) -> None:
 
     Raises:
         AlreadyExistsError: another statement was first with the name.
-        NotFoundError: the table that is to be replaced is gone.
+        NotFoundError: the table that is to be replaced no longer exists.
     """
     names, identifier = name_of(staged)
     assert staged.location is not None, "the table has a directory of its own"

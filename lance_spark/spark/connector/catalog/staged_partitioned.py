@@ -46,7 +46,7 @@ class NewPartitionedTable:
 
     Attributes:
         partition_by: the fields of its spec.
-        options: of the write that makes it by path; Spark tells those of a write by name later.
+        options: of the write that makes it by path; Spark passes those of a write by name later.
         like: columns of another table, whose types the columns get.
     """
 
@@ -61,7 +61,7 @@ class NewPartitionedTable:
 
         Raises:
             AlreadyExistsError: something is there.
-            InvalidInputError: a column or a field makes no sense.
+            InvalidInputError: a column or a field is invalid.
         """
         staged = self.staged
         if place is None:
@@ -105,7 +105,7 @@ class NewPartitionedTable:
         """A replacement of the rows of `table`, and of its columns, partitions and properties.
 
         Raises:
-            InvalidInputError: a column or a field makes no sense.
+            InvalidInputError: a column or a field is invalid.
             UnsupportedFeatureError: data files or row ids are to be of another kind.
         """
         handle = TableHandle(
@@ -152,7 +152,7 @@ class StagedPartitionedTable(StagedTable):
         self._delete(self.handle.version if made is None else made.version)
 
     def _delete(self, version: int | None) -> None:
-        """Deletes the table, unless it is gone or somebody has changed it after `version`."""
+        """Deletes the table, unless it was removed or somebody has changed it after `version`."""
         handle = self.handle
         if not self.staged.declared or not is_partitioned_table(handle.uri, handle.storage_options):
             return

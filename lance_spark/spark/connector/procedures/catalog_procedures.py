@@ -107,7 +107,7 @@ PROCEDURES = (
         (
             Parameter("table", TEXT, "the name that the table had"),
             Parameter("location", TEXT, "where its files are, as dropped_tables shows it"),
-            Parameter("days", NUMBER, "only tables that were dropped so many days ago or earlier"),
+            Parameter("days", NUMBER, "only tables that were dropped this many days ago or earlier"),
             Parameter("dry_run", FLAG, "only shows what would be deleted"),
         ),
         _purge,

@@ -52,7 +52,7 @@ _OPTIMIZED = row_type(
 _REFRESHED = row_type(fragments_indexed=LongType(), segments_added=LongType(), index_name=StringType())
 
 _SEGMENT_ROWS = 8 << 20
-"""About so many rows a segment covers, if the user does not say how many segments there are."""
+"""About this many rows a segment covers, if the user does not say how many segments there are."""
 
 _NUM_SEGMENTS = "num_segments"
 

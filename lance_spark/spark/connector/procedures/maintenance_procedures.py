@@ -157,7 +157,7 @@ PROCEDURES = (
         "Removes old versions, and the files that no version needs any more.",
         (
             TABLE,
-            Parameter("before_version", WHOLE, "versions before this one go"),
+            Parameter("before_version", WHOLE, "removes versions before this one"),
             Parameter("before_timestamp_millis", WHOLE, "removes versions from before this moment"),
             Parameter("days", NUMBER, "removes older versions; 14 by default"),
             Parameter("keep_versions", WHOLE, "keeps this many of the newest versions"),
@@ -170,7 +170,7 @@ PROCEDURES = (
     Procedure(
         "remove_orphans",
         "Removes files that no version names, which writers that were killed have left.",
-        (TABLE, Parameter("days", NUMBER, "files that are older go; 7 if it is left out"), _DRY_RUN),
+        (TABLE, Parameter("days", NUMBER, "removes files that are older; 7 if it is left out"), _DRY_RUN),
         _remove_orphans,
     ),
 )

@@ -148,14 +148,14 @@ _NAME = Parameter("name", TEXT, "of the new field; made of columns and transform
 PROCEDURES = (
     Procedure(
         "add_partition_field",
-        "Partitions rows to come by one field more; rows that are there stay where they are.",
+        "Partitions future rows by one field more; existing rows stay where they are.",
         (TABLE, _TRANSFORM, _NAME),
         _add,
     ),
-    Procedure("drop_partition_field", "Partitions rows to come by one field less.", (TABLE, _FIELD), _drop),
+    Procedure("drop_partition_field", "Partitions future rows by one field less.", (TABLE, _FIELD), _drop),
     Procedure(
         "replace_partition_field",
-        "Partitions rows to come by another field in the place of one.",
+        "Partitions future rows by another field in place of one.",
         (TABLE, _FIELD, _TRANSFORM, _NAME),
         _replace,
     ),

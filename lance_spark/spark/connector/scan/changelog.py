@@ -125,7 +125,7 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
     schema, has_stable_row_ids = _end(handle, request.range)
     if request.compute_updates and not has_stable_row_ids:
         raise UnsupportedFeatureError(
-            "rows of this table have no stable ids, so an update cannot be told from a delete and an insert",
+            "rows of this table have no stable ids, so an update cannot be distinguished from a delete and an insert",
             feature="computed updates",
         )
     columns = to_spark_schema(schema)

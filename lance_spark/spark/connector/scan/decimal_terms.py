@@ -12,7 +12,7 @@ from lance_spark.expr.decimal_expr import Number, arithmetic
 from lance_spark.spark.predicates import SparkExpression
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-"""Digits of Spark's decimals for whole numbers of so many bits."""
+"""Digits of Spark's decimals for integers of this many bits."""
 
 
 def to_number(expression: SparkExpression, columns: pa.Schema) -> Number | None:

@@ -83,7 +83,7 @@ def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: i
 
 def scan_locally(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:
     """What tasks over `work` return; None if one of them fails, or if it is much more than the `most` bytes that a read
-    of this kind may take: then the tasks have to do it, and to tell.
+    of this kind may take: then the tasks do it, and report errors.
 
     Args:
         is_remote: whether there is a store to wait for: then all of them are done at a time.

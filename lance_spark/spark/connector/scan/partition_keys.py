@@ -146,7 +146,7 @@ def write_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTran
 
 
 def truncate_width(transform: SparkTransform) -> int | None:
-    """The width in the name of a truncation, None if it is none."""
+    """The width in the name of a truncation, None for other names."""
     return int(transform.name.removeprefix(_TRUNCATE)) if transform.name.startswith(_TRUNCATE) else None
 
 

@@ -18,7 +18,7 @@ LIMITED = "the option limit counts rows in one task"
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """How Spark makes use of the keys of partitions: rows of equal keys need no shuffle to come together.
+    """How Spark uses the keys of partitions: rows of equal keys need no shuffle to meet in one task.
 
     Attributes:
         keys: whether it does.
@@ -55,7 +55,7 @@ class Partitioning:
         )
 
     def without_keys(self, reason: str) -> Partitioning:
-        """The same partitions, of whose keys Spark is not told."""
+        """The same partitions, whose keys Spark does not see."""
         return replace(self, keys=(), reason=reason)
 
     def values(self, splits: Iterable[Split]) -> list[tuple[str | None, ...]]:

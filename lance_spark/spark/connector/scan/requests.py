@@ -45,7 +45,7 @@ class ScanRequest:
         columns: what it returns.
         limit: how many rows are enough.
         offset: how many rows to leave out before that.
-        top_n: the order in which so many first rows are enough. Spark sorts what the tasks return again, so the plan
+        top_n: the order, and how many first rows are enough. Spark sorts what the tasks return again, so the plan
             may return more.
         runtime_filters: those that Spark knows only when the query runs. It checks them itself.
         for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark

@@ -96,7 +96,7 @@ def runtime_filter(
 
 
 def affordable(condition: Expr | None, num_tasks: int) -> Expr | None:
-    """`condition`, if it may be sent to so many tasks."""
+    """`condition`, if it may be sent to this many tasks."""
     if condition is None:
         return None
     num_bytes = sum(node.values.nbytes for node in condition.walk() if isinstance(node, InArray))

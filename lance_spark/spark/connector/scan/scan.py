@@ -39,7 +39,7 @@ class PushReply:
 
     Attributes:
         answers: for each filter EXACT or NO.
-        filter: all that it applies, for the later requests of the scan; None if it is none.
+        filter: all that it applies, for the later requests of the scan; None if there is none.
     """
 
     answers: tuple[int, ...]

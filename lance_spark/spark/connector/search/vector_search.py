@@ -73,7 +73,7 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: an argument is unknown, missing, or makes no sense.
+        InvalidInputError: an argument is unknown, missing, or invalid.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
     column = searched_vector_column(arguments, dataset.schema)

@@ -144,7 +144,7 @@ def newest(request: NewestRequest, _call: Call) -> NewestReply:
 
     Raises:
         IncompatibleConflictError: somebody has changed the columns that the statement was analysed with.
-        NotFoundError: the table is gone.
+        NotFoundError: the table no longer exists.
     """
     found = table_of(request.handle).newest()
     return NewestReply(found, str(found.version))

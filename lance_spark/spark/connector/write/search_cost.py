@@ -20,7 +20,7 @@ CHEAP_SPLITS = 64
 """The most partitions that one process opens and searches."""
 
 _UNKNOWN_BYTES = 16 << 20
-"""Assumed of a file whose size the manifest does not tell."""
+"""Assumed of a file whose size the manifest does not have."""
 
 
 def is_cheap_to_search(splits: Sequence[Split], filter: Expr) -> bool:

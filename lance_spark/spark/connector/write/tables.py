@@ -57,7 +57,7 @@ PARTITION_ROW_ID = (PARTITION_COLUMN, ROW_ADDRESS)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows are to come to the tasks of a write, as `WriteSummary` has it."""
+    """How rows are distributed to the tasks of a write, as `WriteSummary` has it."""
 
     distribution: str = "none"
     clustering: tuple[SparkTransform, ...] = ()
@@ -82,7 +82,7 @@ class AskedMode:
         """The mode of an overwrite of some rows.
 
         Raises:
-            InvalidInputError: it is none.
+            InvalidInputError: it is not one.
         """
         if self.mode != OVERWRITE_ROWS:
             raise InvalidInputError(f"unknown mode {self.mode!r} of a write")
@@ -107,7 +107,7 @@ class WritableTable(ABC):
 
         Raises:
             IncompatibleConflictError: somebody has changed the columns that the statement was analysed with.
-            NotFoundError: the table is gone.
+            NotFoundError: the table no longer exists.
         """
 
     @abstractmethod
@@ -159,10 +159,10 @@ class WritableTable(ABC):
 
     @abstractmethod
     def layout(self, job: WriteJob, options: WriteOptions) -> Layout:
-        """How the rows of `job` are to come to its tasks.
+        """How the rows of `job` are distributed to its tasks.
 
         Raises:
-            InvalidInputError: an option makes no sense for the table.
+            InvalidInputError: an option does not apply to the table.
         """
 
     def _columns_changed(self, version: int) -> IncompatibleConflictError:
@@ -184,7 +184,7 @@ class _Plain(WritableTable):
         location, base = replace(self.handle, evolved=None).open()
         found = location.latest()
         if found is None:
-            raise NotFoundError(f"the table {location.uri} is gone")
+            raise NotFoundError(f"the table {location.uri} no longer exists")
         if found.schema.fields != base.schema.fields:
             raise self._columns_changed(found.version)
         return replace(self.handle, version=found.version, timestamp_nanos=found.timestamp_nanos)

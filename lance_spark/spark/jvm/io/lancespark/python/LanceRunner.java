@@ -112,9 +112,9 @@ public final class LanceRunner implements Serializable {
     return run(rows, new HashMap<>());
   }
 
-  /** The same; {@code told} receives the metrics that the function reports when it ends. */
-  public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows, Map<String, Long> told) {
-    SimplePythonFunction telling =
+  /** The same; {@code metrics} receives the metrics that the function reports when it ends. */
+  public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows, Map<String, Long> metrics) {
+    SimplePythonFunction reporting =
         new SimplePythonFunction(
             function.command(),
             function.envVars(),
@@ -122,14 +122,14 @@ public final class LanceRunner implements Serializable {
             function.pythonExec(),
             function.pythonVer(),
             function.broadcastVars(),
-            new MetricsCollector(told));
+            new MetricsCollector(metrics));
     TaskContext task = TaskContext.get();
     ArrowPythonRunner runner =
         new ArrowPythonRunner(
             PythonUtils.toSeq(
                 List.of(
                     new Tuple2<>(
-                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(telling))), (Object) 0L))),
+                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(reporting))), (Object) 0L))),
             MAP_ARROW_ITER,
             new int[][] {{0}},
             input,

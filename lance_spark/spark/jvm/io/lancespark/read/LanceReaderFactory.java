@@ -71,7 +71,7 @@ public final class LanceReaderFactory implements PartitionReaderFactory {
     Map<String, Long> told = new HashMap<>();
     Reader reader = new Reader(runner.run(rows.iterator(), told), told);
     if (isLimited) {
-      // Of these listeners the last comes first: the runner's own, which throws away a worker that has more to tell, is one.
+      // Listeners run last-registered first, so this drains the worker before the runner's listener would kill it.
       TaskContext.get().addTaskCompletionListener(reader::readToEnd);
     }
     return reader;

@@ -92,7 +92,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     return plan;
   }
 
-  /** Whether a filter keeps so many rows away, which Spark does not see, that the keys of the others can choose rows. */
+  /** Whether a filter that Spark does not see removes enough rows for the keys of the others to prune a join. */
   public boolean isSelective() {
     if (request.path("filter").isTextual() && plan().body().path("filters_values").asBoolean()) {
       JsonNode body = plan().body();

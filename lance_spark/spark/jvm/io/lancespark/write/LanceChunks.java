@@ -51,7 +51,7 @@ public final class LanceChunks<T> implements Iterator<T> {
     cancelled = true;
   }
 
-  /** Says that all rows were taken, to whoever would go on to add some. */
+  /** Says that all rows were taken, so that no more are added. */
   void drained() {
     drained = true;
   }

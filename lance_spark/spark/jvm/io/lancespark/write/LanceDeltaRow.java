@@ -19,7 +19,7 @@ public final class LanceDeltaRow extends GenericInternalRow implements LanceRunn
    * A change.
    *
    * @param id null for a new row
-   * @param row null for a row that goes for good
+   * @param row null for a row that is only deleted
    */
   LanceDeltaRow(byte kind, InternalRow id, InternalRow row, long sizeInBytes) {
     super(new Object[] {kind, id, row});

@@ -110,7 +110,7 @@ public final class LanceReruns {
         return runs;
       }
     } catch (NumberFormatException error) {
-      // Told below.
+      // Reported below.
     }
     throw new IllegalArgumentException(RUNS + " is a number of runs, 1 or more, not '" + text + "'");
   }

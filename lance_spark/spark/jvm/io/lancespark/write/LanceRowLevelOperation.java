@@ -20,7 +20,7 @@ import org.apache.spark.sql.connector.write.SupportsDelta;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A DELETE, UPDATE or MERGE: Spark tells which rows go and come, by the columns that Python knows rows by. */
+/** A DELETE, UPDATE or MERGE: Spark passes deleted and added rows, by the columns that Python knows rows by. */
 public final class LanceRowLevelOperation implements RowLevelOperationBuilder, SupportsDelta {
   private final JsonNode handle;
   private final StructType schema;
