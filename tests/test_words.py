@@ -16,8 +16,12 @@ ROOT = Path(__file__).parents[1]
 REFUSED = {
     r"\banew\b": "again",
     r"\brivals?\b": "concurrent transaction, other writers",
-    r"\b(?:is|are|was|were|has|have|had|been) told(?! (?:apart|from))\b": "is reported, is passed, says",
-    r"\bcannot be told(?! (?:apart|from))\b": "cannot be identified, is not known",
+    r"\btold\b": "is reported, is passed, is identified by, is distinguished from",
+    r"\bgo(?:es)? together\b|\bgoes with\b": "conflicts with, is removed with",
+    r"\b(?:rows|partitions) to come\b": "future rows",
+    r"\b(?:is|are|have|those) to go\b|\bwould (?:have to )?go\b": "is to be deleted, would be removed",
+    r"\brows? given by\b|\bgiven out\b|\bgiven ever\b|\bever given\b|\bas they were given\b": "identified by, assigned",
+    r"\bread whole\b": "read completely",
     r"\bwhat (?:a task|tasks|workers) tells?\b": "task results",
     r"\brows that (?:go|come|stay)\b": "deleted rows, added rows, unchanged rows",
     r"\b(?:versions?|readers?|branches) of the whole\b": "versions of the partitioned table",
@@ -29,6 +33,28 @@ REFUSED = {
     r"\bkeys of keys\b(?!\")": "transitive pruning",
 }
 """Patterns, and what to say."""
+
+REFUSED_IN_REVISED = {
+    r"\bgone\b": "was removed, was deleted, no longer exists",
+    r"\bmakes? no sense\b": "is invalid",
+    r"\bso many\b": "this many, the number of",
+    r"\bit is (?-i:none)\b|\bnone's\b": "is not one",
+    r"\b(?:only|which|that) tells\b": "reports, says, has",
+}
+"""The same, for all files but those below `UNREVISED`."""
+
+UNREVISED = (
+    "lance_spark/index/",
+    "lance_spark/spark/connector/streaming/",
+    "lance_spark/spark/streaming/",
+    "lance_spark/table/indexes/",
+    "lance_spark/table/search/",
+    "lance_spark/table/vector_search/",
+    "docs/streaming.md",
+    "docs/vector-search.md",
+    "docs/design/030-streaming.md",
+)
+"""Folders and pages whose words are still to be revised."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -47,7 +73,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def files() -> list[str]:
     listed = subprocess.run(
-        ["git", "ls-files", "lance_spark/*.py", "*.java", "docs/*.md", "README.md", "CONTRIBUTING.md"],
+        ["git", "ls-files", "lance_spark/*.py", "*.java", "docs/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -56,15 +82,17 @@ def files() -> list[str]:
     return [name for name in listed.stdout.split() if "_pb2" not in name and name != "docs/glossary.md"]
 
 
-@pytest.mark.parametrize("pattern", REFUSED)
+@pytest.mark.parametrize("pattern", REFUSED | REFUSED_IN_REVISED)
 def test_private_words_do_not_come_back(pattern: str) -> None:
     names = files()
     if not names:
         pytest.skip("there is no git checkout to list the files of")
+    if pattern in REFUSED_IN_REVISED:
+        names = [name for name in names if not name.startswith(UNREVISED)]
     found = [
         f"{name}:{line + text[: match.start()].count(chr(10))}: {match.group()!r}"
         for name in names
         for line, text in texts(ROOT / name)
         for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE)
     ]
-    assert not found, f"say {REFUSED[pattern]}:\n" + "\n".join(found)
+    assert not found, f"say {(REFUSED | REFUSED_IN_REVISED)[pattern]}:\n" + "\n".join(found)
