@@ -256,7 +256,9 @@ def test_some_columns_of_the_table_in_any_order(tmp_path: Path) -> None:
         (iter(()), "a", {}, InvalidInputError),
     ],
 )
-def test_invalid_arguments_are_refused(uri: str, source: Any, on: Any, actions: dict[str, Any], error: type[LanceError]) -> None:
+def test_invalid_arguments_are_refused(
+    uri: str, source: Any, on: Any, actions: dict[str, Any], error: type[LanceError]
+) -> None:
     with pytest.raises(error):
         lance_spark.open(uri).merge(source, on, **actions)
     assert lance_spark.open(uri).version == 2
