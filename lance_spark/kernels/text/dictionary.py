@@ -67,26 +67,35 @@ def _node(data, node, stop):
         return none
     inputs = place - index
     if state >= 0x80:
-        return (
-            (
-                count,
-                final,
-                place - delta_size - output_size,
-                place,
-                delta_size,
-                output_size,
-                common,
-                np.int64(0),
-            )
-            if place - delta_size - output_size >= 16
-            else none
-        )
+        low = place - delta_size - output_size
+        return (count, final, low, place, delta_size, output_size, common, np.int64(0)) if low >= 16 else none
     low = inputs - count * (1 + delta_size + output_size)
     if final == 1:
         low -= output_size
     if low < 16:
         return none
     return count, final, low, inputs, delta_size, output_size, np.int64(-1), np.int64(0)
+
+
+@inlined
+def _transition(data, common_inputs, node, transition, count, low, inputs, delta_size, output_size, common, is_next):
+    """(byte, target node, output) of a transition of a node, of which the rest is what `_node` returns."""
+    if is_next == 1:
+        byte = common_inputs[common] if common > 0 else data[node - 1]
+        target = low - 1
+        step = np.int64(0)
+    elif common >= 0:
+        byte = common_inputs[common] if common > 0 else data[node - 1]
+        delta = _number(data, inputs - delta_size, delta_size)
+        step = _number(data, inputs - delta_size - output_size, output_size)
+        target = low - delta if delta > 0 else np.int64(0)
+    else:
+        byte = data[inputs - 1 - transition]
+        place = inputs - count - (transition + 1) * delta_size
+        delta = _number(data, place, delta_size)
+        step = _number(data, inputs - count * (1 + delta_size) - (transition + 1) * output_size, output_size)
+        target = low - delta if delta > 0 else np.int64(0)
+    return byte, target, step
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
@@ -150,21 +159,9 @@ def decode_fst(data_at, num_bytes, common_at, stack_at, depth, arena_at, arena_s
         stack[3 * level + 1] = transition + 1
         if level + 1 >= depth:
             return -1
-        if is_next == 1:
-            byte = common_inputs[common] if common > 0 else data[node - 1]
-            target = low - 1
-            step = np.int64(0)
-        elif common >= 0:
-            byte = common_inputs[common] if common > 0 else data[node - 1]
-            delta = _number(data, inputs - delta_size, delta_size)
-            step = _number(data, inputs - delta_size - output_size, output_size)
-            target = low - delta if delta > 0 else np.int64(0)
-        else:
-            byte = data[inputs - 1 - transition]
-            place = inputs - count - (transition + 1) * delta_size
-            delta = _number(data, place, delta_size)
-            step = _number(data, inputs - count * (1 + delta_size) - (transition + 1) * output_size, output_size)
-            target = low - delta if delta > 0 else np.int64(0)
+        byte, target, step = _transition(
+            data, common_inputs, node, transition, count, low, inputs, delta_size, output_size, common, is_next
+        )
         # Nodes only refer to earlier ones, so a loop is impossible.
         # Each step of a valid transducer belongs to a key, so there are not more steps than bytes.
         steps += 1

@@ -57,6 +57,43 @@ def _varint(data, place, stop):
     return np.int64(-1), place
 
 
+@inlined
+def _full_block(data, place, stop, lanes, docs, freqs, first, last, num_docs):
+    """Decodes the block of `32 * lanes` documents at `place`; its last document, or an error."""
+    block = 32 * lanes
+    if place + 5 > stop:
+        return _TOO_SHORT
+    doc = _u32(data, place)
+    width = np.int64(data[place + 4])
+    place += 5
+    if width > 32 or place + 4 * lanes * width + 1 > stop:
+        return _TOO_SHORT
+    for i in range(block):
+        doc += _unpacked(data, place, width, lanes, i)
+        if doc <= last or doc >= num_docs:
+            return _OUT_OF_RANGE
+        docs[first + i] = doc
+        last = doc
+    place += 4 * lanes * width
+    width = np.int64(data[place])
+    place += 1
+    exceptions = np.int64(0)
+    if lanes == 8:
+        if place >= stop:
+            return _TOO_SHORT
+        exceptions = np.int64(data[place])
+        place += 1
+    if width > 32 or place + 4 * lanes * width + 2 * exceptions > stop:
+        return _TOO_SHORT
+    for i in range(block):
+        freqs[first + i] = _unpacked(data, place, width, lanes, i)
+    place += 4 * lanes * width
+    for i in range(exceptions):
+        high = np.int64(data[place + 2 * i + 1]) << width
+        freqs[first + np.int64(data[place + 2 * i])] |= np.int32(high & 0x7FFFFFFF)
+    return last
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_postings(data_at, num_bytes, ends_at, num_blocks, count, block, has_varints, num_docs, docs_at, freqs_at):
     """Decodes the blocks of one posting list.
@@ -89,36 +126,9 @@ def decode_postings(data_at, num_bytes, ends_at, num_blocks, count, block, has_v
         first = number * block
         size = min(block, count - first)
         if size == block:
-            if place + 5 > stop:
-                return _TOO_SHORT
-            doc = _u32(data, place)
-            width = np.int64(data[place + 4])
-            place += 5
-            if width > 32 or place + 4 * lanes * width + 1 > stop:
-                return _TOO_SHORT
-            for i in range(block):
-                doc += _unpacked(data, place, width, lanes, i)
-                if doc <= last or doc >= num_docs:
-                    return _OUT_OF_RANGE
-                docs[first + i] = doc
-                last = doc
-            place += 4 * lanes * width
-            width = np.int64(data[place])
-            place += 1
-            exceptions = np.int64(0)
-            if block == 256:
-                if place >= stop:
-                    return _TOO_SHORT
-                exceptions = np.int64(data[place])
-                place += 1
-            if width > 32 or place + 4 * lanes * width + 2 * exceptions > stop:
-                return _TOO_SHORT
-            for i in range(block):
-                freqs[first + i] = _unpacked(data, place, width, lanes, i)
-            place += 4 * lanes * width
-            for i in range(exceptions):
-                high = np.int64(data[place + 2 * i + 1]) << width
-                freqs[first + np.int64(data[place + 2 * i])] |= np.int32(high & 0x7FFFFFFF)
+            last = _full_block(data, place, stop, lanes, docs, freqs, first, last, num_docs)
+            if last < 0:
+                return last
         elif has_varints == 1:
             doc = np.int64(0)
             for i in range(size):
