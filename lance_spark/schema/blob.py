@@ -170,7 +170,7 @@ def blob_field(
     """The Arrow field of a blob column, for the schema of rows whose column has plain binary values.
 
     Args:
-        inline_size_threshold: values of up to so many bytes lie inside of the data file (64 KiB if None).
+        inline_size_threshold: values of up to this many bytes lie inside of the data file (64 KiB if None).
         dedicated_size_threshold: larger ones have a sidecar of their own (4 MiB if None).
         pack_file_size_threshold: the size of a sidecar that several values share (1 GiB if None).
 

@@ -49,7 +49,7 @@ def handling_of(option: str | None, properties: Mapping[str, str]) -> str:
 
 
 def spark_view(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> LanceSchema:
-    """The columns of a table whose types Spark is told."""
+    """The columns of a table as Spark sees them."""
     shown = with_blob_descriptors(schema, file_version, with_source=True)
     return LanceSchema(tuple(_viewed(field, handling) for field in shown.fields), shown.metadata)
 

@@ -75,7 +75,7 @@ class Snapshot:
 
     @property
     def shown_schema(self) -> LanceSchema:
-        """The columns of the table in the types that Spark is told."""
+        """The columns of the table as Spark sees them."""
         handling = handling_of(self.options.blob_handling, self.manifest.config)
         return spark_view(self.manifest.schema, data_format(self.manifest), handling)
 

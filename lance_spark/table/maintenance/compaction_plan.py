@@ -81,7 +81,7 @@ class CompactionOptions:
         """Options from what is given and not None, else from the config of a table, else the defaults.
 
         Raises:
-            InvalidInputError: an option or an entry ``lance.compaction.*`` of the config makes no sense.
+            InvalidInputError: an option or an entry ``lance.compaction.*`` of the config is invalid.
         """
         chosen = {name: value for name, value in given.items() if value is not None}
         for name, parse in _IN_CONFIG.items():

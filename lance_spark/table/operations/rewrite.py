@@ -141,7 +141,7 @@ class Rewrite(CommittableOperation):
     def _check_reuse(self, previous: Manifest, reuse: IndexMetadata) -> None:
         """Checks that nobody has changed the fragment reuse index, or committed an index of a later version.
 
-        Such an index could not be told from one that knows the new addresses.
+        Such an index looks like one that has the new addresses.
 
         Raises:
             RetryableConflictError: somebody has.

@@ -132,7 +132,7 @@ class BlobReader:
         """Where the values are; None for a null.
 
         Raises:
-            CorruptFileError: a description makes no sense.
+            CorruptFileError: a description is invalid.
             InvalidInputError: a reference leads out of the table, and that is not allowed.
             NotFoundError: the object that a reference names is missing.
             UnsupportedFeatureError: a kind of blob that this release does not know.

@@ -119,7 +119,7 @@ def plan_batch_search(dataset: AnyDataset, queries: AnyDataset, call: SearchCall
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: an argument is unknown, missing, or makes no sense.
+        InvalidInputError: an argument is unknown, missing or invalid.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
     where = searched_vector_column(arguments, dataset.schema)

@@ -77,7 +77,7 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: an argument is unknown, missing, or makes no sense.
+        InvalidInputError: an argument is unknown, missing or invalid.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
     words = arguments.text("search_query") or arguments.text("query")
