@@ -104,8 +104,8 @@ class Coverage:
         return sum(self.live_rows.values()) + self.num_moved_rows
 
 
-class ScalarIndex(ABC):
-    """One segment of an index, open for searching."""
+class IndexKind:
+    """A kind of index, as the metadata of a table names it."""
 
     type_name: ClassVar[str]
     type_url: ClassVar[str]
@@ -115,6 +115,17 @@ class ScalarIndex(ABC):
     """Whether the reference library (14.0.2) can lose rows of such a segment: by an immediate compaction of fragments
     that a deferred compaction has made."""
 
+    @classmethod
+    def holds_row_ids(cls, version: int) -> bool:
+        """Whether segments of this version hold stable row ids, in a table that has them. Otherwise they hold
+        addresses.
+        """
+        return False
+
+
+class ScalarIndex(IndexKind, ABC):
+    """One segment of an index, open for searching."""
+
     def __init__(self, files: IndexFiles, coverage: Coverage) -> None:
         self._files = files
         self._coverage = coverage
@@ -123,13 +134,6 @@ class ScalarIndex(ABC):
     @abstractmethod
     def fit(cls, predicate: Predicate) -> Fit:
         """How this kind of index answers a predicate; decided without reading anything."""
-
-    @classmethod
-    def holds_row_ids(cls, version: int) -> bool:
-        """Whether segments of this version hold stable row ids, in a table that has them. Otherwise they hold
-        addresses.
-        """
-        return False
 
     @abstractmethod
     def search(self, predicate: Predicate) -> SearchResult | None:

@@ -31,6 +31,11 @@ class IndexFiles:
         self._folder = folder
         self._sizes = sizes
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table's metadata lists no file: the segment only records what is to be indexed."""
+        return not self._sizes
+
     def open(self, name: str) -> IndexFile:
         """The file called `name`.
 

@@ -31,6 +31,30 @@ class PartitionedIndexVerbs(PartitionedTable):
         made = indexes.create_partition_indexes(self, column, kind, name, replace=replace, parameters=parameters)
         return self._verbs_of(made)
 
+    def create_index(
+        self,
+        column: str,
+        index_type: str,
+        name: str | None = None,
+        metric: str | None = None,
+        replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: Any = None,
+        pq_codebook: Any = None,
+        num_sub_vectors: int | None = None,
+        **parameters: Any,
+    ) -> Self:
+        """See `Dataset.create_index`: the partitions of the table are indexed each for itself."""
+        named = {
+            "metric": metric,
+            "num_partitions": num_partitions,
+            "ivf_centroids": ivf_centroids,
+            "pq_codebook": pq_codebook,
+            "num_sub_vectors": num_sub_vectors,
+        }
+        given = {**parameters, **{key: value for key, value in named.items() if value is not None}}
+        return self.create_scalar_index(column, index_type, name, replace, **given)
+
     def build_index_segment(
         self,
         column: str,

@@ -190,6 +190,13 @@ def from_arrow_schema(schema: pa.Schema, *, first_id: int = 0) -> LanceSchema:
     return LanceSchema(fields, text_metadata(schema.metadata, "the schema"))
 
 
+def internal_schema(schema: pa.Schema) -> LanceSchema:
+    """As `from_arrow_schema` for files that are no table's data: names that a table reserves are allowed."""
+    ids = count(0)
+    fields = tuple(_from_arrow_field(field, ids, field.name, 0) for field in schema)
+    return LanceSchema(fields, text_metadata(schema.metadata, "the schema"))
+
+
 def from_arrow_field(field: pa.Field, *, first_id: int) -> Field:
     """One Lance field and its children, numbered depth-first from `first_id`; raises as `from_arrow_schema`."""
     return _top_level(field, count(first_id))

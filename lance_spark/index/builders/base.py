@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.index.base import ScalarIndex
+from lance_spark.index.base import IndexKind
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 
@@ -71,7 +71,7 @@ class IndexBuilder(ABC):
         parameters: by name, checked by `checked`.
     """
 
-    index_type: ClassVar[type[ScalarIndex]]
+    index_type: ClassVar[type[IndexKind]]
     defaults: ClassVar[Mapping[str, object]] = {}
     """The parameters that the kind knows, with their default values."""
     can_remap: ClassVar[bool] = True
@@ -108,13 +108,42 @@ class IndexBuilder(ABC):
     def _value(cls, name: str, value: object) -> object:
         return positive_number(cls.index_type.type_name, name, value)
 
+    @classmethod
+    def of_segment(cls, details: bytes, files: IndexFiles) -> type[IndexBuilder]:
+        """The builder of a segment whose details have this class's type URL.
+
+        Raises:
+            LanceError: its files are missing or broken.
+        """
+        return cls
+
+    def sample_rows(self, num_rows: int) -> int:
+        """How many rows of a table of `num_rows` rows are needed to train one model for several segments; 0 for none.
+
+        Only kinds of index whose segments depend on more than their own rows are trained.
+        """
+        return 0
+
+    def trained(self, sample: IndexedRows, num_rows: int) -> IndexBuilder:
+        """A builder with a model, by which all of its segments are built.
+
+        Args:
+            sample: `sample_rows` rows of the table.
+            num_rows: rows of the table.
+        """
+        return self
+
+    def untrained(self) -> IndexBuilder:
+        """A builder without a model: the next segment trains its own."""
+        return self
+
     def details(self) -> bytes:
         """The serialized details message of a segment's metadata."""
         return b""
 
     @abstractmethod
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        """Writes a segment over `rows`.
+        """Writes a segment over `rows`. Writing no file means that the rows are not covered.
 
         Raises:
             StorageError: the store failed.
@@ -135,6 +164,11 @@ class IndexBuilder(ABC):
         Raises:
             LanceError: its files are missing or broken.
         """
+        return {}
+
+    @classmethod
+    def described_parameters(cls, details: bytes) -> dict[str, object]:
+        """What the details of a segment say about its parameters, for one whose files cannot be read."""
         return {}
 
     @classmethod

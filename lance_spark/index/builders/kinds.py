@@ -9,9 +9,10 @@ from lance_spark.index.builders.bloom_filter import BloomFilterBuilder
 from lance_spark.index.builders.btree import BTreeBuilder
 from lance_spark.index.builders.label_list import LabelListBuilder
 from lance_spark.index.builders.ngram import NGramBuilder
+from lance_spark.index.builders.vector import VECTOR_BUILDERS, VectorBuilder
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
 
-BUILDERS: tuple[type[IndexBuilder], ...] = (
+SCALAR_BUILDERS: tuple[type[IndexBuilder], ...] = (
     BTreeBuilder,
     BitmapBuilder,
     LabelListBuilder,
@@ -20,8 +21,14 @@ BUILDERS: tuple[type[IndexBuilder], ...] = (
     BloomFilterBuilder,
 )
 
-_BY_NAME = {builder.index_type.type_name: builder for builder in BUILDERS}
-_BY_URL = {builder.index_type.type_url.lower(): builder for builder in BUILDERS}
+_BY_NAME: dict[str, type[IndexBuilder]] = {
+    **{builder.index_type.type_name: builder for builder in SCALAR_BUILDERS},
+    **VECTOR_BUILDERS,
+}
+_BY_URL: dict[str, type[IndexBuilder]] = {
+    **{builder.index_type.type_url.lower(): builder for builder in SCALAR_BUILDERS},
+    VectorBuilder.index_type.type_url.lower(): VectorBuilder,
+}
 
 
 def builder_named(kind: str) -> type[IndexBuilder]:
@@ -37,5 +44,8 @@ def builder_named(kind: str) -> type[IndexBuilder]:
 
 
 def builder_of(type_url: str) -> type[IndexBuilder] | None:
-    """The builder of the kind that a type URL names; None for one that this release does not build."""
+    """The builder of the kind that a type URL names; None for one that this release does not build.
+
+    `IndexBuilder.of_segment` of the result is the builder of a segment.
+    """
     return _BY_URL.get(type_url.lower())

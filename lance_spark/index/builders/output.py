@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.arrow import internal_schema
 from lance_spark.storage.base import ObjectStore
 
 
@@ -35,20 +35,24 @@ class SegmentOutput:
         table: pa.Table,
         metadata: Mapping[str, str],
         buffers: Mapping[str, bytes] | None = None,
+        unnamed_buffers: Sequence[bytes] = (),
     ) -> None:
         """Writes one file.
 
         Args:
             metadata: entries of the schema's metadata.
-            buffers: global buffers, each by the metadata key that gets its number.
+            buffers: global buffers, each by the metadata key that gets its number; the first one has number 1.
+            unnamed_buffers: further global buffers, after these.
 
         Raises:
             StorageError: the store failed. The file does not exist.
         """
-        schema = from_arrow_schema(table.schema.remove_metadata())
+        schema = internal_schema(table.schema.remove_metadata())
         with FileWriter(self._store, f"{self._folder}/{name}", schema, version=self._version) as writer:
             for key, data in (buffers or {}).items():
                 writer.add_schema_metadata(key, str(writer.add_global_buffer(data)).encode())
+            for data in unnamed_buffers:
+                writer.add_global_buffer(data)
             for key, value in metadata.items():
                 writer.add_schema_metadata(key, value.encode())
             writer.write(table)

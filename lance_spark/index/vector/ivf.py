@@ -61,11 +61,11 @@ class IvfModel:
             LanceError: the file is missing or broken, or of a kind that is not read.
         """
         file = files.open(MODEL_FILE)
-        described = _json(file, "lance:index")
+        described = json_object(file, "lance:index")
         kind, metric = str(described.get("type")), str(described.get("distance_type"))
         if kind not in KINDS:
             raise UnsupportedFeatureError(f"vector indexes of type {kind} are not read")
-        message = _ivf(file)
+        message = ivf_message(file)
         if message.HasField("centroids_tensor"):
             centroids = tensor(file, message.centroids_tensor)
         else:
@@ -99,7 +99,7 @@ class Partitions:
         Raises:
             CorruptFileError: they are not as many as expected or leave the file.
         """
-        message = _ivf(file)
+        message = ivf_message(file)
         num_rows = file.num_rows
         offsets = np.array(message.offsets, np.uint64)
         lengths = np.array(message.lengths, np.int64)
@@ -133,7 +133,12 @@ def tensor(file: IndexFile, message: index_details_pb2.Tensor) -> Vectors:
     return values
 
 
-def _ivf(file: IndexFile) -> index_details_pb2.IVF:
+def ivf_message(file: IndexFile) -> index_details_pb2.IVF:
+    """The `IVF` message of a file.
+
+    Raises:
+        CorruptFileError: there is none.
+    """
     data = file.buffer_named_by("lance:ivf")
     if data is None:
         raise file.damaged("a file of a vector index does not say where its partitions are")
@@ -143,7 +148,12 @@ def _ivf(file: IndexFile) -> index_details_pb2.IVF:
         raise file.damaged(f"the partitions of a vector index cannot be parsed: {error}") from error
 
 
-def _json(file: IndexFile, key: str) -> dict[str, Any]:
+def json_object(file: IndexFile, key: str) -> dict[str, Any]:
+    """The JSON object in an entry of a file's metadata.
+
+    Raises:
+        CorruptFileError: there is none.
+    """
     try:
         found = json.loads(file.metadata[key])
     except (KeyError, ValueError, RecursionError) as error:

@@ -113,7 +113,7 @@ class Commit:
         self._mark = mark
         self._current = base
         self._doubtful: int | None = None
-        """A version that may have been ours: the store said that it existed, but it was cleaned up before it was read."""
+        """A version that may have been ours: it existed, but was cleaned up before it was read."""
 
     def run(self) -> Manifest:
         """Commits; the version that was made.

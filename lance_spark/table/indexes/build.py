@@ -104,7 +104,8 @@ def write_segment(
         fields=[definition.field.id],
         name=definition.name,
         dataset_version=manifest.version if dataset_version is None else dataset_version,
-        fragment_bitmap=pyroaring.BitMap(fragment_ids).serialize(),
+        # Without files nothing is indexed: the segment only records what is to be.
+        fragment_bitmap=pyroaring.BitMap(fragment_ids if output.sizes else []).serialize(),
         index_version=definition.builder.version(stable_row_ids=manifest.has_stable_row_ids),
         created_at=time.time_ns() // 1_000_000,
         files=[table_pb2.IndexFile(path=name, size_bytes=size) for name, size in sorted(output.sizes.items())],

@@ -12,6 +12,7 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, remove_segments, write_segment
 from lance_spark.table.indexes.commit import commit_indices
 from lance_spark.table.indexes.definition import IndexDefinition, define
+from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -68,6 +69,8 @@ def create_index(
         with removing_on_failure(table, segments):
             if train:
                 parts = _parts([fragment.id for fragment in base.fragments], num_segments)
+                if len(parts) > 1:
+                    definition = trained(base, table.bases(base), definition)
                 segments.extend(build_segment(table, base, definition, part) for part in parts)
             else:
                 segments.append(empty_segment(table, base, definition))

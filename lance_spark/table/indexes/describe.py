@@ -10,6 +10,7 @@ import numpy as np
 from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.index.builders.kinds import builder_of
 from lance_spark.index.registry import index_type_of
+from lance_spark.index.vector.building.kinds import kind_in_details
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
@@ -57,6 +58,9 @@ def list_indices(manifest: Manifest, bases: Bases) -> list[dict[str, Any]]:
 def type_name(index: IndexMetadata) -> str:
     """The kind of an index as the reference library spells it; for an unknown kind the name of its details."""
     url = index.message.index_details.type_url
+    vector_kind = kind_in_details(index.message.index_details.value) if url.endswith("VectorIndexDetails") else None
+    if vector_kind is not None:
+        return vector_kind
     known = index_type_of(url)
     if known is not None:
         return _SHORT_NAMES[known.type_name]
@@ -129,7 +133,9 @@ def _details(segment: IndexMetadata, schema: LanceSchema, bases: Bases) -> dict[
     if builder_type is None or not path:
         return {}
     try:
-        return dict(builder_type.statistics(index_files(segment, bases), to_arrow_type(path[-1])))
+        files = index_files(segment, bases)
+        own_type = builder_type.of_segment(segment.message.index_details.value, files)
+        return dict(own_type.statistics(files, to_arrow_type(path[-1])))
     except LanceError:
         return {}
 

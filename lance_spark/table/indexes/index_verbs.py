@@ -59,6 +59,53 @@ class IndexVerbs:
         made = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
         return type(self)(self.location, made)
 
+    def create_index(
+        self,
+        column: str,
+        index_type: str,
+        name: str | None = None,
+        metric: str | None = None,
+        replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: Any = None,
+        pq_codebook: Any = None,
+        num_sub_vectors: int | None = None,
+        **parameters: Any,
+    ) -> Self:
+        """The newest version of the branch with a new index over the vectors of a column.
+
+        Rows without a vector, and vectors with NaN or infinity (for cosine also zero vectors), are not in the index.
+        With too few vectors to train it the index is only defined; `optimize_indices` builds it later. If other writers
+        move or change indexed values during the build, it starts again.
+
+        Args:
+            column: a column of vectors (fixed_size_list of float16, float32, float64 or uint8), or of lists of vectors
+                (cosine only); dotted for a field of a struct.
+            index_type: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ, in any case of letters; a
+                scalar kind with its parameters too.
+            name: by default the column's path and ``_idx``.
+            metric: ``l2`` (the default), ``cosine``, ``dot``, or ``hamming``, the only one for uint8.
+            replace: an index of this name is replaced; False refuses.
+            num_partitions: by default the rows / 8192 (IVF_FLAT 4096, HNSW kinds 1,048,576), from 1 to 4096.
+            ivf_centroids: the centroids of the partitions, [p, d]; they are not trained then.
+            pq_codebook: the codewords of PQ, [sub-vectors, codewords, values]; only with `ivf_centroids`.
+            num_sub_vectors: of PQ; divides the dimension, which is by default divided by 16, else 8.
+            parameters: `num_bits` (PQ: 8 or 4), `sample_rate` (vectors to train a centroid with, 256), `max_iters`
+                (50), `target_partition_size`, `seed`; HNSW kinds: `m` (20), `ef_construction` (150), `max_level` (7);
+                `num_segments` and `train` as in `create_scalar_index`.
+
+        Raises: as `create_scalar_index`.
+        """
+        named = {
+            "metric": metric,
+            "num_partitions": num_partitions,
+            "ivf_centroids": ivf_centroids,
+            "pq_codebook": pq_codebook,
+            "num_sub_vectors": num_sub_vectors,
+        }
+        given = {**parameters, **{key: value for key, value in named.items() if value is not None}}
+        return self.create_scalar_index(column, index_type, name, replace, **given)
+
     def build_index_segment(
         self,
         column: str,

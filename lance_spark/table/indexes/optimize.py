@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError, UnsupportedFeatureError
 from lance_spark.index.builders.base import OldSegment
 from lance_spark.index.builders.kinds import builder_of
 from lance_spark.index.builders.output import SegmentOutput
@@ -97,21 +97,25 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     message = segments[-1].message
     builder_type = builder_of(message.index_details.type_url)
     path = field_path(schema, message.fields[0]) if len(message.fields) == 1 else ()
-    if builder_type is None or not path:
-        return None
-    dtype = to_arrow_type(path[-1])
-    if not builder_type.supports(dtype):
+    dtype = to_arrow_type(path[-1]) if path else None
+    if builder_type is None or dtype is None:
         return None
     parameters: dict[str, object] = {}
     for segment in reversed(segments):
         try:
-            details = segment.message.index_details.value
-            parameters = builder_type.parameters_of(details, index_files(segment, bases))
+            details, files = segment.message.index_details.value, index_files(segment, bases)
+            builder_type = builder_type.of_segment(details, files)
+            parameters = builder_type.parameters_of(details, files)
             break
+        except UnsupportedFeatureError:
+            return None
         except StorageError:
             raise
         except LanceError as error:
             _warn_unreadable(segment, error)
+            parameters = builder_type.described_parameters(segment.message.index_details.value)
+    if not builder_type.supports(dtype):
+        return None
     names = tuple(field.name for field in path)
     return IndexDefinition(segments[-1].name, names, path[-1], builder_type(dtype, parameters))
 
@@ -161,7 +165,8 @@ def _optimized(
     """(a new segment, the segments that it replaces); None if there is nothing to do."""
     definition, segments = index
     if optimize.retrain:
-        return build_segment(table, base, definition), segments
+        untrained = replace(definition, builder=definition.builder.untrained())
+        return build_segment(table, base, untrained), segments
     coverage = Coverage(base, table.bases(base))
     live = _live(base)
     covered = {segment.uuid: live & set(coverage.fragment_ids(segment)) for segment in segments}
@@ -219,7 +224,8 @@ def merged_segment(
         if not sources:
             raise
         _warn_unreadable(sources[-1], error)
-        return build_segment(table, base, definition, covered_ids)
+        untrained = replace(definition, builder=definition.builder.untrained())
+        return build_segment(table, base, untrained, covered_ids)
 
 
 def _live(base: Manifest) -> set[int]:

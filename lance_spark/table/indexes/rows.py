@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,24 +37,31 @@ def read_rows(
         NotFoundError: a file is gone.
         StorageError: the store failed.
     """
-    path = definition.column
-    top = path[0]
-    needs_ids = holds_row_ids(definition, manifest)
+    scan = index_scan(manifest, bases, definition)
+    return indexed_rows([batch for item in fragments for batch in scan.read_fragment(item)], manifest, definition)
+
+
+def index_scan(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> Scan:
+    """Reads what an index is built from: the column, addresses, and stable row ids if it holds them."""
     scan = Scan.of(
         manifest.schema,
         bases,
-        columns=[quoted(path)],
-        with_row_id=needs_ids,
+        columns=[quoted(definition.column)],
+        with_row_id=holds_row_ids(definition, manifest),
         with_row_address=True,
         stable_row_ids=manifest.has_stable_row_ids,
     )
-    scan = replace(scan, uncut=True)
-    batches = [batch for fragment in fragments for batch in scan.read_fragment(fragment)]
+    return replace(scan, uncut=True)
+
+
+def indexed_rows(batches: Sequence[pa.RecordBatch], manifest: Manifest, definition: IndexDefinition) -> IndexedRows:
+    """The rows that an `index_scan` has read."""
     if not batches:
         return IndexedRows.none(definition.builder.dtype)
-    values = [_member(batch.column(top), path[1:]) for batch in batches]
+    path = definition.column
+    values = [_member(batch.column(path[0]), path[1:]) for batch in batches]
     addresses = _numbers(batches, ROW_ADDRESS)
-    ids = _numbers(batches, ROW_ID) if needs_ids else addresses
+    ids = _numbers(batches, ROW_ID) if holds_row_ids(definition, manifest) else addresses
     return IndexedRows(pa.concat_arrays(values), ids, addresses)
 
 
@@ -100,5 +107,5 @@ def _member(values: pa.Array, names: tuple[str, ...]) -> pa.Array:
     return values
 
 
-def _numbers(batches: list[pa.RecordBatch], name: str) -> UInt64Array:
+def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> UInt64Array:
     return np.concatenate([batch.column(name).to_numpy() for batch in batches])

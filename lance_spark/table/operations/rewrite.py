@@ -9,7 +9,7 @@ from typing import ClassVar
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
-from lance_spark.index.registry import index_type_of
+from lance_spark.index.builders.kinds import builder_of
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices, rewritten, with_fragment_reuse
@@ -213,7 +213,8 @@ class Rewrite(CommittableOperation):
 
 def _holds_row_ids(index: IndexMetadata) -> bool:
     """Whether an index of a table with stable row ids holds these, and not addresses."""
-    index_type = index_type_of(index.message.index_details.type_url)
+    builder = builder_of(index.message.index_details.type_url)
+    index_type = None if builder is None else builder.index_type
     version = index.message.index_version
     return index_type is not None and version <= index_type.max_version and index_type.holds_row_ids(version)
 

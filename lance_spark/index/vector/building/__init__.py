@@ -1,0 +1,1 @@
+"""Building vector indexes: training, assignment to partitions, codes, graphs and files."""

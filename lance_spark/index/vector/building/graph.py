@@ -1,0 +1,136 @@
+"""HNSW graphs over the vectors of a partition, as `index.idx` has them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.index.vector.building.model import GraphParameters
+from lance_spark.kernels.hnsw_build import build_graph
+from lance_spark.kernels.jit import address_of
+
+Float32Array = npt.NDArray[np.float32]
+
+_SEED = 42
+"""Levels are drawn with a constant seed, so graphs of equal size have equal levels."""
+
+_FIELDS = (
+    pa.field("__vector_id", pa.uint32()),
+    pa.field("__neighbors", pa.list_(pa.uint32())),
+    pa.field("_distance", pa.list_(pa.float32())),
+)
+GRAPH_SCHEMA = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph.
+
+    Attributes:
+        rows: of `GRAPH_SCHEMA`: the nodes of level 0, then those of level 1, and so on.
+        description: JSON; empty for a graph without nodes.
+    """
+
+    rows: pa.Table
+    description: str
+
+
+def graph_of(vectors: Float32Array, parameters: GraphParameters, *, by_product: bool) -> Graph:
+    """The graph of float32[n, w], whose nodes are numbered as the rows.
+
+    Args:
+        by_product: distances are 1 - a·b, else squared l2.
+    """
+    if not len(vectors):
+        return Graph(GRAPH_SCHEMA.empty_table(), "")
+    levels = _levels(len(vectors), parameters)
+    upper = np.zeros(len(levels), np.int32)
+    np.cumsum(levels[:-1], out=upper[1:])
+    lowest, above = _Links.none(len(levels), 2 * parameters.m), _Links.none(int(levels.sum()), parameters.m)
+    values = np.ascontiguousarray(vectors, np.float32)
+    entry = build_graph(
+        address_of(values),
+        len(values),
+        values.shape[1],
+        int(by_product),
+        parameters.m,
+        parameters.ef_construction,
+        address_of(levels),
+        address_of(upper),
+        *lowest.addresses(),
+        *above.addresses(),
+    )
+    return _graph(levels, upper, lowest, above, int(entry), parameters)
+
+
+@dataclass(frozen=True)
+class _Links:
+    """Links of nodes: int32[n, c], their distances, and the number of each row's."""
+
+    targets: npt.NDArray[np.int32]
+    distances: Float32Array
+    counts: npt.NDArray[np.int32]
+
+    @classmethod
+    def none(cls, num_rows: int, capacity: int) -> _Links:
+        shape = (num_rows, capacity)
+        return cls(np.zeros(shape, np.int32), np.zeros(shape, np.float32), np.zeros(num_rows, np.int32))
+
+    def addresses(self) -> Sequence[int]:
+        return [address_of(self.targets), address_of(self.distances), address_of(self.counts)]
+
+    def rows(self, nodes: npt.NDArray[Any], places: npt.NDArray[Any]) -> pa.Table:
+        """The links in the rows at `places`, which are those of `nodes`."""
+        counts = self.counts[places]
+        used = np.arange(self.targets.shape[1]) < counts[:, None]
+        offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+        targets = pa.array(self.targets[places][used].astype(np.uint32))
+        distances = pa.array(self.distances[places][used])
+        columns = [
+            pa.array(nodes.astype(np.uint32)),
+            pa.ListArray.from_arrays(offsets, targets),
+            pa.ListArray.from_arrays(offsets, distances),
+        ]
+        return pa.Table.from_arrays(columns, schema=GRAPH_SCHEMA)
+
+
+def _levels(num_nodes: int, parameters: GraphParameters) -> npt.NDArray[np.int32]:
+    uniform = 1 - np.random.default_rng(_SEED).random(num_nodes)
+    drawn = np.floor(-np.log(uniform) / math.log(parameters.m))
+    return np.minimum(drawn, parameters.max_level - 1).astype(np.int32)
+
+
+def _graph(
+    levels: npt.NDArray[np.int32],
+    upper: npt.NDArray[np.int32],
+    lowest: _Links,
+    above: _Links,
+    entry: int,
+    parameters: GraphParameters,
+) -> Graph:
+    nodes = np.arange(len(levels))
+    tables = [lowest.rows(nodes, nodes)]
+    offsets = [0, len(levels)]
+    for level in range(1, parameters.max_level):
+        own = np.flatnonzero(levels >= level)
+        if len(own):
+            tables.append(above.rows(own, upper[own] + level - 1))
+        offsets.append(offsets[-1] + len(own))
+    description = {
+        "entry_point": entry,
+        "params": {
+            "max_level": parameters.max_level,
+            "m": parameters.m,
+            "ef_construction": parameters.ef_construction,
+            "prefetch_distance": parameters.prefetch_distance,
+        },
+        "level_offsets": offsets,
+    }
+    return Graph(pa.concat_tables(tables), json.dumps(description, separators=(",", ":")))
