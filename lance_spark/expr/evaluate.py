@@ -22,6 +22,8 @@ from lance_spark.expr.array_match import array_contains
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
+from lance_spark.expr.json_path.nodes import JsonValue
+from lance_spark.expr.json_path.values import json_values
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.membership import constant_options, is_member, options_of
 from lance_spark.expr.nodes import (
@@ -245,6 +247,13 @@ def _(expr: ArrayContains, rows: Rows) -> Operand:
     lists, item = _evaluate(expr.value, rows), _evaluate(expr.item, rows)
     with _named(expr):
         return array_contains(lists, item, rows.time_zone)
+
+
+@_evaluate.register
+def _(expr: JsonValue, rows: Rows) -> Operand:
+    documents = _evaluate(expr.value, rows)
+    with _named(expr):
+        return json_values(documents, expr.steps, expr.kind)
 
 
 @_evaluate.register

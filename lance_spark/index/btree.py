@@ -28,7 +28,8 @@ from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
 from lance_spark.layouts.base import RowRanges
 
-_DATA = "page_data.lance"
+BTREE_FILE = "page_data.lance"
+_DATA = BTREE_FILE
 _LOOKUP = "page_lookup.lance"
 _DEFAULT_PAGE_ROWS = 4096
 

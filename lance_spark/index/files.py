@@ -12,6 +12,7 @@ from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_parts_by_path
 
@@ -103,6 +104,11 @@ class IndexFile:
     def has(self, column: str) -> bool:
         """Whether the file has a column of this name."""
         return column in self._fields
+
+    def type_of(self, column: str) -> pa.DataType | None:
+        """The type of a column; None if the file has no column of this name."""
+        field = self._fields.get(column)
+        return None if field is None else to_arrow_type(field)
 
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
         """The values of columns, which must have these types, at `rows` (None: all).

@@ -16,9 +16,11 @@ import pyarrow as pa
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail
+from lance_spark.expr.json_path.nodes import JsonValue
 from lance_spark.expr.nodes import And, Comparison, ComparisonOp, Expr, In, Not, Or, referenced_columns
 from lance_spark.index.base import Fit, Predicate
 from lance_spark.index.fragment_reuse import FragmentReuse
+from lance_spark.index.json_index import on_value
 from lance_spark.index.registry import INDEX_TYPES
 from lance_spark.index.segments import FragmentRows, Matches, Segment, warn_unused
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
@@ -166,8 +168,15 @@ class _Planner:
         if target is None:
             return {}
         names, column = target
-        condition = Not(expr) if negated else expr
-        predicate = Predicate(condition, names, referenced_columns(expr), to_arrow_type(column), self._table.time_zone)
+        dtype, steps, condition = to_arrow_type(column), None, expr
+        if any(isinstance(node, JsonValue) for node in expr.walk()):
+            found = on_value(expr)
+            if found is None:
+                return {}
+            value, condition = found
+            dtype, steps, names = value.kind.dtype, value.steps, (value.to_sql(),)
+        condition = Not(condition) if negated else condition
+        predicate = Predicate(condition, names, referenced_columns(condition), dtype, self._table.time_zone)
         exact: Answer = {}
         supersets: Answer = {}
         for index_type in INDEX_TYPES:
@@ -175,7 +184,7 @@ class _Planner:
             segments = [
                 segment
                 for segment in self._table.segments
-                if segment.index_type is index_type and segment.field_id == column.id
+                if segment.index_type is index_type and segment.field_id == column.id and segment.json_steps == steps
             ]
             if fit is Fit.EXACT:
                 exact |= self._search(segments, predicate, _without(fragments, exact))

@@ -15,9 +15,11 @@ from typing import Protocol
 import pyroaring
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.expr.json_path.jsonb import Step
 from lance_spark.index.base import Coverage, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
+from lance_spark.index.json_index import value_type
 from lance_spark.index.row_set import RowSet
 
 _LOGGER = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class Segment:
         fragment_ids: the fragments it was built or kept for.
         files: its files.
         dataset_version: the version whose rows it was built from.
+        json_steps: the path of the values in a JSON column; None if the column's own values are indexed.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Segment:
     fragment_ids: pyroaring.BitMap
     files: IndexFiles
     dataset_version: int = 0
+    json_steps: tuple[Step, ...] | None = None
 
     def search(
         self,
@@ -99,6 +103,8 @@ class Segment:
         """
         covered = self._covered(fragments, reuse)
         if not covered:
+            return {}
+        if self.json_steps is not None and value_type(self.files, self.index_type) != predicate.dtype:
             return {}
         index = self.index_type(self.files, _coverage(covered, reuse))
         result = index.search(predicate)

@@ -40,6 +40,7 @@ from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.optimizer import Optimizer
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
@@ -225,6 +226,11 @@ class PartitionedDataset(
             defer_index_remap=defer_index_remap,
         )
         return self.of(compaction.compact(self, filter, options, CommitOptions(commit_message)))
+
+    @property
+    def optimize(self) -> Optimizer[Self]:
+        """`optimize_indices` and `compact_files` with the arguments of the reference library."""
+        return Optimizer(self)
 
     def upgrade_files(
         self, version: str = "2.2", *, commit_message: str | None = None, progress: Progress | None = None

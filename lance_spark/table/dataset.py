@@ -18,9 +18,8 @@ from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
 from lance_spark.table.indexes.auto_zonemap import maintain_after
-from lance_spark.table.indexes.index_verbs import IndexVerbs
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
+from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs
 from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
@@ -48,9 +47,8 @@ class Dataset(
     BlobVerbs,
     DatasetColumnVerbs,
     VersionVerbs,
-    MaintenanceVerbs,
+    OptimizerVerbs,
     UpgradeVerbs,
-    IndexVerbs,
 ):
     """One version of a table. It never changes; open the table again to see what others have committed.
 

@@ -83,6 +83,16 @@ def test_merge_by_an_indexed_key_finds_stale_and_uncovered_rows(
     kind.check(merged, [*ROWS, *kept, (100, "a", 0), (101, "a", 1), (102, "a", 2), (103, "a", 3)])
 
 
+def test_optimize_has_the_verbs_of_the_reference(kind: Kind, dataset: Any) -> None:
+    made = kind.append(dataset.create_scalar_index("id", "BTREE"), (6, "a", 60))
+    optimized = made.optimize.optimize_indices(index_names=["id_idx"], num_indices_to_merge=0)
+    assert num_rows(optimized, "id_idx") == (6, 0)
+    assert optimized.index_statistics("id_idx")["num_segments"] > made.index_statistics("id_idx")["num_segments"]
+    compacted = optimized.optimize.optimize_indices(num_indices_to_merge=9).optimize.compact_files()
+    assert num_rows(compacted, "id_idx") == (6, 0)
+    kind.check(compacted, [*ROWS, (6, "a", 60)])
+
+
 def test_dropped_index_is_gone(kind: Kind, dataset: Any) -> None:
     made = dataset.create_scalar_index("id").create_scalar_index("v", "ZONEMAP")
     dropped = made.drop_index("id_idx")

@@ -82,6 +82,11 @@ class IndexBuilder(ABC):
         self.parameters: Parameters = {**self.defaults, **parameters}
 
     @classmethod
+    def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
+        """The builder for columns of a type with these parameters."""
+        return cls(dtype, parameters)
+
+    @classmethod
     @abstractmethod
     def supports(cls, dtype: pa.DataType) -> bool:
         """Whether columns of a type can have an index of this kind."""

@@ -7,6 +7,7 @@ from lance_spark.index.builders.base import IndexBuilder
 from lance_spark.index.builders.bitmap import BitmapBuilder
 from lance_spark.index.builders.bloom_filter import BloomFilterBuilder
 from lance_spark.index.builders.btree import BTreeBuilder
+from lance_spark.index.builders.json import JsonBuilder
 from lance_spark.index.builders.label_list import LabelListBuilder
 from lance_spark.index.builders.ngram import NGramBuilder
 from lance_spark.index.builders.vector import VECTOR_BUILDERS, VectorBuilder
@@ -19,6 +20,7 @@ SCALAR_BUILDERS: tuple[type[IndexBuilder], ...] = (
     NGramBuilder,
     ZoneMapBuilder,
     BloomFilterBuilder,
+    JsonBuilder,
 )
 
 _BY_NAME: dict[str, type[IndexBuilder]] = {

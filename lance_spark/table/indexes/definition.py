@@ -68,7 +68,7 @@ def define(
     if name is None:
         name = _free_name(".".join(path) + "_idx", builder_type, field, existing)
     _check_name(name, field, existing)
-    return IndexDefinition(name, path, field, builder_type(dtype, checked))
+    return IndexDefinition(name, path, field, builder_type.made(dtype, checked))
 
 
 def find_column(schema: LanceSchema, column: str) -> tuple[tuple[str, ...], Field]:

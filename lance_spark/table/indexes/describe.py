@@ -9,6 +9,7 @@ import numpy as np
 
 from lance_spark.errors import LanceError, NotFoundError
 from lance_spark.index.builders.kinds import builder_of
+from lance_spark.index.json_index import JSON_URL
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.vector.building.kinds import kind_in_details
 from lance_spark.schema.arrow import to_arrow_type
@@ -61,6 +62,8 @@ def type_name(index: IndexMetadata) -> str:
     vector_kind = kind_in_details(index.message.index_details.value) if url.endswith("VectorIndexDetails") else None
     if vector_kind is not None:
         return vector_kind
+    if url.lower() == JSON_URL.lower():
+        return "Json"
     known = index_type_of(url)
     if known is not None:
         return _SHORT_NAMES[known.type_name]

@@ -117,7 +117,7 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     if not builder_type.supports(dtype):
         return None
     names = tuple(field.name for field in path)
-    return IndexDefinition(segments[-1].name, names, path[-1], builder_type(dtype, parameters))
+    return IndexDefinition(segments[-1].name, names, path[-1], builder_type.made(dtype, parameters))
 
 
 def index_files(segment: IndexMetadata, bases: Bases) -> IndexFiles:

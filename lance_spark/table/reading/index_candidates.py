@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyroaring
 
 from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.expr.json_path.jsonb import Step
+from lance_spark.index.base import ScalarIndex
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
+from lance_spark.index.json_index import JSON_URL, JsonTarget
 from lance_spark.index.planner import IndexQuery, Plan, TableRows, candidates, filtered_fields
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
@@ -192,9 +195,22 @@ def _segments(indexes: Sequence[IndexMetadata], bases: Bases) -> list[Segment]:
     return [segment for segment in found if segment is not None]
 
 
+def _kind(index: IndexMetadata) -> tuple[type[ScalarIndex] | None, tuple[Step, ...] | None]:
+    """(the kind of a segment's files, None if this release does not search it; the path into JSON, if it has one)."""
+    details = index.message.index_details
+    if details.type_url.lower() != JSON_URL.lower():
+        return index_type_of(details.type_url), None
+    target = JsonTarget.of_details(details.value)
+    return target.index_type, target.steps
+
+
 def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
     message = index.message
-    index_type = index_type_of(message.index_details.type_url)
+    try:
+        index_type, steps = _kind(index)
+    except LanceError as error:
+        warn_unused(index.name, index.uuid, error)
+        return None
     if index_type is None or len(message.fields) != 1 or message.index_version > index_type.max_version:
         return None
     try:
@@ -209,6 +225,7 @@ def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
             fragment_ids=index.fragment_ids(),
             files=IndexFiles(store, folder, {file.path: file.size_bytes for file in message.files if file.size_bytes}),
             dataset_version=message.dataset_version,
+            json_steps=steps,
         )
     except LanceError as error:
         warn_unused(index.name, index.uuid, error)

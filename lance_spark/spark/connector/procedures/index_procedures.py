@@ -238,7 +238,7 @@ PROCEDURES = (
         (
             TABLE,
             _NAME,
-            Parameter("kind", TEXT, "btree, bitmap, label_list, ngram, zonemap or bloomfilter", required=True),
+            Parameter("kind", TEXT, "btree, bitmap, label_list, ngram, zonemap, bloomfilter or json", required=True),
             Parameter("columns", TEXTS, "the column, as an array of one name", required=True),
             Parameter("options", TEXTS, "name=value each: parameters of the kind, and num_segments"),
             Parameter("if_not_exists", FLAG, "leaves an index of this name as it is"),

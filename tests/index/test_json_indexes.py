@@ -1,0 +1,156 @@
+"""Indexes of the values at a path of a JSON column, of either library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.indices import IndexConfig
+
+import lance_spark
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.json_path.jsonb import scalar_at
+from tests.index.comparisons import ID, ids
+
+INDEXES = {"a": ("$.a", "btree"), "c": ("$.b.c", "bitmap"), "f": ("$.f", "zonemap"), "t": ("t", "bitmap")}
+CONDITIONS = {
+    "json_get_int(j, '$.a') = 3": "a",
+    "json_get_int(j, 'a') IN (3, 4, 99)": "a",
+    "NOT json_get_int(j, '$.a') < 3": "a",
+    "json_get_int(j, '$.a') IS NULL": "a",
+    "json_get_string(j, '$.b.c') LIKE 's3%'": "c",
+    "json_get_string(j, '$.b.c') IS NOT NULL AND json_get_int(j, '$.a') > 7": "c",
+    "json_get_float(j, 'f') BETWEEN 3 AND 10": "f",
+    "json_get_bool(j, 't')": "t",
+    "json_get_string(j, '$.a') = '3'": "",
+    "json_get_float(j, '$.a') = 3": "",
+}
+
+
+def value_of(i: int) -> dict[str, object]:
+    return {"a": i % 10, "b": {"c": f"s{i % 7}"}, "f": i / 2, "t": i % 2 == 0}
+
+
+def documents(first: int, count: int) -> pa.Array:
+    values = [
+        None
+        if i % 9 == 0
+        else {}
+        if i % 11 == 0
+        else {"a": i % 10, "b": {"c": f"s{i % 7}"}, "f": i / 2, "t": i % 2 == 0}
+        for i in range(first, first + count)
+    ]
+    return pa.array([None if value is None else json.dumps(value) for value in values], pa.json_())
+
+
+def write(uri: str, first: int = 0, *, mode: str = "create", stable_row_ids: bool = False) -> None:
+    table = pa.table({ID: range(first, first + 200), "j": documents(first, 200)})
+    lance.write_dataset(table, uri, mode=mode, max_rows_per_file=100, enable_stable_row_ids=stable_row_ids)
+
+
+def check(uri: str) -> None:
+    dataset = lance_spark.open(uri)
+    for condition, index in CONDITIONS.items():
+        scanned = ids(dataset.to_table([ID], condition, use_scalar_index=False))
+        assert ids(dataset.to_table([ID], condition)) == scanned, condition
+        assert dataset.count_rows(condition) == len(scanned) > 0, condition
+        assert (f"index: {index} " in dataset.explain(condition)) == bool(index), condition
+
+
+def build(uri: str, builder: str, *, stable_row_ids: bool = False) -> None:
+    for name, (path, target) in INDEXES.items():
+        # The reference library refuses btree in tables with stable row ids.
+        kind = "bitmap" if stable_row_ids and target == "btree" else target
+        if builder == "own":
+            lance_spark.open(uri).create_scalar_index("j", "json", name, path=path, target_index_type=kind)
+        else:
+            config = IndexConfig("json", {"target_index_type": kind, "path": path})
+            lance.dataset(uri).create_scalar_index("j", config, name=name)
+
+
+@pytest.mark.parametrize("builder", ["own", "reference"])
+@pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable ids"])
+def test_answers_are_those_of_a_scan(tmp_path: Path, builder: str, stable_row_ids: bool, warnings: list[str]) -> None:
+    uri = str(tmp_path)
+    write(uri, stable_row_ids=stable_row_ids)
+    lance.dataset(uri).delete("id IN (3, 4, 150)")
+    build(uri, builder, stable_row_ids=stable_row_ids)
+    check(uri)
+    write(uri, 200, mode="append")
+    lance.dataset(uri).delete("id = 33")
+    check(uri)
+    assert warnings == []
+    if stable_row_ids:
+        with pytest.raises(UnsupportedFeatureError, match="bitmap or zonemap"):
+            lance_spark.open(uri).create_scalar_index("j", "json", path="$.a")
+
+
+def test_reference_uses_our_index(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    write(uri)
+    build(uri, "own")
+    for condition in ("json_get_int(j, '$.a') = 3", "json_get_string(j, '$.b.c') = 's3'"):
+        assert "ScalarIndexQuery" in lance.dataset(uri).scanner(filter=condition).explain_plan()
+        found = lance.dataset(uri).to_table(columns=[ID], filter=condition)
+        assert ids(found) == ids(lance_spark.open(uri).to_table([ID], condition, use_scalar_index=False))
+    described = {item.name: item.index_type for item in lance.dataset(uri).describe_indices()}
+    assert {item["name"]: item["type"] for item in lance_spark.open(uri).list_indices()} == described
+
+
+@pytest.mark.parametrize("builder", ["own", "reference"])
+def test_optimized_and_compacted_index_answers(tmp_path: Path, builder: str, warnings: list[str]) -> None:
+    uri = str(tmp_path)
+    write(uri)
+    build(uri, builder)
+    write(uri, 200, mode="append")
+    lance_spark.open(uri).optimize_indices()
+    assert "scanned without index: none" in lance_spark.open(uri).explain("json_get_int(j, '$.a') = 3")
+    check(uri)
+    lance_spark.open(uri).delete("id < 20")
+    lance_spark.open(uri).compact().optimize_indices()
+    assert "scanned without index: none" in lance_spark.open(uri).explain("json_get_int(j, '$.a') = 3")
+    check(uri)
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "needs path"),
+        ({"path": "$.a", "target_index_type": "fts"}, "target_index_type"),
+        ({"path": "$..a"}, "no path into JSON"),
+        ({"path": "$.a", "rows_per_zone": 3}, "no parameter 'rows_per_zone'"),
+        ({"path": "$.m"}, "several types"),
+    ],
+)
+def test_impossible_indexes_are_refused(tmp_path: Path, parameters: dict[str, object], message: str) -> None:
+    uri = str(tmp_path)
+    values = pa.array(['{"a": 1, "m": 2}', '{"m": "x"}'], pa.json_())
+    lance.write_dataset(pa.table({ID: [0, 1], "j": values}), uri)
+    with pytest.raises(InvalidInputError, match=message):
+        lance_spark.open(uri).create_scalar_index("j", "JSON", **parameters)
+    assert lance_spark.open(uri).list_indices() == []
+
+
+def test_values_are_those_of_the_document(tmp_path: Path) -> None:
+    found = [5, "5", 3.7, -3, True, None, "x", 1e3, 1 << 53, 12345678901234567890, 0, -(1 << 40), [1], {"b": 1}]
+    values = pa.array([json.dumps({"a": value, "z": [{"a": value}]}) for value in found], pa.json_())
+    lance.write_dataset(pa.table({ID: range(len(found)), "j": values}), str(tmp_path))
+    stored = lance_spark.open(str(tmp_path)).to_table()["j"].to_pylist()
+    for value, data in zip(found, stored, strict=True):
+        expected = (False, None) if isinstance(value, (list, dict)) else (True, value)
+        assert scalar_at(data, ("a",)) == expected, value
+        assert scalar_at(data, ("z", 0, "a")) == expected, value
+        assert scalar_at(data, ("z", 1, "a")) == scalar_at(data, ("a", "a")) == (False, None)
+    for kind, ours in (("int", "a"), ("float", "a"), ("string", "a")):
+        scalars = [number for number, value in enumerate(found) if number not in (6, 9, 12, 13)]
+        listed = ", ".join(map(str, scalars))
+        query = {"x": f"json_get_{kind}(j, '{ours}')"}
+        reference = lance.dataset(str(tmp_path)).to_table(columns={ID: ID, **query}, filter=f"id IN ({listed})")
+        for number, value in zip(reference[ID].to_pylist(), reference["x"].to_pylist(), strict=True):
+            constant = {"int": str(value), "float": f"{value!r}D", "string": f"'{value}'"}[kind]
+            shown = "IS NULL" if value is None else f"= {constant}"
+            assert lance_spark.open(str(tmp_path)).count_rows(f"id = {number} AND json_get_{kind}(j, 'a') {shown}") == 1
