@@ -61,7 +61,10 @@ def replace_segments(
 
     Raises: as `commit_indices`.
     """
-    return _commit(table, base, CreateIndex(tuple(new), tuple(removed)), options)
+    # Without the moves that it records, an index that others commit meanwhile could not be read.
+    trims = any(index.is_fragment_reuse for index in removed)
+    known = frozenset(index.uuid for index in parse_indices(base.index_section)) if trims else None
+    return _commit(table, base, CreateIndex(tuple(new), tuple(removed), known), options)
 
 
 def drop_index(table: TableLocation, name: str, options: CommitOptions | None = None) -> Manifest:

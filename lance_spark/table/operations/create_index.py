@@ -27,10 +27,13 @@ class CreateIndex(CommittableOperation):
     Attributes:
         new_indices: the added indexes.
         removed_indices: the removed indexes, by UUID.
+        known_indices: the UUIDs of all indexes of the version that was read, where the change is right for no others;
+            None where it is. The message has no place for it.
     """
 
     new_indices: tuple[IndexMetadata, ...] = ()
     removed_indices: tuple[IndexMetadata, ...] = ()
+    known_indices: frozenset[str] | None = None
 
     operation_kind: ClassVar[OperationKind] = OperationKind.CREATE_INDEX
 
@@ -77,6 +80,12 @@ class CreateIndex(CommittableOperation):
             missing = sorted(index.fields - known)
             if missing:
                 raise InvalidInputError(f"index {index.name!r} is over fields {missing}, which the table does not have")
+        if self.known_indices is not None and not present <= self.known_indices:
+            raise RetryableConflictError(
+                "another writer has committed an index. Read the new version and try again",
+                own=self.operation_kind.value,
+                table_version=previous.version,
+            )
         for index in self.removed_indices:
             # Compaction may have replaced it, which must not go unnoticed.
             if index.uuid not in present:
