@@ -86,16 +86,24 @@ class Search:
         Args:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
-        results = [self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())]
+        results: list[pa.Table] = []
         for part, hits in zip(parts, self.nearest_of_parts(parts), strict=True):
             plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
             results += self._rows(hits, plan, part.manifest)
-        return _sorted(pa.concat_tables(results)).slice(self.offset, self.limit)
+        if not results:
+            return self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())
+        found = results[0] if len(results) == 1 else pa.concat_tables(results)
+        return _sorted(found).slice(self.offset, self.limit)
 
     def nearest_of_parts(self, parts: Sequence[Part]) -> list[list[Hits]]:
         """The hits in each part that are among the nearest rows of all parts, for each query."""
-        query = self._with_metric(parts)
-        return _nearest_of_all([self._hits(part, query) for part in parts], query.k)
+        scans = [part.scan([self.query.column.name], self.searched_filter) for part in parts]
+        query = self._with_metric(parts, scans)
+        found = [
+            nearest_hits(scan, part.manifest, query, self.index, use_scalar_index=self.use_scalar_index)
+            for part, scan in zip(parts, scans, strict=True)
+        ]
+        return _nearest_of_all(found, query.k)
 
     def with_candidates(self, count: int) -> Search:
         """The search for `count` rows."""
@@ -106,23 +114,26 @@ class Search:
         """The columns of the result that are read from the table; None for all."""
         return None if self.columns is None else [name for name in self.columns if name != DISTANCE]
 
-    def _with_metric(self, parts: Sequence[Part]) -> VectorQuery:
+    def _with_metric(self, parts: Sequence[Part], scans: Sequence[Scan]) -> VectorQuery:
         """The query with a metric that is the same for all parts."""
         if not self.query.metric_is_default:
             return self.query
-        found = (metric_of_index(self._vectors(part), part.manifest, self.query, self.index) for part in parts)
+        found = (
+            metric_of_index(scan, part.manifest, self.query, self.index)
+            for part, scan in zip(parts, scans, strict=True)
+        )
         metric = next((metric for metric in found if metric is not None), self.query.metric)
         return replace(self.query, metric=metric, metric_is_default=False)
 
-    def _hits(self, part: Part, query: VectorQuery) -> list[Hits]:
-        scan = self._vectors(part)
-        return nearest_hits(scan, part.manifest, query, self.index, use_scalar_index=self.use_scalar_index)
-
-    def _vectors(self, part: Part) -> Scan:
-        return part.scan([self.query.column.name], self.searched_filter)
-
     def _rows(self, hits: list[Hits], plan: Scan, manifest: Manifest) -> list[pa.Table]:
         addresses = np.concatenate([hit.addresses for hit in hits])
+        if not len(addresses):
+            return []
+        if set(plan.output) <= {ROW_ID} and plan.filter is None:
+            ids = np.concatenate([hit.row_ids for hit in hits])
+            columns = [pa.array(ids) for _ in plan.output]
+            rows = pa.table(columns, schema=plan.arrow_schema) if columns else plan.arrow_schema.empty_table()
+            return [self._named(hits, rows)]
         wanted = distinct(addresses)
         read = replace(plan, output=(*(name for name in plan.output if name != ROW_ADDRESS), ROW_ADDRESS), uncut=True)
         fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}

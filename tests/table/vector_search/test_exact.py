@@ -243,3 +243,16 @@ def test_many_queries_with_infinite_values_ranges_and_filters(tmp_path: Path) ->
         together = dataset.nearest("v", values[10:16], **options)
         alone = [dataset.nearest("v", query, **options) for query in values[10:16]]
         assert together.drop_columns(["query_index"]).equals(pa.concat_tables(alone))
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_row_ids_alone_are_those_of_the_full_result(tmp_path: Path, stable: bool) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(500, 8, "f4")
+    write(uri, vectors(values), max_rows_per_file=150, enable_stable_row_ids=stable)
+    lance.dataset(uri).update({"id": "id + 1000"}, "id % 4 = 1")
+    dataset = lance_spark.open(uri)
+    for query in (values[0], values[:5]):
+        full = dataset.nearest("v", query, 9, with_row_id=True)
+        alone = dataset.nearest("v", query, 9, columns=[], with_row_id=True)
+        assert alone.equals(full.select(alone.schema.names).replace_schema_metadata(alone.schema.metadata))
