@@ -24,7 +24,6 @@ from lance_spark.partitioned.save import (
     RowDelta,
     SaveMode,
     changes_from_delta,
-    changes_from_writes,
 )
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
@@ -82,18 +81,17 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
 
 def commit_planned(
     table: PlannedTable,
-    plan: PartitionedWrite,
-    added: Sequence[WrittenPartition],
-    mode: SaveMode,
+    plan: PartitionedWrite | None,
+    delta: RowDelta,
     options: CommitOptions | None = None,
     *,
     properties: Mapping[str, str | None] | None = None,
     check: Check | None = None,
 ) -> PartitionedTable:
-    """Commits what the tasks of `plan` have written, with the columns and specs of `table`.
+    """Commits deleted and added rows with the columns and specs of `table`, which all partitions get.
 
     Args:
-        mode: with OVERWRITE all other rows are deleted; else all partitions get new columns.
+        plan: what the rows were written by; None if none were.
         properties: of the namespace, which change too.
         check: asked for each newer version that the commit has to follow, unless all other rows are deleted.
 
@@ -103,38 +101,13 @@ def commit_planned(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    options = with_operation_name(options, "append" if mode is SaveMode.APPEND else "overwrite")
-    changes = changes_from_writes(table, added, mode)
-    if mode is not SaveMode.OVERWRITE:
-        return _commit_evolved(table, plan, added, changes, options, properties, check)
+    options = with_operation_name(options, delta.operation)
+    changes = changes_from_delta(table, delta)
+    if delta.mode is not SaveMode.OVERWRITE:
+        return _commit_evolved(table, plan, delta.added, changes, options, properties, check)
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with cleanup_on_failure(lambda: plan.remove_files(added)):
+    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(delta.added)):
         return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
-
-
-def commit_planned_delta(
-    table: PlannedTable,
-    plan: PartitionedWrite | None,
-    delta: RowDelta,
-    options: CommitOptions | None = None,
-    *,
-    check: Check | None = None,
-) -> PartitionedTable:
-    """Commits deleted and added rows and the columns of `table`, which all partitions get.
-
-    Args:
-        check: asked for each newer version that the commit has to follow.
-
-    Raises: as `commit_planned`.
-    """
-    return _commit_evolved(
-        table,
-        plan,
-        delta.added,
-        changes_from_delta(table, delta),
-        with_operation_name(options, delta.operation),
-        check=check,
-    )
 
 
 def _commit_evolved(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -145,48 +145,7 @@ def save_rows(
         for batch in source.batches:
             writer.write(batch)
         added = writer.close()
-    return commit_written(table, plan, added, mode, options)
-
-
-def commit_written(
-    table: PartitionedTable,
-    plan: PartitionedWrite,
-    added: Iterable[WrittenPartition],
-    mode: SaveMode = SaveMode.APPEND,
-    options: CommitOptions | None = None,
-    *,
-    check: Check | None = None,
-) -> PartitionedTable:
-    """Commits what the tasks of `plan` have written; after an error their files are removed. Raises as `save_rows`.
-
-    Args:
-        check: asked for each newer version that the commit has to follow.
-    """
-    added = list(added)
-    changes = changes_from_writes(table, added, mode)
-    with cleanup_on_failure(lambda: plan.remove_files(added)):
-        options = with_operation_name(options, "append" if mode is SaveMode.APPEND else "overwrite")
-        return commit_changes(table, changes, options, check=check)
-
-
-def changes_from_writes(
-    table: PartitionedTable, added: Sequence[WrittenPartition], mode: SaveMode
-) -> list[PartitionChange]:
-    """What becomes of each partition of `table` with what tasks have written."""
-    joined: dict[PartitionKey, WrittenPartition] = {}
-    for item in added:
-        known = joined.get(item.partition.key)
-        joined[item.partition.key] = item if known is None else WrittenPartition(known.partition, known.new + item.new)
-    known_keys = [item.partition for key, item in joined.items() if table.index.find(key) is not None]
-    bases = {opened.partition.key: opened for opened in table.open_all(known_keys)}
-    kind = AppendRows if mode is SaveMode.APPEND else ReplaceRows
-    changes: list[PartitionChange] = [
-        kind(item.partition, bases[key].manifest if key in bases else None, item.new) for key, item in joined.items()
-    ]
-    if mode is SaveMode.OVERWRITE:
-        others = [partition for partition in table.index.partitions if partition.key not in joined]
-        changes += [DropPartition(opened.partition, opened.manifest) for opened in table.open_all(others)]
-    return changes
+    return commit_delta(table, plan, RowDelta.of_write(table, added, mode), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +156,30 @@ class RowDelta:
         deleted: by object id of the partition, the addresses of its deleted rows.
         added: what tasks have written.
         dropped_partitions: object ids of partitions that are removed without reading their rows.
+        mode: what an overwrite replaces; APPEND for all other changes.
     """
 
     deleted: Mapping[str, UInt64Array]
     added: Sequence[WrittenPartition] = ()
     dropped_partitions: Sequence[str] = ()
+    mode: SaveMode = SaveMode.APPEND
+
+    @classmethod
+    def of_write(cls, table: PartitionedTable, added: Sequence[WrittenPartition], mode: SaveMode) -> RowDelta:
+        """The change of `table` by a write."""
+        written = {item.partition.key for item in added}
+        dropped = [
+            partition.object_id
+            for partition in (() if mode is SaveMode.APPEND else table.index.partitions)
+            if mode is SaveMode.OVERWRITE or partition.key in written
+        ]
+        return cls({}, added, dropped, mode)
 
     @property
     def operation(self) -> str:
-        """What a history calls the change: "delete", "update" or "append"."""
+        """What a history calls the change: "delete", "update", "append" or "overwrite"."""
+        if self.mode is not SaveMode.APPEND:
+            return "overwrite"
         if not self.added:
             return "delete"
         return "update" if self.dropped_partitions or any(map(len, self.deleted.values())) else "append"
@@ -265,7 +239,9 @@ def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[Partiti
         if key in deleted:
             changes.append(ChangeRows(partition, bases[key], deleted[key], new.get(key, ())))
         else:
-            changes.append(AppendRows(partition, bases.get(key), new[key]))
+            # A partition that another writer creates meanwhile gets appended rows too; an overwrite is computed again.
+            kind = AppendRows if delta.mode is SaveMode.APPEND else ReplaceRows
+            changes.append(kind(partition, bases.get(key), new[key]))
     return changes
 
 

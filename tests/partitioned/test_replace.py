@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.replace import commit_planned, replaced, with_columns_of
-from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, RowDelta, SaveMode, create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
@@ -45,7 +45,7 @@ def written(plan: PartitionedWrite, rows: pa.Table) -> list[WrittenPartition]:
 def save(planned: PartitionedTable, rows: pa.Table, mode: SaveMode) -> PartitionedTable:
     plan = PartitionedWrite.of(planned, rows.schema)
     assert isinstance(planned, PlannedTable)
-    return commit_planned(planned, plan, written(plan, rows), mode)
+    return commit_planned(planned, plan, RowDelta.of_write(planned, written(plan, rows), mode))
 
 
 def listed(table: PartitionedTable) -> list[tuple[object, ...]]:

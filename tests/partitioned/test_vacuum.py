@@ -18,8 +18,8 @@ from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.save import (
+    RowDelta,
     commit_delta,
-    commit_written,
     create_partitioned,
     delete_rows,
     matching_rows,
@@ -186,7 +186,7 @@ def test_a_writer_at_work_while_others_commit_and_clean_up(table: PartitionedTab
     newest = save_rows(delete_rows(table, "id = 4"), rows(40, country="de"))
     vacuum(newest, NOW)
     try:
-        made = commit_written(table, plan, written)
+        made = commit_delta(table, plan, RowDelta({}, written))
     except (CommitConflictError, NotFoundError):
         made = newest.newest()
         assert ids(made) == [1, 2, 3, 5, 6, 7, 40]

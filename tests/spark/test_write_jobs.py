@@ -276,7 +276,7 @@ def test_unknown_commit_keeps_its_files(fixture: Fixture, monkeypatch: pytest.Mo
 
     for module, names in (
         (plain_target, ("commit_planned", "commit_row_changes")),
-        (partitioned_target, ("commit_written", "commit_delta")),
+        (partitioned_target, ("commit_delta",)),
     ):
         for name in names:
             monkeypatch.setattr(module, name, never_answers)
@@ -302,7 +302,7 @@ def test_failed_commit_removes_its_files(fixture: Fixture, monkeypatch: pytest.M
         raise LanceError("no")
 
     monkeypatch.setattr(plain_target, "commit_planned", fails)
-    monkeypatch.setattr(partitioned_target, "commit_written", fails)
+    monkeypatch.setattr(partitioned_target, "commit_delta", fails)
     job, before = fixture.write_job(), fixture.data_files()
     with pytest.raises(LanceError, match="no"):
         job.commit(run(job, rows(6)))

@@ -14,12 +14,11 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.locations import location_uri
 from lance_spark.partitioned.commit import with_operation_name
 from lance_spark.partitioned.read_conflicts import partition_check_of
-from lance_spark.partitioned.replace import commit_planned, commit_planned_delta, with_columns_of
+from lance_spark.partitioned.replace import commit_planned, with_columns_of
 from lance_spark.partitioned.save import (
     RowDelta,
     SaveMode,
     commit_delta,
-    commit_written,
     matching_rows,
     partitions_to_search,
 )
@@ -110,14 +109,8 @@ class PartitionedTarget(Target):
         self, mode: WriteMode, files: Sequence[NewFiles], options: CommitOptions, reads: Sequence[ReadRows]
     ) -> PartitionedTable:
         assert self.plan is not None, "rows are written"
-        table, written = self.table(), _written(files)
-        if isinstance(table, PlannedTable):
-            check = partition_check_of(table.base, reads)
-            return commit_planned(
-                table, self.plan, written, _MODES[mode], options, properties=self.properties, check=check
-            )
-        check = partition_check_of(table, reads)
-        return commit_written(table, self.plan, written, _MODES[mode], options, check=check)
+        table = self.table()
+        return self._commit(table, RowDelta.of_write(table, _written(files), _MODES[mode]), options, reads)
 
     def replace_rows(
         self,
@@ -144,7 +137,7 @@ class PartitionedTarget(Target):
     ) -> PartitionedTable:
         if isinstance(table, PlannedTable):
             check = partition_check_of(table.base, reads)
-            return commit_planned_delta(table, self.plan, delta, options, check=check)
+            return commit_planned(table, self.plan, delta, options, properties=self.properties, check=check)
         return commit_delta(table, self.plan, delta, options, check=partition_check_of(table, reads))
 
     def stores(self, files: Sequence[NewFiles]) -> list[ObjectStore]:

@@ -13,10 +13,10 @@ import pytest
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.maintenance.vacuum import vacuum
 from lance_spark.partitioned.save import SaveMode, create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import vacuum
 
 REMOVED = r"version 1 of .*/t was removed by VACUUM .* while it was read\. Run the query again; .* tag"
 
