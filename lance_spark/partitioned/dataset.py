@@ -49,6 +49,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
+from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion
@@ -61,7 +62,14 @@ if TYPE_CHECKING:
 
 
 class PartitionedDataset(
-    RowVerbs, PartitionedIndexVerbs, PartitionedSearchVerbs, HybridVerbs, ColumnVerbs, TagVerbs, CleanupVerbs
+    RowVerbs,
+    PartitionedIndexVerbs,
+    PartitionedSearchVerbs,
+    HybridVerbs,
+    IndexRecallVerbs,
+    ColumnVerbs,
+    TagVerbs,
+    CleanupVerbs,
 ):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 

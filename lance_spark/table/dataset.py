@@ -34,6 +34,7 @@ from lance_spark.table.search.search_verbs import DatasetSearchVerbs
 from lance_spark.table.search.text_filters import with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
+from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
@@ -49,6 +50,7 @@ class Dataset(
     VersionVerbs,
     OptimizerVerbs,
     UpgradeVerbs,
+    IndexRecallVerbs,
 ):
     """One version of a table. It never changes; open the table again to see what others have committed.
 

@@ -138,6 +138,10 @@ class IndexBuilder(ABC):
         """
         return self
 
+    def shared_parameters(self) -> dict[str, object]:
+        """The parameters that `trained` has added, for builders of the same index on other machines."""
+        return {}
+
     def untrained(self) -> IndexBuilder:
         """A builder without a model: the next segment trains its own."""
         return self

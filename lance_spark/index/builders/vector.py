@@ -92,6 +92,8 @@ class VectorBuilder(IndexBuilder):
         if name in ("ivf_centroids", "pq_codebook"):
             return _numbers(name, value)
         if name == "model":
+            if not isinstance(value, VectorModel):
+                raise InvalidInputError("model is a trained model of an index segment; leave it out")
             return value
         if name in ("seed", "prefetch_distance") and value in (0, "0"):
             return 0
@@ -168,6 +170,9 @@ class VectorBuilder(IndexBuilder):
     def trained(self, sample: IndexedRows, num_rows: int) -> IndexBuilder:
         model = self._model or train(self._training, self._rows(sample), num_rows)
         return type(self)(self.dtype, {**self.parameters, "model": model})
+
+    def shared_parameters(self) -> dict[str, object]:
+        return {} if self._model is None else {"model": self._model}
 
     def untrained(self) -> IndexBuilder:
         return type(self)(self.dtype, {**self.parameters, "model": None})

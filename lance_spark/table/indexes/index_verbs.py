@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class IndexVerbs:
+class IndexVerbs(ABC):
     """Operations on indexes. No row changes, and every query has the same result with and without an index."""
 
     location: TableLocation

@@ -1,4 +1,4 @@
-"""Procedures for scalar indexes; the statements of ALTER TABLE ... INDEX and SHOW INDEXES call them."""
+"""Procedures for indexes; the statements of ALTER TABLE ... INDEX and SHOW INDEXES call them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, LongType, StringType
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.dataset import PartitionedDataset
@@ -31,6 +31,7 @@ from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.definition import define
+from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.manifest import Manifest
@@ -49,6 +50,7 @@ _SHOWN = row_type(
 _OPTIMIZED = row_type(
     index_name=StringType(), fragments_indexed=LongType(), segments_before=LongType(), segments_after=LongType()
 )
+_RECALL = row_type(index_name=StringType(), recall=DoubleType(), least_recall=DoubleType(), num_queries=LongType())
 _REFRESHED = row_type(fragments_indexed=LongType(), segments_added=LongType(), index_name=StringType())
 
 _SEGMENT_ROWS = 8 << 20
@@ -69,12 +71,16 @@ class _Index:
 
 @dataclass(frozen=True)
 class _Work:
-    """One segment: fragments of a table, or of the partition `key` of a partitioned one."""
+    """One segment: fragments of a table, or of the partition `key` of a partitioned one.
+
+    `trained` are parameters that the driver adds to those of the user: a model that all segments of a table share.
+    """
 
     location: TableLocation
     version: int
     key: str | None
     fragment_ids: tuple[int, ...]
+    trained: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ class BuildTask:
 
     def _built(self, work: _Work) -> bytes:
         manifest, index = work.location.at(work.version).manifest, self.index
-        definition = define(manifest, index.column, index.kind, index.name, index.parameters)
+        definition = define(manifest, index.column, index.kind, index.name, {**index.parameters, **work.trained})
         segment = build_segment(work.location, manifest, definition, work.fragment_ids)
         return pickle.dumps((work.key, segment.to_bytes()))
 
@@ -116,7 +122,7 @@ def _create(call: Invocation) -> LocalRows | Tasks:
     work = list(_work(table, index, num_segments))
     if not work:
         if isinstance(table, Dataset):
-            table.create_scalar_index(index.column, index.kind, name, **index.parameters)
+            table.create_scalar_index(index.column, index.kind, name, True, **index.parameters)
         return LocalRows.of(_CREATED, [(0, name)])
     return Tasks(BuildTask(index), [pickle.dumps(item) for item in work], pickle.dumps(_State(table, name)))
 
@@ -138,9 +144,13 @@ def _commit_created(state: bytes, results: Sequence[bytes]) -> LocalRows:
 def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int | None) -> Iterator[_Work]:
     for item in table.splits():
         # A wrong kind, column or parameter is an error before there is a task.
-        define(item.manifest, index.column, index.kind, index.name, index.parameters)
-        for fragment_ids in _groups(item.manifest, num_segments):
-            yield _Work(item.table, item.manifest.version, item.key, fragment_ids)
+        definition = define(item.manifest, index.column, index.kind, index.name, index.parameters)
+        groups = _groups(item.manifest, num_segments)
+        added: Mapping[str, object] = {}
+        if len(groups) > 1:
+            added = trained(item.manifest, item.table.bases(item.manifest), definition).builder.shared_parameters()
+        for fragment_ids in groups:
+            yield _Work(item.table, item.manifest.version, item.key, fragment_ids, added)
 
 
 def _groups(manifest: Manifest, num_segments: int | None) -> list[tuple[int, ...]]:
@@ -194,6 +204,15 @@ def _optimized(call: Invocation, num_merged: int, retrain: bool) -> tuple[dict[s
     return before, table.optimize_indices(name, num_indices_to_merge=num_merged, retrain=retrain).index_statistics(name)
 
 
+def _recall(call: Invocation) -> LocalRows:
+    """Measures a vector index. Arguments that are null are left to `index_recall`."""
+    given = call.arguments
+    name = given.required("name")
+    numbers = {key: given.integer(key) for key in ("k", "num_queries", "nprobes", "refine_factor")}
+    found = _verbs(call).index_recall(name, **{key: value for key, value in numbers.items() if value is not None})
+    return LocalRows.of(_RECALL, [(name, found["recall"], found["least_recall"], found["num_queries"])])
+
+
 def _indexed(statistics: Mapping[str, Any]) -> int:
     return int(statistics["num_indexed_fragments"])
 
@@ -234,11 +253,11 @@ _NAME = Parameter("name", TEXT, "name of the index", required=True)
 PROCEDURES = (
     Procedure(
         "create_index",
-        "Builds a scalar index over a column, as a job over the cluster; one of the same name is replaced.",
+        "Builds an index over a column, as a job over the cluster; one of the same name is replaced.",
         (
             TABLE,
             _NAME,
-            Parameter("kind", TEXT, "btree, bitmap, label_list, ngram, zonemap, bloomfilter or json", required=True),
+            Parameter("kind", TEXT, "such as btree, bitmap, zonemap or ivf_pq", required=True),
             Parameter("columns", TEXTS, "the column, as an array of one name", required=True),
             Parameter("options", TEXTS, "name=value each: parameters of the kind, and num_segments"),
             Parameter("if_not_exists", FLAG, "leaves an index of this name as it is"),
@@ -263,6 +282,19 @@ PROCEDURES = (
             Parameter("retrain", FLAG, "builds the index again"),
         ),
         _optimize,
+    ),
+    Procedure(
+        "index_recall",
+        "Measures which share of the nearest rows searches with a vector index find, for vectors of random rows.",
+        (
+            TABLE,
+            _NAME,
+            Parameter("k", WHOLE, "the number of nearest rows; 10"),
+            Parameter("num_queries", WHOLE, "the number of rows that are asked about; 100"),
+            Parameter("nprobes", WHOLE, "the number of partitions that are searched"),
+            Parameter("refine_factor", WHOLE, "candidates for each row that are compared exactly"),
+        ),
+        _recall,
     ),
     Procedure(
         "refresh_index",
