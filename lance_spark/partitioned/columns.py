@@ -10,7 +10,7 @@ stay. Its type cannot be changed: that would give it another id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema import evolution
-from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.arrow import to_arrow_type, with_metadata
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
@@ -34,6 +34,7 @@ from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 
@@ -105,6 +106,28 @@ def edit_columns(
         return _commit(current, schema, options)
 
     return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
+
+
+def update_field_metadata(
+    table: PartitionedTable,
+    entries: Mapping[str, Mapping[str, str | None]],
+    options: CommitOptions | None = None,
+    *,
+    replace: bool = False,
+) -> PartitionedTable:
+    """The version with entries of the metadata of columns changed; arguments as `ColumnVerbs.update_field_metadata`."""
+
+    def changed(schema: LanceSchema) -> LanceSchema:
+        for path, values in entries.items():
+            update = UpdateMap(values, replace)
+            schema = evolution.replaced(
+                schema,
+                path,
+                lambda old, update=update: with_metadata(old, update.applied_to_bytes(old.metadata)),  # type: ignore[misc]
+            )
+        return schema
+
+    return change_columns(table, changed, options)
 
 
 def next_field_id(table: PartitionedTable) -> FieldId:

@@ -195,6 +195,9 @@ class PartitionedDataset(
     def _change_columns(self, change: Change) -> Self:
         return self.of(column_changes.change_columns(self, change))
 
+    def update_field_metadata(self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False) -> Self:
+        return self.of(column_changes.update_field_metadata(self, entries, replace=replace))
+
     def _alter_column(self, change: Alteration) -> Self:
         """The type of a column that partition values come from cannot change."""
         return self.of(column_changes.alter_column(self, change))
@@ -326,12 +329,6 @@ class PartitionedDataset(
     def update_schema_metadata(self, entries: Mapping[str, str | None], *, replace: bool = False) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
         raise self._unsupported("metadata of its schema", "use update_config or alter_column")
-
-    def update_field_metadata(
-        self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
-    ) -> NoReturn:
-        """Raises `UnsupportedFeatureError`."""
-        raise self._unsupported("changes of the metadata of several columns", "use alter_column")
 
     def _at_manifest(self, manifest: Manifest) -> Self:
         return type(self)(self.root, self.storage_options, self.catalog, self.catalog.at(manifest))

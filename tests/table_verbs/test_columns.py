@@ -133,3 +133,15 @@ def test_alter_unknown_column(dataset: Any) -> None:
 def test_merge_after_added_column(kind: Kind, dataset: Any) -> None:
     made = dataset.add_columns(NOTE).merge(table_of((1, "a", 11), (6, "a", 60)), "id")
     kind.check(made, [(1, "a", 11, None), *[(*row, None) for row in ROWS[1:]], (6, "a", 60, None)])
+
+
+def test_update_field_metadata(kind: Kind, dataset: Any) -> None:
+    made = dataset.update_field_metadata({"v": {"unit": "kg", "old": "1"}, "id": {"k": "x"}})
+    made = made.update_field_metadata({"v": {"old": None}, "id": {"l": "y"}}, replace=False)
+    fields = {field.name: dict(field.metadata) for field in kind.open(made).lance_schema.fields}
+    assert (fields["v"], fields["id"]) == ({"unit": b"kg"}, {"k": b"x", "l": b"y"})
+    made = made.update_field_metadata({"id": {"m": "z"}}, replace=True)
+    assert dict(made.lance_schema.fields[0].metadata) == {"m": b"z"}
+    kind.check(made, ROWS)
+    with pytest.raises(NotFoundError, match="nope"):
+        made.update_field_metadata({"nope": {"k": "v"}})

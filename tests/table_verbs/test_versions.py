@@ -199,7 +199,6 @@ def partitioned() -> PartitionedDataset:
         ("commit_indices", ([],)),
         ("update_metadata", ({"a": "b"},)),
         ("update_schema_metadata", ({"a": "b"},)),
-        ("update_field_metadata", ({"id": {"a": "b"}},)),
         ("add_columns", ({"w": "v + 1"},)),
         ("add_columns", (lambda batch: batch,)),
     ],

@@ -125,6 +125,22 @@ class ColumnVerbs(ABC):
         """
         return self._alter_column(Alteration(path, name, data_type, nullable, comment, metadata))
 
+    @abstractmethod
+    def update_field_metadata(self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False) -> Self:
+        """Sets entries of the metadata of columns, named by path; None removes one.
+
+        Args:
+            replace: removes all other entries of these columns.
+
+        Raises:
+            NotFoundError: there is no such column.
+            InvalidInputError: an entry is not a string.
+            IncompatibleConflictError: a concurrent transaction has changed one of the entries.
+            CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            UnsupportedFeatureError: the table needs a feature that this release does not write.
+        """
+
 
 class DatasetColumnVerbs(ColumnVerbs):
     """Column verbs of a table without partitions, and metadata, which only such a table has."""
@@ -171,13 +187,6 @@ class DatasetColumnVerbs(ColumnVerbs):
         return type(self)(self.location, update_schema_metadata(self.location, self.manifest, entries, replace=replace))
 
     def update_field_metadata(self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False) -> Self:
-        """Sets entries of the metadata of columns, named by path; None removes one.
-
-        Args:
-            replace: removes all other entries of these columns.
-
-        Raises: NotFoundError for an unknown path, and as `update_schema_metadata`.
-        """
         return type(self)(self.location, update_field_metadata(self.location, self.manifest, entries, replace=replace))
 
 

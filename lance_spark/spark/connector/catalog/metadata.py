@@ -12,8 +12,7 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
-from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN
-from lance_spark.spark.connector.procedures.version_procedures import HISTORY, branches_of, history_rows
+from lance_spark.spark.connector.procedures.version_procedures import HISTORY, MAIN, branches_of, history_rows
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset

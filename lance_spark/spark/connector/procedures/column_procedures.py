@@ -17,7 +17,6 @@ from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
-from lance_spark.spark.connector.procedures.partitioned_procedures import with_primary_key
 from lance_spark.spark.connector.procedures.procedure_types import (
     TABLE,
     TEXT,
@@ -57,8 +56,6 @@ def _set_primary_key(call: Invocation) -> LocalRows:
         known.sort(key=lambda item: item.unenforced_primary_key_position)
         if [item.id for item in known] != [item.id for item in wanted]:
             raise InvalidInputError("the table has a primary key, which cannot be changed once it is set")
-    elif isinstance(table, PartitionedTable):
-        with_primary_key(table, columns)
     else:
         table.update_field_metadata(
             {

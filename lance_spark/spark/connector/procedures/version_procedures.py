@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.spark.connector.procedures.partitioned_procedures import MAIN, without_branches
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,
@@ -21,6 +20,9 @@ from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.refs.refs import Branch, Tag
 from lance_spark.table.versions.version_summary import TableVersion
+
+MAIN = "main"
+"""The name of the main branch in results and arguments."""
 
 _VERSION = row_type(version=LongType())
 _NAME = row_type(name=StringType())
@@ -152,6 +154,15 @@ def _at(call: Invocation, table: AnyDataset) -> tuple[AnyDataset, int]:
     if chosen is None:
         raise NotFoundError(f"{table.uri} has no branch {branch!r}")
     return Dataset(table.location.on_branch(branch), chosen), chosen.version if version is None else version
+
+
+def without_branches(table: PartitionedDataset) -> UnsupportedFeatureError:
+    """The error that partitioned tables have no branches."""
+    return UnsupportedFeatureError(
+        f"{table.root} is a partitioned table, which has no branches: its versions are those of __manifest, in one "
+        "line. Use a tag",
+        feature="branches of partitioned tables",
+    )
 
 
 def _create_tag(call: Invocation) -> LocalRows:
