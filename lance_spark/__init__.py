@@ -30,6 +30,7 @@ from lance_spark.errors import (
 from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.dataset import open_table as open  # noqa: A004
+from lance_spark.schema.blob import blob_field
 from lance_spark.table.access import write_dataset as write
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
@@ -78,6 +79,7 @@ __all__ = [
     "StorageError",
     "UnsupportedFeatureError",
     "__version__",
+    "blob_field",
     "configure",
     "install",
     "open",

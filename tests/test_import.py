@@ -58,6 +58,7 @@ def test_the_public_names() -> None:
         "StorageError",
         "UnsupportedFeatureError",
         "__version__",
+        "blob_field",
         "configure",
         "install",
         "open",

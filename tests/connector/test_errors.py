@@ -59,7 +59,7 @@ REFUSED = [
     ("CREATE TABLE {}_new (id BIGINT PRIMARY KEY)", "UNSUPPORTED_FEATURE.TABLE_OPERATION"),
     ("CREATE TABLE {}_new (id BIGINT) TBLPROPERTIES ('file_format_version' = '2.3')", "LANCE_UNSUPPORTED_FEATURE"),
     ("CREATE TABLE {}_new (id BIGINT) TBLPROPERTIES ('id.arrow.float16' = 'true')", "LANCE_INVALID_INPUT"),
-    ("CREATE TABLE {}_new (b BINARY) TBLPROPERTIES ('b.lance.encoding' = 'blob')", "LANCE_UNSUPPORTED_FEATURE"),
+    ("CREATE TABLE {}_new (b BINARY) TBLPROPERTIES ('b.lance.encoding' = 'blobs')", "LANCE_INVALID_INPUT"),
     ("CREATE TABLE {}_new AS SELECT 1 AS _rowaddr", "LANCE_INVALID_INPUT"),
 ]
 

@@ -556,6 +556,7 @@ def _auto_cleanup(tables: Tables, name: str) -> None:
 # Options of columns
 
 COLUMNS = {"vec": "ARRAY<FLOAT>", "half": "FLOAT", "text": "STRING", "number": "INT", "both": "STRUCT<a: INT, b: INT>"}
+BLOBS = {"lance.encoding", "lance.blob.inline-size", "lance.blob.dedicated-size", "lance.blob.pack-size"}
 OF_COLUMN = {
     "arrow.fixed-size-list.size": ("vec", "2", "fixed_size_list<item: float>[2]"),
     "arrow.float16": ("half", "true", "halffloat"),
@@ -573,7 +574,7 @@ OF_COLUMN = {
 }
 
 
-@proves("column", *(set(SUFFIXES) - {"lance.encoding"}))
+@proves("column", *(set(SUFFIXES) - BLOBS))
 def _shape_of_a_column(tables: Tables, name: str) -> None:
     column, value, dtype = OF_COLUMN[name]
     rows = "SELECT 'a' AS k, array(1F, 2F) AS vec, 1F AS half, 'x' AS text, 1 AS number, struct(1 AS a, 2 AS b) AS both"
@@ -594,10 +595,30 @@ def _shape_of_a_column(tables: Tables, name: str) -> None:
         assert part.count_rows() == 1
 
 
-@proves("column", "lance.encoding")
-def _blobs_are_refused(tables: Tables, name: str) -> None:
-    with pytest.raises(AnalysisException, match="columns of blobs are read, but not written"):
-        tables.create(f"'b.{name}' = 'blob'", columns="b BINARY, k STRING")
+@proves("column", *BLOBS)
+def _blobs(tables: Tables, name: str) -> None:
+    sizes = {"inline-size": "3", "dedicated-size": "4", "pack-size": "1"}
+    shape = {"lance.encoding": "blob", name: sizes.get(name.rpartition(".")[2], "blob")}
+    tables.create(", ".join(f"'b.{key}' = '{value}'" for key, value in shape.items()), columns="b BINARY, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} VALUES (X'01020304', 'a'), (X'0102030405', 'a')")
+    kinds = sorted(row.kind for row in tables.spark.sql(f"SELECT b.kind FROM {tables.new}").collect())
+    assert kinds == {"inline-size": [1, 1], "dedicated-size": [0, 2]}.get(name.rpartition(".")[2], [0, 0])
+
+
+@proves("property", "lance.blob_handling")
+def _blobs_as_binary(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'binary', 'b.lance.encoding' = 'blob'", columns="b BINARY, k STRING")
+    assert tables.spark.table(tables.new).schema["b"].dataType.simpleString() == "binary"
+
+
+@proves("read", "blob_handling")
+def _blobs_of_a_read(tables: Tables, name: str) -> None:
+    tables.create("'b.lance.encoding' = 'blob'", columns="b BINARY, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} VALUES (X'01', 'a')")
+    read = tables.spark.read.format("lance").option(name, "binary")
+    assert [bytes(row.b) for row in read.load(location(tables.spark, tables.new)).collect()] == [b"\x01"]
+    with pytest.raises(AnalysisException, match=f"option {name} has no effect"):
+        tables.spark.read.option(name, "binary").table(tables.new).collect()
 
 
 # Settings of catalogs

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import table_types
 
@@ -71,10 +71,8 @@ def test_what_does_not_fit_is_refused(option: str, value: str, problem: str) -> 
         types({option: value})
 
 
-def test_blobs_are_refused_by_name() -> None:
-    with pytest.raises(
-        UnsupportedFeatureError, match=r"text\.lance\.encoding: columns of blobs are read, but not written"
-    ):
+def test_blobs_are_binary_columns() -> None:
+    with pytest.raises(InvalidInputError, match=r"text\.lance\.encoding is for a binary column"):
         types({"text.lance.encoding": "blob"})
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark import blob_field
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.schema.blob import blob_field
 
 SCHEMA = pa.schema(
     [

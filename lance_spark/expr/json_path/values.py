@@ -55,7 +55,7 @@ def json_steps(path: str) -> tuple[Step, ...]:
 
 
 def json_values(documents: Operand, steps: tuple[Step, ...], kind: JsonKind) -> pa.Array:
-    """The values at a path; null where there is none, or it is none of this kind and cannot be converted.
+    """The values at a path; null where there is none, or it is not one of this kind and cannot be converted.
 
     Raises:
         InvalidInputError: the documents are no binary JSON.

@@ -24,7 +24,7 @@ from lance_spark.table.rows.row_address import UInt64Array
 _MAX_KEYS = 100_000
 """An index is not asked for more keys at once."""
 
-_ROWS_PER_KEY = 16
+_ROWS_PER_KEY = 512
 """Nor if the table has fewer rows for each key: reading the column is cheaper."""
 
 

@@ -126,10 +126,10 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     if location.branch is None and location.history.latest_location() is None:
         whole = open_partitioned_table(place, state, request.time_travel)
         if whole is not None:
-            if options != _ALL_COLUMNS:
+            if replace(options, blob_handling=None) != _ALL_COLUMNS:
                 raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
             is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
-            return LoadReply(True, describe_partitioned(place, whole, writable=is_newest))
+            return LoadReply(True, describe_partitioned(place, whole, writable=is_newest, blobs=options.blob_handling))
     manifest = _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:

@@ -1,0 +1,84 @@
+"""Blob columns in SQL and DataFrames."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+SMALL, BIG = b"\x01\x02", b"x" * 100_000
+SHAPE = "'img.lance.encoding' = 'blob', 'img.lance.blob.inline-size' = '10', 'img.lance.blob.dedicated-size' = '200000'"
+
+
+def values(spark: SparkSession, table: str) -> dict[int, bytes | None]:
+    location = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Location'").first()
+    assert location is not None
+    rows = spark.read.format("lance").option("blob_handling", "binary").load(location.data_type).collect()
+    return {row.id: None if row.img is None else bytes(row.img) for row in rows}
+
+
+def created(spark: SparkSession, by: str, *properties: str) -> str:
+    table = f"lance.blobs_{uuid.uuid4().hex[:8]}"
+    shape = ", ".join((SHAPE, *properties))
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, k STRING, img BINARY) {by} TBLPROPERTIES ({shape})")
+    big = "CAST(repeat('x', 100000) AS BINARY)"
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a', X'0102'), (2, 'a', NULL), (3, 'b', {big})")
+    return table
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+def test_descriptions_are_read_filtered_and_moved_with_their_bytes(spark: SparkSession, by: str) -> None:
+    table = created(spark, by)
+    assert spark.sql(f"SELECT img.size, img.kind FROM {table} WHERE img.size > 10").collect() == [(len(BIG), 1)]
+    assert [row.id for row in spark.sql(f"SELECT id FROM {table} WHERE img IS NULL").collect()] == [2]
+    spark.sql(f"UPDATE {table} SET k = 'z', id = id + 10 WHERE img IS NOT NULL")
+    assert values(spark, table) == {11: SMALL, 2: None, 13: BIG}
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 13 AS id UNION ALL SELECT 20) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET id = 33 WHEN NOT MATCHED THEN INSERT (id, k) VALUES (s.id, 'n')"
+    )
+    spark.sql(f"DELETE FROM {table} WHERE img.size = 2")
+    spark.createDataFrame([(7, "a", bytearray(b"frame"))], "id long, k string, img binary").writeTo(table).append()
+    spark.sql(f"OPTIMIZE {table}")
+    assert values(spark, table) == {2: None, 33: BIG, 20: None, 7: b"frame"}
+    # A description means nothing in another table, and bytes are no description.
+    for statement in (f"INSERT INTO {created(spark, by)} SELECT * FROM {table}", f"UPDATE {table} SET img = X'01'"):
+        with pytest.raises(AnalysisException, match="CANNOT_SAFELY_CAST"):
+            spark.sql(statement)
+    with pytest.raises(PySparkException, match=r"property lance\.blob_handling"):
+        spark.read.option("blob_handling", "binary").table(table).collect()
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+def test_columns_shown_as_binary(spark: SparkSession, by: str) -> None:
+    table = created(spark, by, "'lance.blob_handling' = 'binary'")
+    assert spark.table(table).schema["img"].dataType.simpleString() == "binary"
+    spark.sql(f"UPDATE {table} SET img = concat(img, X'ff') WHERE id = 1")
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 2 AS id, 'a' AS k, X'0a' AS img UNION ALL SELECT 9, 'c', X'0b') s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    expected = {1: SMALL + b"\xff", 2: b"\x0a", 3: BIG, 9: b"\x0b"}
+    assert {row.id: bytes(row.img) for row in spark.table(table).collect()} == expected
+    found = spark.sql(f"SELECT id, img FROM {table} WHERE length(img) < 100000 ORDER BY id DESC LIMIT 2").collect()
+    assert [(row.id, bytes(row.img)) for row in found] == [(9, b"\x0b"), (2, b"\x0a")]
+    assert spark.sql(f"SELECT id FROM {table} WHERE img = X'0b'").collect() == [(9,)]
+    assert spark.sql(f"SELECT count(img), max(length(img)) FROM {table}").collect() == [(4, len(BIG))]
+    copy = created(spark, by)
+    spark.sql(f"INSERT OVERWRITE {copy} SELECT * FROM {table}")
+    assert values(spark, copy) == expected
+
+
+def test_tables_by_path_are_read_by_the_reference(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    rows = spark.sql("SELECT 1L AS id, X'0102' AS img UNION ALL SELECT 2L, CAST(repeat('x', 100000) AS BINARY)")
+    rows.write.format("lance").option("img.lance.encoding", "blob").save(uri)
+    rows.write.format("lance").mode("append").save(uri)
+    found = lance.dataset(uri).scanner(blob_handling="all_binary").to_table().to_pylist()
+    assert sorted((row["id"], row["img"]) for row in found) == [(1, SMALL), (1, SMALL), (2, BIG), (2, BIG)]
+    with pytest.raises(AnalysisException, match="descriptions or binary"):
+        spark.read.format("lance").option("blob_handling", "bytes").load(uri)
