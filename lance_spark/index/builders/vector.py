@@ -213,6 +213,8 @@ class VectorBuilder(IndexBuilder):
             raise InvalidInputError(f"vectors of {self._type.values} cannot be indexed by {metric.value}")
         if self._type.is_multivector and metric is not Metric.COSINE:
             raise InvalidInputError(f"lists of vectors are indexed by cosine only, not by {metric.value}")
+        if kind == "IVF_RQ" and self._type.dimension % 8:
+            raise InvalidInputError(f"IVF_RQ is for vectors of 8, 16, 24 ... values, not of {self._type.dimension}")
         return TrainingParameters(
             kind=kind,
             metric=metric,
@@ -345,6 +347,13 @@ class IvfSqBuilder(VectorBuilder):
     defaults: ClassVar[Mapping[str, object]] = {**_COMMON, "num_bits": 8}
 
 
+class IvfRqBuilder(VectorBuilder):
+    """IVF_RQ."""
+
+    index_type = vector_index_kind("IVF_RQ")
+    defaults: ClassVar[Mapping[str, object]] = {**_COMMON, "num_bits": 5}
+
+
 class IvfHnswFlatBuilder(VectorBuilder):
     """IVF_HNSW_FLAT."""
 
@@ -366,5 +375,13 @@ class IvfHnswSqBuilder(VectorBuilder):
     defaults: ClassVar[Mapping[str, object]] = {**_COMMON, **_GRAPH, "num_bits": 8}
 
 
-_ALL = (IvfFlatBuilder, IvfPqBuilder, IvfSqBuilder, IvfHnswFlatBuilder, IvfHnswPqBuilder, IvfHnswSqBuilder)
+_ALL = (
+    IvfFlatBuilder,
+    IvfPqBuilder,
+    IvfSqBuilder,
+    IvfRqBuilder,
+    IvfHnswFlatBuilder,
+    IvfHnswPqBuilder,
+    IvfHnswSqBuilder,
+)
 VECTOR_BUILDERS: Mapping[str, type[VectorBuilder]] = {builder.index_type.type_name: builder for builder in _ALL}

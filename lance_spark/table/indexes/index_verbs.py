@@ -83,7 +83,7 @@ class IndexVerbs(ABC):
         Args:
             column: a column of vectors (fixed_size_list of float16, float32, float64 or uint8), or of lists of vectors
                 (cosine only); dotted for a field of a struct.
-            index_type: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ, in any case of letters; a
+            index_type: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ, in any case; a
                 scalar kind with its parameters too.
             name: by default the column's path and ``_idx``.
             metric: ``l2`` (the default), ``cosine``, ``dot``, or ``hamming``, the only one for uint8.
@@ -92,9 +92,9 @@ class IndexVerbs(ABC):
             ivf_centroids: the centroids of the partitions, [p, d]; they are not trained then.
             pq_codebook: the codewords of PQ, [sub-vectors, codewords, values]; only with `ivf_centroids`.
             num_sub_vectors: of PQ; divides the dimension, which is by default divided by 16, else 8.
-            parameters: `num_bits` (PQ: 8 or 4), `sample_rate` (vectors to train a centroid with, 256), `max_iters`
-                (50), `target_partition_size`, `seed`; HNSW kinds: `m` (20), `ef_construction` (150), `max_level` (7);
-                `num_segments` and `train` as in `create_scalar_index`.
+            parameters: `num_bits` (PQ: 8 or 4; RQ: 1 to 9, by default 5), `sample_rate` (vectors to train a centroid
+                with, 256), `max_iters` (50), `target_partition_size`, `seed`; HNSW kinds: `m` (20), `ef_construction`
+                (150), `max_level` (7); `num_segments` and `train` as in `create_scalar_index`.
 
         Raises: as `create_scalar_index`.
         """

@@ -7,15 +7,6 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import index_details_pb2
 from lance_spark.index.base import IndexKind
 
-VECTOR_KINDS = (
-    "IVF_FLAT",
-    "IVF_PQ",
-    "IVF_SQ",
-    "IVF_HNSW_FLAT",
-    "IVF_HNSW_PQ",
-    "IVF_HNSW_SQ",
-)
-
 
 class VectorIndexKind(IndexKind):
     """Vector indexes of all kinds: they have one type of details."""

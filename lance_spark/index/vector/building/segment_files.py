@@ -14,7 +14,8 @@ import pyarrow as pa
 from lance_spark._proto import index_details_pb2
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles, require_no_nulls
-from lance_spark.index.vector.building.codecs import Codec, Columns, codec_of
+from lance_spark.index.vector.building.codec import Codec, Columns
+from lance_spark.index.vector.building.codecs import codec_of
 from lance_spark.index.vector.building.graph import GRAPH_SCHEMA, Graph, graph_of
 from lance_spark.index.vector.building.model import GraphParameters, VectorModel, set_lengths
 from lance_spark.index.vector.ivf import MODEL_FILE, STORAGE_FILE, Partitions, storage_metadata

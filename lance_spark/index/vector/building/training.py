@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lance_spark.index.vector.building import kmeans, product
 from lance_spark.index.vector.building.model import GraphParameters, VectorModel
+from lance_spark.index.vector.building.rotation import random_signs
 from lance_spark.index.vector.building.vectors import VectorRows, stored_form, working_form
 from lance_spark.index.vector.metrics import Metric, Vectors
 
@@ -95,6 +96,9 @@ def train(parameters: TrainingParameters, rows: VectorRows, num_rows: int) -> Ve
     if parameters.codes == "SQ":
         own = chosen.sample(parameters.sample_rate << 8, parameters.seed)
         return replace(model, bounds=(float(own.vectors.min()), float(own.vectors.max())))
+    if parameters.codes == "RQ":
+        signs = random_signs(rows.vectors.shape[1], parameters.seed)
+        return replace(model, signs=signs, num_bits=parameters.num_bits)
     return model
 
 
