@@ -282,6 +282,15 @@ def test_few_rows_define_an_index_that_is_built_later(tmp_path: Path) -> None:
     assert recall(uri, clustered(20), "cosine") >= 0.75
 
 
+def test_empty_table_defines_an_index_with_its_parameters(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    write(uri, clustered(10)[:0])
+    lance_spark.open(uri).create_index("v", "IVF_RQ", num_bits=3, metric="dot")
+    append(uri, clustered(400), 0)
+    (segment,) = lance_spark.open(uri).optimize_indices().index_statistics("v_idx")["segments"]
+    assert (segment["metric_type"], segment["sub_index"]["num_bits"]) == ("dot", 3)
+
+
 def test_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     contents = []
     for name in ("a", "b"):

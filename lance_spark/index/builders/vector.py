@@ -288,6 +288,8 @@ def _defined(message: index_details_pb2.VectorIndexDetails) -> dict[str, object]
     found["metric"] = next(metric for metric, number in _METRICS.items() if number == message.metric_type)
     if message.HasField("pq"):
         found |= {"num_bits": message.pq.num_bits or 8, "num_sub_vectors": message.pq.num_sub_vectors or None}
+    if message.HasField("rq") and message.rq.num_bits:
+        found["num_bits"] = message.rq.num_bits
     if message.HasField("hnsw_index_config"):
         graph = message.hnsw_index_config
         given = {"m": graph.max_connections, "ef_construction": graph.construction_ef, "max_level": graph.max_level}

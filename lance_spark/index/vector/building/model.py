@@ -185,6 +185,8 @@ def _with_codes(model: VectorModel, file: IndexFile) -> VectorModel:
         return replace(model, num_bits=num_bits, codebook=_codebook(model, file, described, num_bits))
     if described.get("rotation_type") != "fast" or described.get("query_estimator") != "raw_query":
         raise UnsupportedFeatureError("an IVF_RQ index of an older release is not extended")
+    if described.get("layered"):
+        raise UnsupportedFeatureError("an IVF_RQ index of a newer layout is not extended")
     signs = described.get("fast_rotation_signs")
     if not isinstance(signs, list) or len(signs) != 4 * (-(-model.centroids.shape[1] // 8)):
         raise file.damaged("an IVF_RQ index has no signs of its rotation")
