@@ -53,9 +53,9 @@ _COMPACTION = (
     Parameter("materialize_deletions", FLAG, "whether large fragments are rewritten to shed deleted rows"),
     Parameter("materialize_deletions_threshold", NUMBER, "which part of the rows has to be deleted for that"),
     Parameter("batch_size", WHOLE, "rows that are read at a time"),
-    Parameter("defer_index_remap", FLAG, "records where rows moved; OPTIMIZE INDEX brings indexes up to date"),
     Parameter("commit_message", TEXT, "kept with the version"),
     Parameter("where", TEXT, "only partitions that may hold rows for which this is true; of partitioned tables"),
+    Parameter("defer_index_remap", FLAG, "records where rows moved; OPTIMIZE INDEX brings indexes up to date"),
 )
 
 
