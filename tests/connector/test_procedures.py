@@ -43,6 +43,18 @@ def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table
         call(spark, f"optimize('{table}', 0)")
 
 
+def test_optimize_can_leave_indexes_to_a_later_statement(spark: SparkSession, table: str) -> None:
+    (column, *_) = spark.table(f"lance.{table}").columns
+    call(spark, f"create_index(table => '{table}', name => 'i', kind => 'btree', columns => array('{column}'))")
+    shown = f"SELECT name, uuid FROM lance.{table}.indexes ORDER BY name"
+    before = spark.sql(shown).collect()
+    call(spark, f"optimize(table => '{table}', defer_index_remap => true)")
+    record, *kept = spark.sql(shown).collect()
+    assert (record.name, kept) == ("__lance_frag_reuse", before)
+    call(spark, f"optimize_index(table => '{table}', name => 'i')")
+    assert [row.name for row in spark.sql(shown).collect()] == ["i"]
+
+
 def test_vacuum_removes_old_versions_but_tagged_ones(spark: SparkSession, table: str) -> None:
     call(spark, f"create_tag('{table}', 'keep', 3)")
     with pytest.raises(AnalysisException, match="have tags: keep"):
