@@ -14,8 +14,8 @@ import numpy.typing as npt
 from lance_spark.index.vector.metrics import Metric, Vectors
 from lance_spark.index.vector.nearest import bound_of_least
 
-BLOCK_ROWS = 8192
-BLOCK_QUERIES = 512
+BLOCK_ROWS = 32768
+BLOCK_QUERIES = 128
 """Rows and queries of one product."""
 
 LEAST_QUERIES = 4
@@ -58,24 +58,26 @@ def _chosen(
     k: int,
     bounds: Sequence[float],
 ) -> Iterator[tuple[int, Places]]:
-    products = queries @ rows.T
     longest = float(np.sqrt(squares.max(initial=0)))
     unit = 4 * rows.shape[1] * float(np.finfo(rows.dtype).eps) + 4 * float(np.finfo(np.float32).eps)
-    for number, product in enumerate(products):
+    # The signs and factors are in the smaller operands, so that the products need one more pass at most.
+    if metric is Metric.COSINE:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rows = rows / np.sqrt(squares)[:, None]
+            products = -(queries / np.sqrt(query_squares)[:, None]) @ rows.T
+    else:
+        products = (queries * (-2 if metric is Metric.L2 else -1)) @ rows.T
+    for number, estimates in enumerate(products):
         length = float(np.sqrt(query_squares[number]))
+        constant, error = 1.0, 2 * unit
         if metric is Metric.L2:
-            estimates, constant = squares - 2 * product, length * length
-            error = unit * (longest + length) ** 2
+            estimates += squares
+            constant, error = length * length, unit * (longest + length) ** 2
         elif metric is Metric.DOT:
-            estimates, constant = -product, 1.0
             error = unit * (longest * length + 1)
-        else:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                estimates, constant = -product / (np.sqrt(squares) * length), 1.0
-            error = 2 * unit
         bound = bounds[number] - constant
         if not np.isfinite(bound):
-            bound = bound_of_least(estimates.astype(np.float32), k)[0]
+            bound = bound_of_least(estimates.astype(np.float32, copy=False), k)[0]
         places = np.flatnonzero(estimates <= bound + 2 * error)
         if len(places):
             yield number, places

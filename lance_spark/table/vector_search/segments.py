@@ -21,6 +21,7 @@ from lance_spark.table.vector_search.query import VectorQuery
 
 _DETAILS = "/lance.index.pb.vectorindexdetails"
 _PARSED_BYTES = 4
+_PART_BYTES = 1024
 
 SegmentPart = tuple[VectorSegment, pyroaring.BitMap]
 """A segment, and the fragments of the version that it answers for."""
@@ -36,7 +37,10 @@ def chosen_segments(scan: Scan, manifest: Manifest, query: VectorQuery, *, use_i
     if not use_index or bounded or query.column.is_multivector or not manifest.index_section:
         return []
     by_name: dict[str, list[SegmentPart]] = {}
-    for part in _of_column(scan, manifest, query.column.dimension):
+    searched = scan.projection.fields[0]
+    while searched.children:
+        searched = searched.children[0]
+    for part in _of_column(scan.bases, manifest, searched.id, query.column.dimension):
         by_name.setdefault(part[0].name, []).append(part)
     for parts in by_name.values():
         try:
@@ -68,24 +72,28 @@ def _indexes(manifest: Manifest) -> list[IndexMetadata]:
     return cached_part(manifest, "indexes", parse)
 
 
-def _of_column(scan: Scan, manifest: Manifest, dimension: int) -> list[SegmentPart]:
+def _of_column(bases: Bases, manifest: Manifest, field_id: int, dimension: int) -> list[SegmentPart]:
+    def make() -> tuple[list[SegmentPart], int]:
+        found = _opened(bases, manifest, field_id, dimension)
+        return found, sum(_PART_BYTES + len(ids) for _, ids in found)
+
     try:
-        indexes = _indexes(manifest)
-        reuse = fragment_reuse_of(manifest, scan.bases)
+        return cached_part(manifest, ("vector segments", field_id, dimension), make)
     except LanceError as error:
         warn_unused("section", "all", error)
         return []
+
+
+def _opened(bases: Bases, manifest: Manifest, field_id: int, dimension: int) -> list[SegmentPart]:
+    reuse = fragment_reuse_of(manifest, bases)
     if reuse is not None and manifest.has_stable_row_ids:
         # No library writes both; which of the two an index follows is not known.
         return []
-    searched = scan.projection.fields[0]
-    while searched.children:
-        searched = searched.children[0]
     found: list[SegmentPart] = []
-    for index in indexes:
+    for index in _indexes(manifest):
         message = index.message
-        if message.index_details.type_url.lower().endswith(_DETAILS) and list(message.fields) == [searched.id]:
-            segment = _segment(index, scan.bases, dimension)
+        if message.index_details.type_url.lower().endswith(_DETAILS) and list(message.fields) == [field_id]:
+            segment = _segment(index, bases, dimension)
             found += [] if segment is None else [(segment, _covered(segment, manifest, reuse))]
     return found
 
