@@ -1,7 +1,7 @@
 """Pictures of handwritten digits found by likeness, by words, and by both, in a Lance table without Spark.
 
-Run ``python examples/search_images.py [folder]``. Needs scikit-learn, which brings the pictures. The vector of a picture
-is its first principal components. The hits are drawn into ``hits.png`` of the folder: each row begins with the
+Run ``python examples/search_images.py [folder]``. Needs scikit-learn, which brings the pictures. The vector of a
+picture is its first principal components. The hits are drawn into ``hits.png`` of the folder: each row begins with the
 picture that is searched, and its nearest pictures follow.
 """
 
