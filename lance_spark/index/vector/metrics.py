@@ -83,8 +83,6 @@ def distances(metric: Metric, vectors: Vectors, query: Vectors) -> Float32Array:
     _KERNELS[metric, dtype().itemsize](*arguments)
     if metric is not Metric.L2:
         np.subtract(1, out, out=out)
-    if out.dtype == np.float32:
-        return out
     with np.errstate(over="ignore"):
-        found: Float32Array = out.astype(np.float32)
+        found: Float32Array = out.astype(np.float32, copy=False)
     return found
