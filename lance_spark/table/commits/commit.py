@@ -112,8 +112,8 @@ class Commit:
         self._rebase = rebase
         self._mark = mark
         self._current = base
-        self._doubtful: int | None = None
-        """A version that may have been ours: it existed, but was cleaned up before it was read."""
+        self._in_doubt: int | None = None
+        """A version that we asked the store to create, as long as nothing shows whose it is."""
 
     def run(self) -> Manifest:
         """Commits; the version that was made.
@@ -136,7 +136,9 @@ class Commit:
             made = self._commit(self._transaction.file_name if with_file else "")
         except CommitStateUnknownError:
             raise
-        except LanceError:
+        except LanceError as error:
+            if self._in_doubt is not None:
+                raise self._unknown(self._in_doubt) from error
             if with_file:
                 delete_quietly(self._store, path)
             raise
@@ -181,7 +183,7 @@ class Commit:
             try:
                 file = self._history.load(version)
             except NotFoundError:
-                return self._after_clean_up(newest.version, version)
+                return self._after_clean_up(version, newest.version)
             transaction = self._history.transaction(file)
             if transaction is not None and transaction.uuid == self._transaction.uuid:
                 return file.manifest
@@ -227,26 +229,36 @@ class Commit:
             )
         )
 
-    def _after_clean_up(self, newest: int, missing: int) -> Manifest:
-        """Our own version, if it can be seen in the newest one, though versions in between were removed.
+    def _after_clean_up(self, missing: int, newest: int) -> Manifest:
+        """A version that contains our data files, although version `missing` was cleaned up.
 
         Raises:
-            RetryableConflictError: it cannot, and was never there; what the missing versions did is not known.
-            CommitStateUnknownError: one of the missing versions may have been ours. Its rows may be in the newest one,
-                in files that a compaction wrote, so they must not be written again.
+            CommitStateUnknownError: none does, but `missing` may have been ours: a later compaction removes our files
+                from the newest version.
+            RetryableConflictError: none does, and `missing` was not ours; its changes are not known.
         """
         ours = self._operation.data_file_paths()
-        manifest = self._history.load(newest).manifest
-        if ours and ours <= _files(manifest):
-            return manifest
-        if self._doubtful is not None:
-            raise self._unknown(self._doubtful)
+        if ours:
+            # Only after a request without a clear answer can versions in between name our files.
+            first = newest if self._in_doubt is None else missing + 1
+            for version in reversed(range(first, newest + 1)):
+                manifest = self._load_if_present(version)
+                if manifest is not None and ours <= _files(manifest):
+                    return manifest
+        if self._in_doubt is not None:
+            raise self._unknown(self._in_doubt)
         raise RetryableConflictError(
             f"version {missing} of {self._store.uri} was cleaned up before it could be checked for a conflict. "
             "Read the newest version and run the operation again",
             own=self._operation.kind.value,
             table_version=missing,
         )
+
+    def _load_if_present(self, version: int) -> Manifest | None:
+        try:
+            return self._history.load(version).manifest
+        except NotFoundError:
+            return None
 
     def _next_manifest(self, transaction_file: str) -> Manifest:
         current = self._current
@@ -281,6 +293,7 @@ class Commit:
                 raise
             # "Exists" too may be our own request, repeated by the client after a lost reply.
             in_doubt = True
+            self._in_doubt = location.version
             try:
                 owner = self._owner(location)
             except StorageError as error:
@@ -288,9 +301,9 @@ class Commit:
             except LanceError as error:
                 raise self._unknown(location.version) from error
             if owner is not None:
+                self._in_doubt = None
                 return owner == self._transaction.uuid
             if not was_lost and self._is_passed(location):
-                self._doubtful = location.version
                 return False
             self._policy.wait(attempt)
         raise self._unknown(location.version) from trouble

@@ -27,12 +27,17 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest_file import ManifestFile
+from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.harmed_tables import NO_WAIT, PUT, files, with_faults
 from tests.support.threads import all_at_once
 
 MANIFESTS = "_versions/"
+
+
+def manifest_path(version: int) -> str:
+    return f"_versions/{(1 << 64) - 1 - version:020d}.manifest"
 
 
 def rows(*values: int) -> pa.Table:
@@ -325,31 +330,34 @@ def test_a_writer_that_wakes_up_after_a_clean_up(tmp_path: Path) -> None:
     assert values(uri) == [0, 7, 8]
 
 
-@pytest.mark.parametrize("compacts", [False, True])
-def test_own_version_that_is_cleaned_up_before_it_is_seen_is_not_written_again(tmp_path: Path, compacts: bool) -> None:
-    # The version is created, but the store says that it exists. Before it is read, others have cleaned it up.
-    uri = str(tmp_path / "t")
-    lance_spark.write(rows(0), uri)
-
-    def meanwhile() -> None:
-        lance_spark.write(rows(7), uri, mode="append")
-        dataset = lance_spark.open(uri)
-        dataset = dataset.compact() if compacts else dataset
-        dataset.cleanup(timedelta(0))
-
-    location = with_faults(
-        uri, Fault(PUT, Harm.SENT_TWICE), Fault("read", Harm.NONE, nth=2, path_part=MANIFESTS, run=meanwhile)
-    )
-    if compacts:
-        # The newest version has our rows, but in files of the compaction: nothing tells them from the rows of others.
-        with pytest.raises(CommitStateUnknownError) as caught:
-            append(location, rows(1))
-        assert caught.value.table_version == 2
-    else:
-        append(location, rows(1))
-    assert values(uri) == [0, 1, 7]
-
-
+@pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.SENT_TWICE])
+@pytest.mark.parametrize("removed", [(2,), (2, 3)], ids=["named_by_older_version", "named_by_no_version"])
+def test_lost_reply_after_compaction_and_clean_up(uri: str, harm: Harm, removed: tuple[int, ...]) -> None:
+        lance_spark.open(uri).compact()
+        for version in removed:
+            TableLocation(uri).store.delete(manifest_path(version))
+    # The reply of our version 2 is lost. Before it can be read back, it is compacted and cleaned up.
+    location = with_faults(uri, Fault(PUT, harm), Fault("read", Harm.NONE, path_part=manifest_path(2), run=meanwhile))
+    if removed == (2,):
+        assert append(location, rows(1)) == 3, "version 3 names our data file"
+        assert sorted(lance_spark.open(uri, version=3).to_table()["a"].to_pylist()) == [0, 1, 7]
+        assert len(files(uri)) == 4, "a file of a commit in doubt is never removed"
+def test_lost_reply_and_failing_listing_is_unknown(uri: str) -> None:
+        lance_spark.open(uri).compact()
+        TableLocation(uri).store.delete(manifest_path(2))
+    gone = Fault("read", Harm.NONE, path_part=manifest_path(2), run=meanwhile)
+    location = with_faults(uri, Fault(PUT, Harm.SENT_TWICE), gone)
+    seen: list[None] = []
+    def newest_to_follow() -> ManifestLocation | None:
+        seen.append(None)
+        if len(seen) > 1:
+            raise StorageError("no answer")
+        return listed()
+    listed = location.history.latest_to_follow
+    location.history.latest_to_follow = newest_to_follow  # type: ignore[method-assign]
+    with pytest.raises(CommitStateUnknownError):
+    assert len(files(uri)) == 4
+    assert sorted(lance_spark.open(uri, version=3).to_table()["a"].to_pylist()) == [0, 1, 7]
 def test_a_version_without_a_transaction_conflicts(uri: str) -> None:
     def meanwhile() -> None:
         location = TableLocation(uri)
