@@ -210,6 +210,29 @@ def test_merge_schema_brings_new_columns(spark: SparkSession, source: str, tmp_p
     assert [tuple(row) for row in found] == [(9, "n9", None), (10, "n10", 20), (11, "n11", 22)]
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_auto_compact_joins_small_files_and_keeps_rows_and_mark(
+    spark: SparkSession, source: str, tmp_path: Path, partitioned: bool
+) -> None:
+    target = f"{source}_compacted"
+    layout = "PARTITIONED BY (s)" if partitioned else ""
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance {layout}")
+    options = {"auto_compact": "true", "auto_compact_min_files": "2"}
+    frame = stream(spark, source).selectExpr("id", "'all' AS s").coalesce(1)
+    for round_, new_versions in enumerate((1, 2)):
+        before = versions(spark, target)
+        run(frame, target, tmp_path / "c", **options)
+        assert versions(spark, target) - before == new_versions
+        add(spark, source, 10 + round_, 11 + round_)
+    forget_commit(tmp_path / "c")
+    run(frame, target, tmp_path / "c", **options)
+    assert ids(spark, target) == list(range(12))
+
+
+def versions(spark: SparkSession, table: str) -> int:
+    return spark.sql(f"CALL lance.system.history('{table.removeprefix('lance.')}')").count()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -217,7 +240,7 @@ def test_merge_schema_brings_new_columns(spark: SparkSession, source: str, tmp_p
         ({"version": "3"}, "option version is for batch reads"),
         ({"key": "id"}, "option key is not supported.*MERGE in foreachBatch"),
         ({"delete_when": "op = 'd'"}, "option delete_when is not supported"),
-        ({"auto_compact": "true"}, "call system.optimize"),
+        ({"auto_compact_min_files": "3"}, "no effect without auto_compact"),
         ({"txnAppId": "x", "streamingQueryId": "y"}, "are the same; keep one"),
     ],
 )

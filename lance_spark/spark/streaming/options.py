@@ -96,6 +96,8 @@ _Known = Mapping[str, tuple[str, Callable[[str], Any]]]
 _SINK: _Known = {
     "txnappid": ("app", _text),
     "streamingqueryid": ("app", _text),
+    "auto_compact": ("auto_compact", _boolean),
+    "auto_compact_min_files": ("auto_compact_min_files", _integer(2)),
 }
 
 _SOURCE: _Known = {
@@ -122,8 +124,6 @@ _MERGE = "write a MERGE in foreachBatch, with txnAppId and txnVersion to do it o
 _NOT_IN_SINKS = {
     "key": f"a stream appends rows or replaces all of them; {_MERGE}",
     "delete_when": f"a stream appends rows or replaces all of them; {_MERGE}",
-    "auto_compact": "call system.optimize between epochs, or from another job",
-    "auto_compact_min_files": "call system.optimize between epochs, or from another job",
     "txnversion": "the number of the epoch is the version; txnAppId names the query",
     "txnignoreold": "an epoch older than the committed one is an error",
 }
@@ -139,10 +139,14 @@ class SinkOptions:
 
     Attributes:
         app: the name that stands for the query; None for the query's id.
+        auto_compact: whether the table is compacted after epochs.
+        auto_compact_min_files: how many fragments a compaction must be able to rewrite before it runs.
         write: the options of the write itself.
     """
 
     app: str | None = None
+    auto_compact: bool = False
+    auto_compact_min_files: int = 50
     write: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -156,7 +160,10 @@ class SinkOptions:
         _refuse_version(rest, "a streaming write")
         _refuse_unsupported(rest, _NOT_IN_SINKS)
         WriteOptions.parse({**_without_path(rest), "path": uri})
-        return cls(**found, write=rest)
+        parsed = cls(**found, write=rest)
+        if "auto_compact_min_files" in found and not parsed.auto_compact:
+            raise InvalidInputError("option auto_compact_min_files has no effect without auto_compact; set it to true")
+        return parsed
 
 
 @dataclass(frozen=True, slots=True)

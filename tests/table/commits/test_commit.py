@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -36,16 +35,16 @@ from tests.support.threads import all_at_once
 MANIFESTS = "_versions/"
 
 
-def manifest_path(version: int) -> str:
-    return f"_versions/{(1 << 64) - 1 - version:020d}.manifest"
-
-
 def rows(*values: int) -> pa.Table:
     return pa.table({"a": pa.array(values, pa.int64())})
 
 
 def new_uri() -> str:
     return f"memory://commit-{uuid.uuid4().hex}"
+
+
+def manifest_path(version: int) -> str:
+    return f"_versions/{(1 << 64) - 1 - version:020d}.manifest"
 
 
 def values(uri: str) -> list[int]:
@@ -333,31 +332,49 @@ def test_a_writer_that_wakes_up_after_a_clean_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.SENT_TWICE])
 @pytest.mark.parametrize("removed", [(2,), (2, 3)], ids=["named_by_older_version", "named_by_no_version"])
 def test_lost_reply_after_compaction_and_clean_up(uri: str, harm: Harm, removed: tuple[int, ...]) -> None:
+    def meanwhile() -> None:
+        lance_spark.write(rows(7), uri, mode="append")
         lance_spark.open(uri).compact()
         for version in removed:
             TableLocation(uri).store.delete(manifest_path(version))
+
     # The reply of our version 2 is lost. Before it can be read back, it is compacted and cleaned up.
     location = with_faults(uri, Fault(PUT, harm), Fault("read", Harm.NONE, path_part=manifest_path(2), run=meanwhile))
     if removed == (2,):
         assert append(location, rows(1)) == 3, "version 3 names our data file"
         assert sorted(lance_spark.open(uri, version=3).to_table()["a"].to_pylist()) == [0, 1, 7]
+    else:
+        with pytest.raises(CommitStateUnknownError) as caught:
+            append(location, rows(1))
+        assert caught.value.table_version == 2
         assert len(files(uri)) == 4, "a file of a commit in doubt is never removed"
+    assert values(uri) == [0, 1, 7]
+
+
 def test_lost_reply_and_failing_listing_is_unknown(uri: str) -> None:
+    def meanwhile() -> None:
+        lance_spark.write(rows(7), uri, mode="append")
         lance_spark.open(uri).compact()
         TableLocation(uri).store.delete(manifest_path(2))
+
     gone = Fault("read", Harm.NONE, path_part=manifest_path(2), run=meanwhile)
     location = with_faults(uri, Fault(PUT, Harm.SENT_TWICE), gone)
     seen: list[None] = []
+
     def newest_to_follow() -> ManifestLocation | None:
         seen.append(None)
         if len(seen) > 1:
             raise StorageError("no answer")
         return listed()
+
     listed = location.history.latest_to_follow
     location.history.latest_to_follow = newest_to_follow  # type: ignore[method-assign]
     with pytest.raises(CommitStateUnknownError):
+        append(location, rows(1))
     assert len(files(uri)) == 4
     assert sorted(lance_spark.open(uri, version=3).to_table()["a"].to_pylist()) == [0, 1, 7]
+
+
 def test_a_version_without_a_transaction_conflicts(uri: str) -> None:
     def meanwhile() -> None:
         location = TableLocation(uri)

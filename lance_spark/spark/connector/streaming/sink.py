@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import EpochCommittedError, InvalidInputError, NotFoundError
+from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.spark.blob_columns import written_columns
 from lance_spark.spark.column_names import check_distinct
@@ -24,7 +25,9 @@ from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options import StateOptions, WriteOptions
+from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.refs.refs import MAIN
@@ -100,6 +103,15 @@ class EpochAbort:
     commit_asked: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _PlannedEpoch:
+    """What the commit of an epoch needs of its plan."""
+
+    job: WriteJob
+    handle: TableHandle
+    options: SinkOptions
+
+
 @operation("stream.open_sink")
 def open_sink(request: SinkRequest, call: Call) -> SinkTable:
     """The newest version of the table, and whether it has the epoch.
@@ -137,20 +149,23 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     summary = WriteSummary(
         f"lance streaming {request.mode} {request.handle.display_name}", layout.distribution, layout.clustering
     )
-    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(job)))
+    epoch = _PlannedEpoch(job, request.handle, options)
+    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(epoch)))
 
 
 @operation("stream.commit")
 def commit(request: EpochCommit, call: Call) -> Written:
     """Commits an epoch once: if the table has it already, the new files are removed."""
-    job, results = _job(call), unpickle_results(call.attachments[1:])
+    planned, results = _planned(call), unpickle_results(call.attachments[1:])
     counted = counts_of(results)
     try:
-        made = job.commit(results)
+        made = planned.job.commit(results)
     except EpochCommittedError:
         _log.info("epoch %d was committed by another run of the query; its files are removed", request.epoch)
         return Written({"replays": 1})
-    return Written({**counted, "commits_of_others": job.others_commits(made)})
+    if made is not None and planned.options.auto_compact:
+        _compact(planned)
+    return Written({**counted, "commits_of_others": planned.job.others_commits(made)})
 
 
 @operation("stream.abort")
@@ -160,14 +175,33 @@ def abort(request: EpochAbort, call: Call) -> Done:
     After a lost reply Spark aborts an epoch that is committed, with the results of its tasks.
     """
     if not request.commit_asked:
-        _job(call).abort(unpickle_results(call.attachments[1:]), all_tasks_finished=False)
+        _planned(call).job.abort(unpickle_results(call.attachments[1:]), all_tasks_finished=False)
     return Done()
 
 
-def _job(call: Call) -> WriteJob:
+def _planned(call: Call) -> _PlannedEpoch:
     # Pickled by `plan_sink` for this very epoch.
-    job: WriteJob = pickle.loads(call.attachments[0])
-    return job
+    planned: _PlannedEpoch = pickle.loads(call.attachments[0])
+    return planned
+
+
+def _compact(epoch: _PlannedEpoch) -> None:
+    """Compacts the newest version of the table, after the epoch's commit."""
+    newest, name = replace(epoch.handle, version=None, timestamp_nanos=None), epoch.handle.display_name
+    table: Dataset | PartitionedDataset
+    try:
+        if newest.partitioned:
+            table = PartitionedDataset.of(open_partitioned(newest.uri, storage_options=newest.storage_options))
+        else:
+            location = newest.location()
+            found = location.latest()
+            if found is None:
+                return
+            table = Dataset(location, found)
+    except LanceError as error:
+        _log.warning("the epoch is committed to %s, but its files cannot be counted for a compaction: %s", name, error)
+        return
+    compact_after_epoch(table, epoch.options.auto_compact_min_files, name)
 
 
 def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
