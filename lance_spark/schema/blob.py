@@ -154,6 +154,11 @@ def as_blob_v2(schema: LanceSchema) -> LanceSchema:
     return LanceSchema(tuple(changed(field) for field in schema.fields), schema.metadata)
 
 
+def as_blob_field(field: Field) -> Field:
+    """`as_blob_v2` of one field."""
+    return as_blob_v2(LanceSchema((field,))).fields[0]
+
+
 def has_blobs(field: Field) -> bool:
     """True if the field, or one below it, is a blob column."""
     return any(is_blob(node) for node in field.walk())

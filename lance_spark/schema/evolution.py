@@ -14,6 +14,7 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field
+from lance_spark.schema.blob import as_blob_field
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import RESERVED_NAMES, Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder, find, parse_path, prune
@@ -47,7 +48,7 @@ def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
     for column in new:
         place = next((place for place, field in enumerate(fields) if field.name == column.name), None)
         if place is None:
-            made = from_arrow_field(column, first_id=first_id)
+            made = as_blob_field(from_arrow_field(column, first_id=first_id))
             fields.append(made)
         else:
             fields[place] = made = _grown(fields[place], column, first_id, column.name)
@@ -69,7 +70,7 @@ def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
         name = child.name if field.logical_type == "struct" else children[0].name
         place = next((place for place, known in enumerate(children) if known.name == name), None)
         if place is None:
-            made = _numbered(child, first_id)
+            made = as_blob_field(_numbered(child, first_id))
             children.append(made)
         else:
             children[place] = made = _grown(children[place], child, first_id, f"{path}.{name}")

@@ -11,11 +11,19 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
+from lance_spark.file.writable import require_writable
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
-from lance_spark.table.columns.column_commit import Evolution, NewColumns, commit_evolution, options_of
+from lance_spark.table.columns.column_commit import (
+    Evolution,
+    NewColumns,
+    column_file_version,
+    commit_evolution,
+    options_of,
+)
 from lance_spark.table.columns.column_files import PlacedBatch
 from lance_spark.table.columns.new_columns import (
     Assembler,
@@ -93,6 +101,8 @@ def _add_null_columns(
         check_followable(version)
         names = arrow_fields(version.schema, {field.name: field for field in fields}) if _dotted(fields) else fields
         addition = with_added(version.schema, names, next_field_id(table.history, version))
+        if any(has_blobs(field) for field in addition.added.fields):
+            require_writable(addition.added, column_file_version(version, addition.added))
         return commit_evolution(table, version, Evolution(addition.schema), options)
 
     return retry_on_conflict(attempt, base, table.newest, options_of(options).policy)

@@ -338,3 +338,20 @@ def test_lost_and_short_sidecars_are_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="blob"):
         dataset.take_blobs("img", indices=[0])[0].read(1)  # type: ignore[union-attr]
     assert dataset.version == lance_spark.open(uri).version
+
+
+@pytest.mark.parametrize("merges", [False, True], ids=["add_columns", "merge_schema"])
+def test_blob_column_is_added_to_a_table(tmp_path: Path, merges: bool) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table({"id": [1, 2]}), uri)
+    if merges:
+        lance_spark.write(rows([b"three"], 3), uri, mode="append", merge_schema=True)
+    else:
+        lance_spark.open(uri).add_columns(blob_field("img"))
+        lance_spark.write(rows([b"three"], 3), uri, mode="append")
+    lance_spark.open(uri).update({"img": b"x" * 100_000}, "id = 1")
+    lance_spark.open(uri).update({"id": "id + 10"}, "id > 1")
+    assert content(uri) == {1: b"x" * 100_000, 12: None, 13: b"three"}
+    lance_spark.write(pa.table({"id": [1]}), str(tmp_path / "old"), file_format_version="2.1")
+    with pytest.raises(UnsupportedFeatureError, match=r"version 2\.2"):
+        lance_spark.open(str(tmp_path / "old")).add_columns(blob_field("img"))
