@@ -9,7 +9,7 @@ import pytest
 
 from lance_spark.index.vector.storage import GraphNodes
 from lance_spark.index.vector.stored.graph import Graph
-from lance_spark.kernels.vector_graph import SQUARED_L2
+from lance_spark.kernels.vector.vector_graph import SQUARED_L2
 
 NUM_NODES = 20
 

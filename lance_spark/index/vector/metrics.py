@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.kernels.distances import (
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.distances import (
     cosine_f32,
     cosine_f64,
     dot_f32,
@@ -25,7 +26,6 @@ from lance_spark.kernels.distances import (
     squared_l2_f32,
     squared_l2_f64,
 )
-from lance_spark.kernels.jit import address_of
 
 Vectors = npt.NDArray[Any]
 Float32Array = npt.NDArray[np.float32]

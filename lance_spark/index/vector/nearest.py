@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.vector.metrics import Float32Array
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector_codes import least
+from lance_spark.kernels.vector.vector_codes import least
 
 UInt64Array = npt.NDArray[np.uint64]
 

@@ -17,8 +17,8 @@ from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector_codes import dot_u8, squared_l2_u8
-from lance_spark.kernels.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
+from lance_spark.kernels.vector.vector_codes import dot_u8, squared_l2_u8
+from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import cached_part
 

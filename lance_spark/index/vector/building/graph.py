@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.vector.building.model import GraphParameters
-from lance_spark.kernels.hnsw_build import build_graph
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.hnsw_build import build_graph
 
 Float32Array = npt.NDArray[np.float32]
 

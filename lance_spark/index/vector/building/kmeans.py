@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.kernels.clustering import nearest_of_products, sum_by_label
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.clustering import nearest_of_products, sum_by_label
 
 Float32Array = npt.NDArray[np.float32]
 Int32Array = npt.NDArray[np.int32]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.kernels.clustering import nearest_codewords, sum_by_label
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.clustering import nearest_codewords, sum_by_label
 
 Float32Array = npt.NDArray[np.float32]
 UInt8Array = npt.NDArray[np.uint8]

@@ -14,7 +14,7 @@ from lance_spark.index.vector.building.rabit_packing import packed_magnitudes, p
 from lance_spark.index.vector.building.rotation import rotated
 from lance_spark.index.vector.metrics import Metric, Vectors
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.rabitq import magnitude_codes
+from lance_spark.kernels.vector.rabitq import magnitude_codes
 
 Float32Array = npt.NDArray[np.float32]
 Int32Array = npt.NDArray[np.int32]

@@ -14,7 +14,7 @@ from lance_spark.index.vector.ivf import Partitions
 from lance_spark.index.vector.metrics import Float32Array
 from lance_spark.index.vector.storage import GraphNodes
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector_graph import nearest_nodes
+from lance_spark.kernels.vector.vector_graph import nearest_nodes
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import cached_part
 

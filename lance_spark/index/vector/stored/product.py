@@ -17,8 +17,8 @@ from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata,
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
 from lance_spark.index.vector.storage import GraphNodes, Partition, Scorer, VectorStorage, matrix
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector_codes import codeword_table, sums_of_table
-from lance_spark.kernels.vector_graph import CODEWORDS
+from lance_spark.kernels.vector.vector_codes import codeword_table, sums_of_table
+from lance_spark.kernels.vector.vector_graph import CODEWORDS
 
 _MAX_SUB_VECTORS = 1 << 16
 

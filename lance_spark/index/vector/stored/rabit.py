@@ -16,7 +16,7 @@ from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
 from lance_spark.index.vector.storage import GraphNodes, Partition, Scorer, VectorStorage, matrix
 from lance_spark.index.vector.stored.rabit_codes import MAX_BITS, magnitude_bytes, rotated, unpacked_codes
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector_codes import dot_u8
+from lance_spark.kernels.vector.vector_codes import dot_u8
 
 _ROUNDS = 4
 

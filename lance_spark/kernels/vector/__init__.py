@@ -1,0 +1,1 @@
+"""Kernels of vector search and of building vector indexes."""
