@@ -22,8 +22,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
+from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.spark.column_properties import Properties, apply
 from lance_spark.table.reading.scan import no_columns
+from lance_spark.table.writing.conform import is_blob_type
 
 _MAX_PRECISION = 38
 
@@ -301,6 +303,9 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
     if table is None or index < 0:
         return field
     kept = table.field(index)
+    if is_blob_type(kept) and (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
+        sizes = {key: value for key, value in kept.metadata.items() if key.startswith(BLOB_KEY.encode())}
+        return pa.field(field.name, pa.large_binary(), field.nullable, {**sizes, BLOB_KEY.encode(): b"true"})
     if _type_of(kept, field.name).simpleString() == _type_of(field, field.name).simpleString():
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
     # A different interval: the unit of the stored values is kept.

@@ -80,5 +80,8 @@ def test_tables_by_path_are_read_by_the_reference(spark: SparkSession, tmp_path:
     rows.write.format("lance").mode("append").save(uri)
     found = lance.dataset(uri).scanner(blob_handling="all_binary").to_table().to_pylist()
     assert sorted((row["id"], row["img"]) for row in found) == [(1, SMALL), (1, SMALL), (2, BIG), (2, BIG)]
+    # The column keeps its form when its rows are replaced.
+    rows.write.format("lance").mode("overwrite").save(uri)
+    assert sorted(row["img"]["kind"] for row in lance.dataset(uri).to_table().to_pylist()) == [0, 1]
     with pytest.raises(AnalysisException, match="descriptions or binary"):
         spark.read.format("lance").option("blob_handling", "bytes").load(uri)
