@@ -53,7 +53,7 @@ soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `
 		LANCE_FAULT_CALLS=$${LANCE_FAULT_CALLS:-200} LANCE_FLIPS=$${LANCE_FLIPS:-10000} \
 		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py \
 		tests/table/test_mixed_histories.py tests/table/commits/test_conflict_chains.py tests/table/test_two_libraries.py \
-		tests/partitioned/test_histories.py tests/partitioned/test_faults.py tests/interop/test_corruption.py \
+		tests/table/blobs/test_blob_histories.py tests/partitioned/test_histories.py tests/partitioned/test_faults.py tests/interop/test_corruption.py \
 		tests/index/test_deferred_compaction.py tests/index/test_index_lifecycle.py tests/index/test_build_conflicts.py
 	LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} $(BIN)/python -m pytest --timeout=0 -s tests/connector/test_concurrent_merges.py
 	$(BIN)/python -m benchmarks.tpcds --check
