@@ -33,6 +33,7 @@ from lance_spark.partitioned.search import PartitionedSearchVerbs
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.access import open_dataset
+from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.columns.add_columns import null_fields
@@ -66,6 +67,7 @@ class PartitionedDataset(
     PartitionedIndexVerbs,
     PartitionedSearchVerbs,
     HybridVerbs,
+    BlobVerbs,
     IndexRecallVerbs,
     ColumnVerbs,
     TagVerbs,
@@ -104,6 +106,11 @@ class PartitionedDataset(
     def config(self) -> Mapping[str, str]:
         """The properties of the table, without those that describe its columns and partitions."""
         return user_properties(self.properties)
+
+    def _described_rows(self, scan: Scan, ids: Sequence[int] | None, addresses: Sequence[int] | None) -> pa.Table:
+        raise InvalidInputError(
+            f"row ids and addresses are those within a partition, {self.root} has several; name rows by indices"
+        )
 
     def searched_parts(self, search: Search) -> list[Part]:
         """The partitions that can have rows that are searched."""

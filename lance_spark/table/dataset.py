@@ -15,7 +15,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
-from lance_spark.table.blobs.blob_verbs import BlobVerbs
+from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
 from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
@@ -45,7 +45,7 @@ class Dataset(
     RowVerbs,
     DatasetSearchVerbs,
     HybridVerbs,
-    BlobVerbs,
+    DatasetBlobVerbs,
     DatasetColumnVerbs,
     VersionVerbs,
     OptimizerVerbs,

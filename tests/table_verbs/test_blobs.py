@@ -10,6 +10,7 @@ import pytest
 
 import lance_spark
 from lance_spark import blob_field
+from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
@@ -59,6 +60,20 @@ def test_rows_keep_their_blobs(table: Any) -> None:
     assert content(merged) == expected
     del expected[9]
     assert content(merged.delete("id = 9").compact()) == expected
+
+
+def test_files_and_values_by_position(table: Any) -> None:
+    changed = table.update({"p": "'z'"}, "id = 3")
+    ids = changed.to_table(["id"])["id"].to_pylist()
+    values = {1: b"small", 2: None, 3: BIG, 4: HUGE, 5: b""}
+    wanted = [4, 0, 2, 2, 1]
+    files = changed.take_blobs("img", indices=wanted)
+    assert [file and file.read() for file in files] == [values[ids[place]] for place in wanted]
+    assert [value for _, value in changed.read_blobs("img", indices=wanted)] == [values[ids[place]] for place in wanted]
+    if isinstance(changed, lance_spark.PartitionedDataset):
+        for numbers in ({"ids": [0]}, {"addresses": [0]}):
+            with pytest.raises(InvalidInputError, match="name rows by indices"):
+                changed.take_blobs("img", **numbers)
 
 
 def test_bytes_of_filtered_and_limited_rows(table: Any) -> None:

@@ -12,13 +12,12 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.layouts.arrow_take import take as take_rows
 from lance_spark.schema.blob import is_blob_v2
-from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobLocation, BlobReader
+from lance_spark.table.reading.binary_scan import with_sources
+from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobLocation, read_values
+from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.reading.take import take_of_splits
@@ -29,16 +28,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class BlobVerbs(ABC):
-    """Reading the values of blob columns, for tables without partitions."""
+class BlobVerbs(ReadVerbs, ABC):
+    """Reading the values of blob columns, for tables of both kinds."""
 
-    location: TableLocation
-    manifest: Manifest
-
-    @property
     @abstractmethod
-    def lance_schema(self) -> LanceSchema:
-        """The columns with their field ids."""
+    def _described_rows(self, scan: Scan, ids: Sequence[int] | None, addresses: Sequence[int] | None) -> pa.Table:
+        """The rows of `scan` with these row ids or addresses, in that order.
+
+        Raises:
+            InvalidInputError: rows of this kind of table have no such number.
+            NotFoundError: there is no such row.
+        """
 
     def take_blobs(
         self,
@@ -56,7 +56,7 @@ class BlobVerbs(ABC):
             blob_column: the column, or a dotted path to one inside of structs.
             ids: row ids, as in ``_rowid``; one of `ids`, `addresses` and `indices` is needed.
             addresses: row addresses, as in ``_rowaddr``.
-            indices: positions of rows, deleted rows not counted.
+            indices: positions of rows, deleted rows not counted; in a partitioned table rows have no other number.
             buffer_size: bytes that a file reads ahead.
             allow_external_blobs: whether references to objects outside of the table are followed.
 
@@ -81,8 +81,7 @@ class BlobVerbs(ABC):
         Values of one file are read together. Arguments and errors as `take_blobs`.
         """
         found, locations = self._blob_locations(blob_column, ids, addresses, indices, allow_external_blobs)
-        values = BlobReader(self.location.bases(self.manifest)).values(locations)
-        return list(zip(found, values, strict=True))
+        return list(zip(found, read_values(locations), strict=True))
 
     def _blob_locations(
         self,
@@ -94,31 +93,34 @@ class BlobVerbs(ABC):
     ) -> tuple[list[int], list[BlobLocation | None]]:
         if [ids, addresses, indices].count(None) != 2:
             raise InvalidInputError("give one of ids, addresses and indices")
-        bases = self.location.bases(self.manifest)
-        scan = self._described_scan(column)
+        self._check_blob_column(column)
+        plan, parts = self._planned([column], with_row_address=True)
+        plan = with_sources(plan, self._schema_with_sources)
+        parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
         if indices is not None:
-            rows = take_of_splits(scan, [(scan, self.manifest.fragments)], indices)
+            rows = take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
         else:
-            rows = self._rows_at(scan, addresses) if ids is None else self._rows_of(scan, ids)
+            rows = self._described_rows(plan, ids, addresses)
         names = FieldFinder(self.lance_schema).names(column)
         array: pa.Array = rows.column(names[0]).combine_chunks()
         for name in names[1:]:
             array = array.flatten()[array.type.get_field_index(name)]
-        return rows.column(ROW_ADDRESS).to_pylist(), BlobReader(bases, allow_external=allow_external).locations(array)
+        return rows.column(ROW_ADDRESS).to_pylist(), blob_reader(parts, allow_external=allow_external).locations(array)
 
-    def _described_scan(self, column: str) -> Scan:
+    def _check_blob_column(self, column: str) -> None:
         finder = FieldFinder(self.lance_schema)
-        field = finder.find(finder.names(column))[-1]
-        if not is_blob_v2(field):
+        if not is_blob_v2(finder.find(finder.names(column))[-1]):
             raise InvalidInputError(f"column {column!r} is no blob column in files of 2.2; read it as other columns")
-        schema = with_blob_descriptors(self.lance_schema, data_format(self.manifest), with_source=True)
-        return Scan.of(
-            schema,
-            self.location.bases(self.manifest),
-            columns=[column],
-            with_row_address=True,
-            stable_row_ids=self.manifest.has_stable_row_ids,
-        )
+
+
+class DatasetBlobVerbs(BlobVerbs, ABC):
+    """Reading the values of blob columns, for tables without partitions."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    def _described_rows(self, scan: Scan, ids: Sequence[int] | None, addresses: Sequence[int] | None) -> pa.Table:
+        return self._rows_at(scan, addresses) if ids is None else self._rows_of(scan, ids)
 
     def _rows_of(self, scan: Scan, ids: Sequence[int]) -> pa.Table:
         locate = RowLocator(self.manifest.fragments, scan.bases, stable_row_ids=self.manifest.has_stable_row_ids)

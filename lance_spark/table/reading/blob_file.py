@@ -166,16 +166,17 @@ class BlobReader:
             )
         return BlobLocation(store, path, position, size or store.size(path) - position)
 
-    def values(self, locations: Sequence[BlobLocation | None]) -> Iterator[bytes | None]:
-        """The bytes at `locations`, in order; those of one request, or one value, are in memory at a time."""
-        for group in _groups(locations):
-            found = _read_together(group)
-            for number, location in enumerate(group):
-                yield None if location is None else found.get(number, b"")
-
     def to_binary(self, array: pa.StructArray) -> pa.LargeBinaryArray:
         """The values as binary values."""
-        return pa.array(list(self.values(self.locations(array))), pa.large_binary())
+        return pa.array(list(read_values(self.locations(array))), pa.large_binary())
+
+
+def read_values(locations: Sequence[BlobLocation | None]) -> Iterator[bytes | None]:
+    """The bytes at `locations`, in order; those of one request, or one value, are in memory at a time."""
+    for group in _groups(locations):
+        found = _read_together(group)
+        for number, location in enumerate(group):
+            yield None if location is None else found.get(number, b"")
 
 
 def _groups(locations: Iterable[BlobLocation | None]) -> Iterator[list[BlobLocation | None]]:

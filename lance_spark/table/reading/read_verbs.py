@@ -89,7 +89,7 @@ class ReadVerbs(ABC):
         if wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
             batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
-            return with_bytes(batches, _blob_reader(parts, allow_external=allow_external_blobs))
+            return with_bytes(batches, blob_reader(parts, allow_external=allow_external_blobs))
         return _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
 
     def to_table(
@@ -114,7 +114,7 @@ class ReadVerbs(ABC):
         if wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
             batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
-            reader = _blob_reader(parts, allow_external=allow_external_blobs)
+            reader = blob_reader(parts, allow_external=allow_external_blobs)
             schema = binary_schema(with_sources(plan, self._schema_with_sources).arrow_schema)
             return pa.Table.from_batches(with_bytes(batches, reader), schema=schema)
         batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
@@ -146,7 +146,8 @@ class ReadVerbs(ABC):
         return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
 
 
-def _blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:
+def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:
+    """Reads the blobs of these splits."""
     bases = {scan.bases.split_key: scan.bases for scan, _ in parts}
     return BlobReader(bases.__getitem__, allow_external=allow_external)
 
