@@ -1,7 +1,11 @@
-"""Tables of random nested types through three commits, each by the other library in turn."""
+"""Tables of random nested types through three commits, each by the other library in turn.
+
+Each file version gets LANCE_EXAMPLES tables; `make soak` asks for thousands.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -14,12 +18,14 @@ import lance_spark
 from tests.support.equality import assert_tables_equal
 from tests.support.strategies import arrays
 
+EXAMPLES = int(os.environ.get("LANCE_EXAMPLES", "40"))
+
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_any_table(tmp_path: Path, version: str) -> None:
     uri = tmp_path / "t"
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(arrays(maps=version == "2.2", null_structs=version != "2.0"))
     def check(values: pa.Array) -> None:
         shutil.rmtree(uri, ignore_errors=True)
