@@ -141,7 +141,8 @@ def _check_fixed_size_list(field: Field, above: tuple[Field, ...], name: str, ve
     below = [node for child in field.children for node in child.walk()]
     if any(_is_list(node) for node in (*above, *below)):
         raise UnsupportedFeatureError(
-            f"field {name!r}: fixed-size lists of structs are not written inside of lists or around them",
+            f"field {name!r}: fixed-size lists of structs are not written inside of lists or around them; "
+            "use a list instead",
             feature="fixed_size_list of struct",
         )
 
