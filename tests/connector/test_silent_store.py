@@ -61,11 +61,12 @@ def ask(server: SilentServer, op: str, *, store_failed: bool = False, retry: str
 
 
 def test_request_is_repeated_until_the_time_is_over(server: SilentServer) -> None:
-    error = ask(server, "catalog.list_tables")
+    # So long that a slow machine gets beyond the first request.
+    error = ask(server, "catalog.list_tables", retry="3 s")
     assert error["condition"] == "LANCE_STORAGE_FAILED"
     assert "_versions" in error["message"]
     # The client itself sends twice over a connection that breaks.
-    assert 4 <= server.connections <= 16
+    assert 4 <= server.connections <= 32
 
 
 def test_request_after_a_failure_of_the_same_statement_is_not_repeated(server: SilentServer) -> None:
