@@ -193,6 +193,11 @@ def inlined_sum(function: Callable[..., Any]) -> Kernel:
 _pointer_functions: dict[str, Any] = {}
 
 
+def import_compiler() -> None:
+    """Imports numba, which the first call of a kernel would do."""
+    _pointers()
+
+
 def _pointers() -> dict[str, Any]:
     if not _pointer_functions:
         from lance_spark.kernels import pointers

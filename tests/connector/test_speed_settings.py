@@ -147,6 +147,7 @@ def test_settings_are_documented() -> None:
     for name in (
         *SWITCHES,
         "inlineBytes",
+        "planner.keepAlive",
         "useScalarIndex",
         "zoneMaps",
         "joinFilters.enabled",

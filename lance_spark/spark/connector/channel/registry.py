@@ -31,6 +31,7 @@ _MODULES = (
     "catalog.metadata",
     "catalog.partitions",
     "catalog.table",
+    "channel.readiness",
     "procedures.procedures",
     "scan.changelog",
     "scan.scan",

@@ -1,6 +1,7 @@
 package io.lancespark;
 
 import io.lancespark.optimizer.LanceRules;
+import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceParser;
 import io.lancespark.sql.LanceTableFunctions;
@@ -27,6 +28,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     LanceSpark.check();
+    LancePlanner.start();
     LanceRules.inject(extensions);
     extensions.injectParser(
         new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {

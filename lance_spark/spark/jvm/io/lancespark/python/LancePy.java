@@ -115,17 +115,9 @@ public final class LancePy {
    */
   public static Reply call(String op, ObjectNode body, List<byte[]> attachments) {
     REQUESTS.computeIfAbsent(op, name -> new LongAdder()).increment();
-    ObjectNode request = Json.object();
-    request.put("protocol", PROTOCOL);
-    request.put("op", op);
-    request.set("session", session());
-    request.set("args", body);
     Reply reply;
-    try {
-      Runner runner = new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);
-      reply = runner.runInPython(runner.runInPython$default$1());
-    } catch (Throwable error) {
-      throw LanceException.sneaky(error);
+    try (LancePlanner.Use use = LancePlanner.use()) {
+      reply = send(op, body, attachments);
     }
     JsonNode error = reply.body().get("error");
     if (error != null) {
@@ -133,6 +125,21 @@ public final class LancePy {
       throw LanceException.sneaky(LanceException.of(error));
     }
     return reply;
+  }
+
+  /** The reply to a request, whether or not it is an error. */
+  static Reply send(String op, ObjectNode body, List<byte[]> attachments) {
+    ObjectNode request = Json.object();
+    request.put("protocol", PROTOCOL);
+    request.put("op", op);
+    request.set("session", session());
+    request.set("args", body);
+    try {
+      Runner runner = new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);
+      return runner.runInPython(runner.runInPython$default$1());
+    } catch (Throwable error) {
+      throw LanceException.sneaky(error);
+    }
   }
 
   private static ObjectNode session() {

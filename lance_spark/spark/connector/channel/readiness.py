@@ -1,0 +1,21 @@
+"""The sign of life by which the JVM starts the planner worker and keeps it ready between statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lance_spark.kernels.jit import import_compiler
+from lance_spark.spark.connector.channel.registry import Call, Done, known_operations, operation
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRequest:
+    """Asks for nothing."""
+
+
+@operation("planner.ready")
+def ready(request: ReadyRequest, call: Call) -> Done:
+    """Imports what statements need, of which numba takes the longest."""
+    known_operations()
+    import_compiler()
+    return Done()

@@ -1,0 +1,57 @@
+"""A session with the connector in a process of its own, for what must not happen in the session that tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+import lance_spark
+
+def attempt(run):
+    try:
+        run()
+    except Exception as error:
+        print(type(error).__name__, file=sys.stderr)
+        return str(error)
+
+builder = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.sql.shuffle.partitions", "2")
+)
+root, *settings = sys.argv[1:]
+for setting in settings:
+    builder = builder.config(*setting.split("=", 1))
+spark = lance_spark.configure(builder, root=root).getOrCreate()
+{body}
+spark.stop()
+print("done")
+"""
+
+
+def printed(jar: Path, root: Path, body: str, *settings: str) -> str:
+    """What a session with the connector prints to stderr."""
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("{body}", body), str(root), *settings],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=500,
+        check=False,
+    )
+    assert result.stdout.strip().endswith("done"), result.stderr[-6000:]
+    return result.stderr
