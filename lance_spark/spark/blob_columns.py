@@ -28,6 +28,9 @@ BLOB_HANDLING = "lance.blob_handling"
 
 DESCRIPTIONS, BINARY = "descriptions", "binary"
 
+BYTES_SUFFIX = "__blob_bytes"
+"""With the name of a blob column before it, the name of the metadata column that has its bytes as BINARY."""
+
 _NUMBERS = {"position": "int64", "size": "int64", "blob_id": "int64"}
 
 
@@ -57,6 +60,32 @@ def spark_view(schema: LanceSchema, file_version: FileVersion | None, handling: 
 def written_columns(schema: LanceSchema, file_version: FileVersion | None) -> st.StructType:
     """The columns of a table in the types of the rows that are written into it: blobs are BINARY."""
     return to_spark_schema(to_arrow_schema(spark_view(schema, file_version, BINARY)))
+
+
+def metadata_columns(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> dict[str, str]:
+    """The blob column of each metadata column with bytes of a table; none where the columns themselves are bytes."""
+    if handling == BINARY:
+        return {}
+    return _bytes_columns(with_blob_descriptors(schema, file_version, with_source=True))
+
+
+def _bytes_columns(schema: LanceSchema) -> dict[str, str]:
+    names = set(schema.names())
+    columns = {f"{field.name}{BYTES_SUFFIX}": field.name for field in schema.fields if is_described(field)}
+    return {name: column for name, column in columns.items() if name not in names}
+
+
+def scanned_columns(asked: st.StructType, schema: LanceSchema) -> st.StructType:
+    """The columns to read for those that Spark has asked for: descriptions for bytes.
+
+    Args:
+        schema: of the scan, with descriptions that name their data file.
+    """
+    sources = _bytes_columns(schema)
+    fields = {sources.get(field.name, field.name): field for field in asked.fields if field.name in sources}
+    kept = [field for field in asked.fields if field.name not in sources]
+    added = [st.StructField(name, field.dataType) for name, field in fields.items() if name not in asked.fieldNames()]
+    return st.StructType([*kept, *added])
 
 
 def _viewed(field: Field, handling: str) -> Field:
@@ -89,10 +118,29 @@ def check_blob_handling(option: str | None, scan: Scan, target: pa.Schema, table
 
 def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) -> Iterator[pa.RecordBatch]:
     """`batches` of `scan` with the bytes of blobs where `target` wants them."""
-    if not _wants_bytes(scan.arrow_schema, target):
-        yield from batches
-    else:
+    have = scan.arrow_schema
+    added = {
+        name: column
+        for name in target.names
+        if name not in have.names
+        and (column := name.removesuffix(BYTES_SUFFIX)) in have.names
+        and is_described_type(have.field(column).type)
+    }
+    if added:
+        copies = (_with_copies(batch, added, target) for batch in batches)
+        yield from with_bytes(copies, BlobReader(scan.bases), only=frozenset(added))
+    elif _wants_bytes(have, target):
         yield from with_bytes(batches, BlobReader(scan.bases))
+    else:
+        yield from batches
+
+
+def _with_copies(batch: pa.RecordBatch, added: Mapping[str, str], target: pa.Schema) -> pa.RecordBatch:
+    """The columns of `target` that a scan has, in its order, and more copies of descriptions, by name."""
+    have = batch.schema
+    names = [name for name in target.names if name in added or name in have.names]
+    fields = [have.field(added.get(name, name)).with_name(name) for name in names]
+    return pa.RecordBatch.from_arrays([batch.column(added.get(name, name)) for name in names], schema=pa.schema(fields))
 
 
 def _wants_bytes(have: Iterable[pa.Field], target: pa.Schema | pa.StructType) -> bool:

@@ -85,3 +85,53 @@ def test_tables_by_path_are_read_by_the_reference(spark: SparkSession, tmp_path:
     assert sorted(row["img"]["kind"] for row in lance.dataset(uri).to_table().to_pylist()) == [0, 1]
     with pytest.raises(AnalysisException, match="descriptions or binary"):
         spark.read.format("lance").option("blob_handling", "bytes").load(uri)
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+def test_bytes_are_read_by_a_function_and_by_a_metadata_column(spark: SparkSession, by: str) -> None:
+    table = created(spark, by)
+    found = spark.sql(f"SELECT id, img.size, lance_read_blob(img) AS bytes FROM {table} ORDER BY id").collect()
+    assert [(row.id, row.size, row.bytes and bytes(row.bytes)) for row in found] == [
+        (1, 2, SMALL),
+        (2, None, None),
+        (3, len(BIG), BIG),
+    ]
+    # Of values that a filter leaves, through joins, aggregates and metadata columns of other kinds.
+    joined = spark.sql(
+        f"SELECT t.id, t._rowaddr, t.img.kind, lance_read_blob(t.img, 0, 3) AS head FROM {table} t JOIN {table} o "
+        "ON t.id = o.id WHERE o.img.size > 2"
+    ).collect()
+    assert [(row.id, row.kind, bytes(row.head)) for row in joined] == [(3, 1, b"xxx")]
+    assert spark.sql(f"SELECT max(length(lance_read_blob(img))) FROM {table}").collect() == [(len(BIG),)]
+    assert spark.sql(f"SELECT id FROM {table} WHERE lance_read_blob(img) = X'0102'").collect() == [(1,)]
+    assert bytes(spark.sql(f"SELECT img__blob_bytes FROM {table} WHERE id = 1").collect()[0][0]) == SMALL
+    assert "img__blob_bytes" not in spark.table(table).columns
+    parts = f"lance_read_blob(img, {{}}, 2) FROM {table} WHERE id = 1"
+    assert [spark.sql(f"SELECT {parts.format(offset)}").collect()[0][0] for offset in (0, 1, 2)] == [
+        SMALL,
+        SMALL[1:],
+        b"",
+    ]
+    large = f"SELECT id FROM {table} WHERE length(lance_read_blob(img)) > 2"
+    spark.sql(f"UPDATE {table} SET k = 'u' WHERE id IN ({large})")
+    assert values(spark, table) == {1: SMALL, 2: None, 3: BIG}
+    assert spark.sql(f"SELECT id FROM {table} WHERE k = 'u'").collect() == [(3,)]
+    copy = created(spark, by)
+    spark.sql(f"INSERT OVERWRITE {copy} SELECT id, k, lance_read_blob(img) AS img FROM {table}")
+    assert values(spark, copy) == {1: SMALL, 2: None, 3: BIG}
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
+    assert bytes(spark.sql(f"SELECT lance_read_blob(img, 1, 9) FROM {table} WHERE id = 1").collect()[0][0]) == SMALL[1:]
+    assert spark.sql("SHOW FUNCTIONS LIKE 'lance_read_blob'").count() == 1
+
+
+def test_read_blob_refuses_other_columns_and_negative_offsets(spark: SparkSession) -> None:
+    table = created(spark, "")
+    for arguments, problem in (
+        ("id", "takes a blob column of a Lance table"),
+        ("img.size", "takes a blob column of a Lance table"),
+        ("img, 3", "takes a blob column, or a blob column, an offset and a length"),
+        ("img, -1, 3", "takes an offset and a length of 0 or more"),
+        ("img, 0, -3", "takes an offset and a length of 0 or more"),
+    ):
+        with pytest.raises(PySparkException, match=problem):
+            spark.sql(f"SELECT lance_read_blob({arguments}) FROM {table}").collect()

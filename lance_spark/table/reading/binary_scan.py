@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -40,20 +40,32 @@ def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
     return replace(plan, schema=schema, projection=projection)
 
 
-def binary_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of batches whose descriptions with a source have become bytes."""
-    return pa.schema([_binary_field(field) for field in schema], metadata=schema.metadata)
+def binary_schema(schema: pa.Schema, only: Collection[str] | None = None) -> pa.Schema:
+    """The schema of batches whose descriptions with a source have become bytes, as `with_bytes` makes them."""
+    fields = [_binary_field(field) if only is None or field.name in only else field for field in schema]
+    return pa.schema(fields, metadata=schema.metadata)
 
 
-def with_bytes(batches: Iterable[pa.RecordBatch], reader: BlobReader) -> Iterator[pa.RecordBatch]:
-    """The rows with the bytes of blobs, in batches of about `BATCH_BYTES` at most. Raises as `BlobReader`."""
+def with_bytes(
+    batches: Iterable[pa.RecordBatch], reader: BlobReader, only: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows with the bytes of blobs, in batches of about `BATCH_BYTES` at most. Raises as `BlobReader`.
+
+    Args:
+        only: the columns to read the bytes of; others keep their descriptions. None for all.
+    """
     for batch in batches:
-        schema = binary_schema(batch.schema)
+        schema = binary_schema(batch.schema, only)
+        is_read = [only is None or name in only for name in batch.schema.names]
         sizes = np.zeros(batch.num_rows)
-        for column in batch.columns:
-            sizes += _sizes(column)
+        for column, wanted in zip(batch.columns, is_read, strict=True):
+            if wanted:
+                sizes += _sizes(column)
         for start, stop in batches_by_bytes(sizes, BATCH_BYTES):
-            columns = [_with_bytes(column.slice(start, stop - start), reader) for column in batch.columns]
+            parts = (column.slice(start, stop - start) for column in batch.columns)
+            columns = [
+                _with_bytes(part, reader) if wanted else part for part, wanted in zip(parts, is_read, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
 
 from lance_spark.errors import (
     InvalidInputError,
     NotFoundError,
 )
+from lance_spark.file_version import FileVersion
 from lance_spark.partitioned.properties import user_properties
 from lance_spark.partitioned.table import (
     PartitionedTable,
@@ -20,8 +21,9 @@ from lance_spark.partitioned.table import (
     open_partitioned,
 )
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import BINARY, handling_of, spark_view
+from lance_spark.spark.blob_columns import BINARY, handling_of, metadata_columns, spark_view
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
@@ -227,7 +229,10 @@ def describe(
         version=str(manifest.version),
         properties={**without_marks(manifest.config), "provider": "lance", "location": location.uri},
         capabilities=capabilities,
-        metadata_columns=_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
+        metadata_columns=(
+            *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
+            *_blob_bytes(manifest.schema, data_format(manifest), handling),
+        ),
     )
 
 
@@ -270,6 +275,7 @@ def describe_partitioned(
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
     current = whole.specs.current
     handling = handling_of(blobs, whole.properties)
+    view = spark_view(whole.lance_schema, whole.file_version, handling)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -280,11 +286,11 @@ def describe_partitioned(
             name=place.name,
         ),
         name=place.shown(),
-        schema=to_spark_schema(to_arrow_schema(spark_view(whole.lance_schema, whole.file_version, handling))),
+        schema=to_spark_schema(to_arrow_schema(view)),
         version=str(whole.version),
         properties={**user_properties(whole.properties), "provider": "lance", "location": place.uri},
         capabilities=READS + (WRITES + EVOLVES if writable else ()),
-        metadata_columns=tuple(columns),
+        metadata_columns=(*columns, *_blob_bytes(whole.lance_schema, whole.file_version, handling)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
     )
 
@@ -298,6 +304,11 @@ def describe_partitioned_evolving(place: ResolvedTable, whole: PlannedTable) -> 
 def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) -> tuple[MetadataColumn, ...]:
     known = [name for name in SYSTEM_FIELDS if name not in taken]
     return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
+
+
+def _blob_bytes(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> Iterator[MetadataColumn]:
+    for name, column in metadata_columns(schema, file_version, handling).items():
+        yield MetadataColumn(name, BinaryType(), True, f"bytes of the blob column {column}")
 
 
 def to_be_made(place: ResolvedTable) -> TableDescription:

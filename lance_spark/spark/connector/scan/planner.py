@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
-from lance_spark.spark.blob_columns import check_blob_handling
+from lance_spark.spark.blob_columns import check_blob_handling, scanned_columns
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -163,8 +163,9 @@ class ScanPlanner:
             time_zone=self._session.time_zone,
         )
         keys = [] if self._partitioning is None or PARTITION_COLUMN in schema.names() else [PARTITION_COLUMN]
-        projection = narrow(schema, self._columns, [*SYSTEM_FIELDS, *keys])
-        output = tuple(name for name in self._columns.fieldNames() if name not in keys)
+        columns = scanned_columns(self._columns, schema)
+        projection = narrow(schema, columns, [*SYSTEM_FIELDS, *keys])
+        output = tuple(name for name in columns.fieldNames() if name not in keys)
         return replace(scan, projection=projection, output=output, batch_bytes=BATCH_BYTES)
 
     @staticmethod

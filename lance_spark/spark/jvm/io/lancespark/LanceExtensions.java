@@ -4,6 +4,7 @@ import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceParser;
+import io.lancespark.sql.LanceReadBlob;
 import io.lancespark.sql.LanceTableFunctions;
 import java.util.List;
 import java.util.function.Function;
@@ -41,7 +42,22 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     for (String name : LanceTableFunctions.NAMES) {
       inject(extensions, name, arguments -> LanceTableFunctions.search(name, arguments));
     }
+    injectFunction(extensions, LanceReadBlob.NAME, LanceReadBlob::of);
     return BoxedUnit.UNIT;
+  }
+
+  private static void injectFunction(
+      SparkSessionExtensions extensions, String name, Function<List<Expression>, Expression> function) {
+    extensions.injectFunction(
+        new Tuple3<>(
+            FunctionIdentifier.apply(name),
+            new ExpressionInfo(LanceExtensions.class.getName(), name),
+            new AbstractFunction1<Seq<Expression>, Expression>() {
+              @Override
+              public Expression apply(Seq<Expression> arguments) {
+                return function.apply(CollectionConverters.asJava(arguments));
+              }
+            }));
   }
 
   private static void inject(
