@@ -54,9 +54,8 @@ from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion
-from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import FileLimits
+from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
 
 class PartitionedDataset(
     RowVerbs,
+    WriteVerbs,
     PartitionedIndexVerbs,
     PartitionedSearchVerbs,
     HybridVerbs,
@@ -94,7 +94,7 @@ class PartitionedDataset(
         return f"PartitionedDataset({self.root!r}, version={self.version})"
 
     def newest(self) -> Self:
-        """The table as it is now."""
+        """The newest version of the table."""
         return self.of(super().newest())
 
     @property
@@ -121,54 +121,17 @@ class PartitionedDataset(
         """Reads the data columns of the result of a search."""
         return self._plan_of_nothing(search.data_columns, search.filter, with_row_id=search.with_row_id)
 
-    def append(
-        self,
-        data: Any,
-        *,
-        schema: pa.Schema | None = None,
-        limits: FileLimits | None = None,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Self:
-        """The table with the rows of `data` added. Arguments and errors as `lance_spark.write`."""
-        options = CommitOptions(commit_message, transaction_properties)
-        return self.of(save_rows(self, _rows(data, schema), SaveMode.APPEND, limits=limits, options=options))
+    def _append(self, rows: RowsToWrite) -> Self:
+        return self._save(rows, SaveMode.APPEND)
 
-    def overwrite(
-        self,
-        data: Any,
-        *,
-        only_written_partitions: bool = False,
-        schema: pa.Schema | None = None,
-        limits: FileLimits | None = None,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Self:
-        """The table with the rows of `data` in place of all rows. Arguments and errors as `lance_spark.write`.
+    def _overwrite(self, rows: RowsToWrite, only_written_partitions: bool) -> Self:
+        return self._save(rows, SaveMode.DYNAMIC_OVERWRITE if only_written_partitions else SaveMode.OVERWRITE)
 
-        Args:
-            only_written_partitions: keeps the rows of partitions that `data` has no row for.
-        """
-        mode = SaveMode.DYNAMIC_OVERWRITE if only_written_partitions else SaveMode.OVERWRITE
-        options = CommitOptions(commit_message, transaction_properties)
-        return self.of(save_rows(self, _rows(data, schema), mode, limits=limits, options=options))
+    def _save(self, rows: RowsToWrite, mode: SaveMode) -> Self:
+        return self.of(save_rows(self, rows.source, mode, limits=rows.limits, options=rows.options))
 
-    def replace_where(
-        self,
-        data: Any,
-        filter: str | Expr,
-        *,
-        schema: pa.Schema | None = None,
-        limits: FileLimits | None = None,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-    ) -> Self:
-        """The table with the rows of `data` in place of those for which `filter` is true.
-
-        Raises: `InvalidInputError` if `filter` is not true for a row of `data`, and as `delete`.
-        """
-        options = CommitOptions(commit_message, transaction_properties)
-        return self.of(replace_where(self, _rows(data, schema), filter, limits=limits, options=options))
+    def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Self:
+        return self.of(replace_where(self, rows, condition))
 
     def _delete(self, filter: str | Expr, options: CommitOptions) -> Self:
         return self.of(delete_rows(self, filter, options))
@@ -412,11 +375,6 @@ def create_partitioned_dataset(
     """A new partitioned table without rows at `root`. Arguments and errors as `create_partitioned`."""
     made = create_partitioned(root, schema, partition_by, storage_options=storage_options, properties=properties)
     return PartitionedDataset.of(made)
-
-
-def _rows(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    source = RowSource.of(data, schema)
-    return pa.RecordBatchReader.from_batches(source.schema, source.batches)
 
 
 def _reopened(reopen: Any, arguments: tuple[Any, ...]) -> PartitionedDataset:

@@ -9,14 +9,12 @@ from enum import Enum
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
     InvalidInputError,
 )
-from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
 from lance_spark.file_version import FileVersion
@@ -43,6 +41,7 @@ from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.write import FileLimits
+from lance_spark.table.writing.write_verbs import RowsToWrite
 
 
 class SaveMode(str, Enum):
@@ -139,12 +138,7 @@ def save_rows(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    source = RowSource.of(data)
-    plan = PartitionedWrite.of(table, source.schema, limits)
-    with PartitionWriter(plan) as writer:
-        for batch in source.batches:
-            writer.write(batch)
-        added = writer.close()
+    plan, added = _write(table, RowsToWrite(RowSource.of(data), limits or FileLimits(), options or CommitOptions()))
     return commit_delta(table, plan, RowDelta.of_write(table, added, mode), options)
 
 
@@ -290,43 +284,19 @@ def partitions_to_search(table: PartitionedTable, filter: Expr) -> list[Partitio
     return table.open_all([item for item in table.partitions(filter) if item.object_id not in covered])
 
 
-def replace_where(
-    table: PartitionedTable,
-    data: object,
-    filter: Expr | str,
-    *,
-    limits: FileLimits | None = None,
-    options: CommitOptions | None = None,
-) -> PartitionedTable:
-    """The version with the rows of `data` instead of those for which `filter` is true.
-
-    Raises:
-        InvalidInputError: the rows do not fit the table, or `filter` is not true for one of them. Nothing was changed.
-        RetryableConflictError: another writer has changed rows to be deleted. Nothing was changed.
-        CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-    """
-    condition = condition_of(filter, to_match_all="give 'true'")
+def replace_where(table: PartitionedTable, rows: RowsToWrite, condition: Expr) -> PartitionedTable:
+    """The version with `rows` instead of those for which `condition` is true. Raises as `WriteVerbs.replace_where`."""
     deleted = matching_rows(table, condition)
-    source = RowSource.of(data)
-    plan = PartitionedWrite.of(table, source.schema, limits)
+    plan, added = _write(table, rows.where(condition, table.schema))
+    return commit_delta(table, plan, replace(deleted, added=added), with_operation_name(rows.options, "overwrite"))
+
+
+def _write(table: PartitionedTable, rows: RowsToWrite) -> tuple[PartitionedWrite, list[WrittenPartition]]:
+    plan = PartitionedWrite.of(table, rows.source.schema, rows.limits)
     with PartitionWriter(plan) as writer:
-        for batch in source.batches:
-            _refuse_others(table, batch, condition)
+        for batch in rows.source.batches:
             writer.write(batch)
-        added = writer.close()
-    return commit_delta(table, plan, replace(deleted, added=added), with_operation_name(options, "overwrite"))
-
-
-def _refuse_others(table: PartitionedTable, batch: pa.RecordBatch, condition: Expr) -> None:
-    """Passes if the condition is true for all rows."""
-    missing = [field for field in table.schema if field.name not in batch.schema.names]
-    arrays = [*batch.columns, *(pa.nulls(batch.num_rows, field.type) for field in missing)]
-    table = pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *(field.name for field in missing)])
-    holds = pc.fill_null(evaluate(condition, table), False)
-    if not pc.all(holds, min_count=0).as_py():
-        raise InvalidInputError(f"a row that is to be written does not match {condition}, the rows to be replaced")
+        return plan, writer.close()
 
 
 def _addresses(table: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:

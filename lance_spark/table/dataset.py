@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
@@ -27,6 +27,7 @@ from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.row_level.delete import delete_rows
+from lance_spark.table.row_level.replace import append_to, replace_all_rows, replace_where
 from lance_spark.table.row_level.row_target import PlainRows, change_rows
 from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.rows.fragment import FragmentList
@@ -39,10 +40,12 @@ from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.changes import restore, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
 
 
 class Dataset(
     RowVerbs,
+    WriteVerbs,
     DatasetSearchVerbs,
     HybridVerbs,
     DatasetBlobVerbs,
@@ -237,6 +240,21 @@ class Dataset(
     def unread(self, search: Search) -> Scan:
         """Reads the data columns of the result of a search."""
         return self.plan(search.data_columns, with_row_id=search.with_row_id)
+
+    def newest(self) -> Dataset:
+        """The newest version of the branch."""
+        return Dataset(self.location, self.location.newest())
+
+    def _append(self, rows: RowsToWrite) -> Dataset:
+        return Dataset(self.location, append_to(self.location, self.manifest, rows))
+
+    def _overwrite(self, rows: RowsToWrite, only_written_partitions: bool) -> Dataset:
+        if only_written_partitions:
+            raise InvalidInputError(f"{self.uri} has no partitions; leave only_written_partitions out")
+        return Dataset(self.location, replace_all_rows(self.location, self.manifest, rows))
+
+    def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Dataset:
+        return Dataset(self.location, replace_where(self.location, self.manifest, rows, condition))
 
     def _delete(self, filter: str | Expr, options: CommitOptions) -> Dataset:
         return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))

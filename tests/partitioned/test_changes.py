@@ -7,6 +7,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.expr.sql import parse
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.maintenance.compaction import (
     PartitionResult,
     PartitionTask,
@@ -22,7 +23,6 @@ from lance_spark.partitioned.save import (
     create_partitioned,
     delete_rows,
     matching_rows,
-    replace_where,
     save_rows,
 )
 from lance_spark.partitioned.table import PartitionedTable
@@ -57,18 +57,18 @@ def test_partitions_of_years_that_a_filter_covers(root: str) -> None:
 
 
 def test_rows_are_replaced_by_condition(table: PartitionedTable) -> None:
-    made = replace_where(table, rows(9, 8, country="at"), "country = 'at'")
+    made = PartitionedDataset.of(table).replace_where(rows(9, 8, country="at"), "country = 'at'")
     assert (ids(made), made.version) == ([3, 4, 8, 9], table.version + 1)
-    made = replace_where(made, rows(8), "id = 8 OR id = 3")
+    made = PartitionedDataset.of(made).replace_where(rows(8), "id = 8 OR id = 3")
     assert ids(made) == [4, 8, 9]
     with pytest.raises(InvalidInputError):
-        replace_where(made, pa.concat_tables([rows(1), rows(2, country="ch")]), "country = 'at'")
+        PartitionedDataset.of(made).replace_where(pa.concat_tables([rows(1), rows(2, country="ch")]), "country = 'at'")
     with pytest.raises(InvalidInputError):
-        replace_where(made, rows(1, country=None), "country = 'at'")
+        PartitionedDataset.of(made).replace_where(rows(1, country=None), "country = 'at'")
     before = files(table.root)
     delete_rows(made, "id = 9")
     with pytest.raises(RetryableConflictError):
-        replace_where(made, rows(1, country="at"), "country = 'at'")
+        PartitionedDataset.of(made).replace_where(rows(1, country="at"), "country = 'at'")
     assert ids(made.newest()) == [4, 8]
     assert {path for path in files(table.root) - before if path.endswith(".lance")} <= {
         path for path in files(table.root) if "__manifest" in path

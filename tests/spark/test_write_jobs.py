@@ -275,7 +275,7 @@ def test_unknown_commit_keeps_its_files(fixture: Fixture, monkeypatch: pytest.Mo
         raise CommitStateUnknownError("no answer", table_version=2, transaction="t")
 
     for module, names in (
-        (plain_target, ("commit_planned", "commit_row_changes")),
+        (plain_target, ("commit_planned", "commit_row_changes", "replace_matching_rows")),
         (partitioned_target, ("commit_delta",)),
     ):
         for name in names:

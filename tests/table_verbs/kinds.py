@@ -47,13 +47,13 @@ class Kind(ABC):
     def create(self, *rows: Row) -> Any: ...
 
     @abstractmethod
-    def append(self, dataset: Any, *rows: Row) -> Any: ...
-
-    @abstractmethod
-    def overwrite(self, dataset: Any, *rows: Row) -> Any: ...
-
-    @abstractmethod
     def open(self, dataset: Any, version: int | None = None) -> Any: ...
+
+    def append(self, dataset: Any, *rows: Row) -> Any:
+        return dataset.newest().append(table_of(*rows))
+
+    def overwrite(self, dataset: Any, *rows: Row) -> Any:
+        return dataset.newest().overwrite(table_of(*rows))
 
     def check(self, dataset: Any, expected: list[Row]) -> None:
         """Passes if this version has exactly these rows, and is what a new reader sees."""
@@ -70,12 +70,6 @@ class Plain(Kind):
         )
         return self.append(empty, *rows) if rows else empty
 
-    def append(self, dataset: Any, *rows: Row) -> Any:
-        return lance_spark.write(table_of(*rows), dataset.uri, mode="append")
-
-    def overwrite(self, dataset: Any, *rows: Row) -> Any:
-        return lance_spark.write(table_of(*rows), dataset.uri, mode="overwrite")
-
     def open(self, dataset: Any, version: int | None = None) -> Any:
         return lance_spark.open(dataset.uri, version=version)
 
@@ -89,12 +83,6 @@ class Partitioned(Kind):
         by = [PartitionBy("p", ("p",), Identity())]
         empty = create_partitioned_dataset(root, SCHEMA, by, properties=properties)
         return empty.append(table_of(*rows)) if rows else empty
-
-    def append(self, dataset: Any, *rows: Row) -> Any:
-        return dataset.newest().append(table_of(*rows))
-
-    def overwrite(self, dataset: Any, *rows: Row) -> Any:
-        return dataset.newest().overwrite(table_of(*rows))
 
     def open(self, dataset: Any, version: int | None = None) -> Any:
         return open_partitioned_dataset(dataset.uri, version=version)

@@ -211,22 +211,6 @@ def test_unsupported_verb_of_partitioned_table(
     assert partitioned.newest().version == partitioned.version
 
 
-def test_overwrite_of_written_partitions(partitioned: PartitionedDataset) -> None:
-    made = partitioned.overwrite(table_of((9, "a", 90)), only_written_partitions=True)
-    assert content(made) == sorted([*ROWS[2:], (9, "a", 90)], key=str)
-
-
-def test_replace_where(partitioned: PartitionedDataset) -> None:
-    made = partitioned.replace_where(table_of((9, "b", 90)), "p = 'b'")
-    assert content(made) == sorted([*ROWS[:2], ROWS[4], (9, "b", 90)], key=str)
-
-
-def test_replace_where_with_other_rows_is_refused(partitioned: PartitionedDataset) -> None:
-    with pytest.raises(InvalidInputError, match="does not match"):
-        partitioned.replace_where(table_of((9, "a", 90)), "p = 'b'")
-    assert partitioned.newest().version == partitioned.version
-
-
 def test_compact_of_some_partitions(partitioned: PartitionedDataset) -> None:
     made = partitioned.append(table_of((6, "a", 60), (7, "b", 70)))
     compacted = made.compact("p = 'a'")

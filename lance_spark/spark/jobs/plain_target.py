@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import IncompatibleConflictError, InvalidInputError
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file.blob_writer import BlobSource
 from lance_spark.schema.arrow import to_arrow_schema
@@ -23,15 +23,15 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import exchanged_schema, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.blob_columns import sources_in
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.delete import Search, address_scan, matching_rows
+from lance_spark.table.row_level.delete import Search, address_scan
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
+from lance_spark.table.row_level.replace import replace_matching_rows
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
@@ -152,21 +152,7 @@ class PlainTarget(Target):
         known = None
         if found is not None:
             known = Search(self._evolved(base), rows_by_fragment(found.get(None, _NO_ROWS)))
-
-        def attempt(version: Manifest) -> Manifest:
-            if self.evolved is not None and version.schema.fields != base.schema.fields:
-                raise IncompatibleConflictError(
-                    f"another writer has changed the columns of {self.location.uri}, and so does this one. Read the "
-                    "new version and decide again",
-                    own=WriteMode.REPLACE_WHERE.value,
-                    table_version=version.version,
-                )
-            deleted = matching_rows(self.location, self._evolved(version), filter, known)
-            return commit_row_changes(
-                self.location, version, deleted, new, options, predicate=str(filter), evolved=self.evolved
-            )
-
-        return retry_on_conflict(attempt, base, self.location.newest, options.policy)
+        return replace_matching_rows(self.location, base, filter, new, options, known=known, evolved=self.evolved)
 
     def change_rows(
         self,

@@ -33,6 +33,8 @@ class RowSource:
         Raises:
             InvalidInputError: an unsupported object, or the schema is missing.
         """
+        if isinstance(data, RowSource):
+            return data
         if isinstance(data, pa.RecordBatch):
             return cls._checked(data.schema, iter([data]), schema)
         if isinstance(data, pa.Table):
