@@ -19,6 +19,7 @@ from lance_spark.partitioned.change import AppendRows, ChangeRows, PartitionChan
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
 from lance_spark.partitioned.commit import Check, commit_specs, with_operation_name
 from lance_spark.partitioned.field import PartitionField
+from lance_spark.partitioned.maintenance.auto_compaction import compact_after
 from lance_spark.partitioned.save import (
     PartitionBy,
     RowDelta,
@@ -104,7 +105,9 @@ def commit_planned(
     options = with_operation_name(options, delta.operation)
     changes = changes_from_delta(table, delta)
     if delta.mode is not SaveMode.OVERWRITE:
-        return _commit_evolved(table, plan, delta.added, changes, options, properties, check)
+        made = _commit_evolved(table, plan, delta.added, changes, options, properties, check)
+        compact_after(made, [change.partition.key for change in changes])
+        return made
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
     with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(delta.added)):
         return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)

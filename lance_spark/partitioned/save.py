@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -22,6 +22,7 @@ from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, Ca
 from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
 from lance_spark.partitioned.commit import Check, commit_changes, with_operation_name
 from lance_spark.partitioned.field import PartitionField, partition_field
+from lance_spark.partitioned.maintenance.auto_compaction import compact_after
 from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion
@@ -200,10 +201,10 @@ def commit_delta(
         StorageError: the store failed. Nothing was changed.
     """
     changes, options = changes_from_delta(table, delta), with_operation_name(options, delta.operation)
-    if plan is None:
-        return commit_changes(table, changes, options, check=check)
-    with cleanup_on_failure(lambda: plan.remove_files(delta.added)):
-        return commit_changes(table, changes, options, check=check)
+    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(delta.added)):
+        made = commit_changes(table, changes, options, check=check)
+    compact_after(made, [change.partition.key for change in changes])
+    return made
 
 
 def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:

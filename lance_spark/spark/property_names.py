@@ -14,6 +14,7 @@ from lance_spark.spark.blob_columns import BLOB_HANDLING, parse_blob_handling
 from lance_spark.spark.column_properties import SUFFIXES, split_name
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
+from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 
 TABLE_OPTIONS = frozenset(
@@ -40,7 +41,8 @@ OF_ONE_WRITE = frozenset(
     }
 )
 _AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
-_OTHERS = _AUTO_CLEANUP | {ISOLATION_LEVEL, AUTO_ZONEMAP, BLOB_HANDLING}
+_AUTO_COMPACT = frozenset({AUTO_COMPACT, MIN_FRAGMENTS})
+_OTHERS = _AUTO_CLEANUP | _AUTO_COMPACT | {ISOLATION_LEVEL, AUTO_ZONEMAP, BLOB_HANDLING}
 _NEAR = 0.9
 """The minimum similarity of a misspelling; free names such as `distributor` are below."""
 
@@ -61,14 +63,14 @@ def check_properties(properties: Mapping[str, str]) -> None:
             parse_blob_handling(value)
         if name == AUTO_ZONEMAP and value.strip():
             column_names(value)
-        if folded in _AUTO_CLEANUP:
-            _check_auto_cleanup(name, value)
+        if folded in _AUTO_CLEANUP | _AUTO_COMPACT:
+            _check_maintenance(name, value)
         known = nearest_property(name)
         if known is not None:
             raise InvalidInputError(f"unknown property {name}; did you mean {known}?")
 
 
-def _check_auto_cleanup(name: str, value: str) -> None:
+def _check_maintenance(name: str, value: str) -> None:
     """Passes if writers understand the property.
 
     Raises:
@@ -77,6 +79,7 @@ def _check_auto_cleanup(name: str, value: str) -> None:
     if name != name.lower():
         raise InvalidInputError(f"unknown property {name}; did you mean {name.lower()}?")
     policy_after(1, {INTERVAL: "1", name: value})
+    AutoCompaction.of({name: value})
 
 
 def check_set_properties(properties: Mapping[str, str]) -> None:

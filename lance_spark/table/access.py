@@ -12,8 +12,8 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.paths import TREE
 from lance_spark.table.writing.base_selection import checked_bases
 from lance_spark.table.writing.row_source import RowSource

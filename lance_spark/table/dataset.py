@@ -17,8 +17,8 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
-from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs
 from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
 from lance_spark.table.manifests.manifest import Manifest

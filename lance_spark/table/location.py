@@ -17,11 +17,12 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.pinned_history import PinnedHistory
+from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import branch_root
 from lance_spark.table.refs.refs import MAIN, Refs
 
-AfterCommit = Callable[["TableLocation", Manifest], None]
-"""What follows a commit. It must not raise: the version is there."""
+AfterCommit = Callable[["TableLocation", Manifest, OperationKind], None]
+"""Called after a commit of an operation of some kind. It must not raise: the version is there."""
 
 
 class TableLocation:
@@ -31,8 +32,8 @@ class TableLocation:
         uri: the root of the main branch, as text or as a `pathlib.Path`.
         branch: None or "main" is the main branch.
         must_exist: False for a branch that is about to be made or whose rests are to be removed.
-        after_commit: called with this location and each version that is committed to it, such as
-            `cleanup.auto_cleanup.clean_up_after`; None for a location that nothing is committed to.
+        after_commit: called with this location, each version that is committed to it and the kind of the operation,
+            such as `cleanup.auto_cleanup.clean_up_after`; None for a location that nothing is committed to.
 
     Raises:
         NotFoundError: there is no such branch, though there must be.

@@ -476,6 +476,27 @@ def _zone_maps_of_writes(tables: Tables, name: str) -> None:
     assert [index["fields"] for index in indexes] == [["id"]]
 
 
+@proves("property", *property_names._AUTO_COMPACT)
+def _compaction_after_writes(tables: Tables, name: str) -> None:
+    """Writes by SQL, by `save` to the path, and by `UPDATE` all compact; an invalid value is refused."""
+    tables.create("'lance.auto_compact' = 'true'", "'lance.auto_compact.min_fragments' = '3'")
+    where = location(tables.spark, tables.new)
+
+    def num_fragments() -> int:
+        return sum(len(part.get_fragments()) for part in datasets(where))
+
+    for expected in (1, 2, 1):
+        tables.spark.sql(f"INSERT INTO {tables.new} {ONE}")
+        assert num_fragments() == expected
+    row = tables.spark.sql(ONE)
+    row.write.format("lance").mode("append").save(where)
+    row.write.format("lance").mode("append").option("mergeSchema", "true").save(where)
+    assert num_fragments() == 1
+    assert tables.spark.table(tables.new).count() == 5
+    with pytest.raises(AnalysisException, match="'x'"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'x')")
+
+
 @proves("property", "distribution")
 def _distribution_of_all_writes(tables: Tables, name: str) -> None:
     if not tables.by:

@@ -100,6 +100,19 @@ def run_partition_task(table: PartitionedTable, task: PartitionTask) -> Partitio
     return PartitionResult(task.object_id, run_task(opened.table, opened.manifest, task.task))
 
 
+def run_partition_tasks(table: PartitionedTable, tasks: Sequence[PartitionTask]) -> list[PartitionResult]:
+    """The results of all tasks; after an error none, and no file of theirs. Raises as `run_partition_task`."""
+    results: list[PartitionResult] = []
+    try:
+        # One by one, so that an error leaves those that are done to be removed.
+        results.extend(run_partition_task(table, task) for task in tasks)
+    except LanceError:
+        for item in results:
+            _remove(_opened(table, item.object_id).table, [item.result], None)
+        raise
+    return results
+
+
 def commit_partition_compaction(
     table: PartitionedTable, results: Sequence[PartitionResult], options: CommitOptions | None = None
 ) -> PartitionedTable:
@@ -146,15 +159,7 @@ def compact(
     """
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
-        results: list[PartitionResult] = []
-        tasks = plan_partition_compaction(current, filter, compaction)
-        try:
-            # One by one, so that an error leaves those that are done to be removed.
-            results.extend(run_partition_task(current, task) for task in tasks)
-        except LanceError:
-            for item in results:
-                _remove(_opened(current, item.object_id).table, [item.result], None)
-            raise
+        results = run_partition_tasks(current, plan_partition_compaction(current, filter, compaction))
         return commit_partition_compaction(current, results, options) if results else current
 
     return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)

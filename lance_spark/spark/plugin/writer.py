@@ -17,8 +17,8 @@ from lance_spark.spark.jobs.plain_target import PlainTarget, plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.options import WriteOptions
-from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 
 
 class LanceWriter(DataSourceArrowWriter):

@@ -6,8 +6,9 @@ import logging
 
 from lance_spark.errors import LanceError
 from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.maintenance.auto_compaction import compact_small_fragments as compact_partitions
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction, compact_small_fragments
 
 _log = logging.getLogger(__name__)
 
@@ -18,28 +19,14 @@ def compact_after_epoch(table: Dataset | PartitionedDataset, min_files: int, nam
     The rows of the epoch are committed already, so a failure is only logged.
 
     Args:
+        min_files: of the table, or of one partition.
         name: the table in messages.
     """
+    policy = AutoCompaction(min_files)
     try:
         if isinstance(table, PartitionedDataset):
-            return _compact_partitions(table, min_files)
-        return _compact_plain(table, min_files)
+            return compact_partitions(table, table.partitions(), policy) is not table
+        return compact_small_fragments(table.location, table.manifest, policy) is not table.manifest
     except LanceError as error:
         _log.warning("the epoch is committed to %s, but the compaction after it failed: %s", name, error)
         return False
-
-
-def _compact_plain(table: Dataset, min_files: int) -> bool:
-    plan = table.plan_compaction(CompactionOptions.of(table.properties))
-    if sum(len(task.fragment_ids) for task in plan.tasks) < min_files:
-        return False
-    table.commit_compaction([table.run_compaction_task(task) for task in plan.tasks])
-    return True
-
-
-def _compact_partitions(table: PartitionedDataset, min_files: int) -> bool:
-    tasks = table.plan_compaction(CompactionOptions.of(table.properties))
-    if sum(len(item.task.fragment_ids) for item in tasks) < min_files:
-        return False
-    table.commit_compaction([table.run_compaction_task(item) for item in tasks])
-    return True

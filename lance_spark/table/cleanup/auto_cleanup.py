@@ -21,6 +21,7 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.table.cleanup.cleanup import CleanupPolicy, cleanup
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations import OperationKind
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ _SECONDS = {
 _PART = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]+)\s*")
 
 
-def clean_up_after(table: TableLocation, made: Manifest) -> None:
+def clean_up_after(table: TableLocation, made: Manifest, kind: OperationKind) -> None:
     """Cleans up if the version `made` is one after which the config asks for it. Failures are logged, never raised."""
     try:
         policy = policy_after(made.version, made.config)

@@ -143,7 +143,7 @@ class Commit:
                 delete_quietly(self._store, path)
             raise
         if self._history.after_commit is not None:
-            self._history.after_commit(made)
+            self._history.after_commit(made, self._operation.kind)
         return made
 
     def _commit(self, transaction_file: str) -> Manifest:

@@ -9,17 +9,14 @@ top-level columns whose values have a fixed width.
 
 from __future__ import annotations
 
-import logging
-
 import pyarrow.types as pt
 
-from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field
 from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
-from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.commit import replace_segments
@@ -33,24 +30,10 @@ from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import is_detached
 
-_log = logging.getLogger(__name__)
-
 AUTO_ZONEMAP = "lance.auto_zonemap"
 ALL_COLUMNS = "*"
 _KIND = "ZONEMAP"
 _MAX_ATTEMPTS = 3
-
-
-def maintain_after(table: TableLocation, made: Manifest) -> None:
-    """What a table's config asks for after the commit of version `made`: zone maps, then a clean-up.
-
-    Failures are logged, never raised.
-    """
-    try:
-        extend_zone_maps(table, made)
-    except LanceError as error:
-        _log.warning("version %d of %s is committed; zone maps are not extended: %s", made.version, table.uri, error)
-    clean_up_after(table, made)
 
 
 def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = None) -> Manifest:

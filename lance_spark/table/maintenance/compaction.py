@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 
@@ -197,12 +197,19 @@ def commit_compaction(
 def _run_all(table: TableLocation, base: Manifest, plan: CompactionPlan) -> list[RewriteResult]:
     """The results of all tasks; after an error none, and no file of theirs."""
     places = {message.id: place for place, message in enumerate(base.fragments.messages)}
+    with remove_results_on_failure(table) as results:
+        results.extend(_rewritten(table, base, task, places) for task in plan.tasks)
+    return results
+
+
+@contextmanager
+def remove_results_on_failure(table: TableLocation) -> Iterator[list[RewriteResult]]:
+    """A list for the results of tasks. If the block raises, the files of the results in it are removed."""
     results: list[RewriteResult] = []
     with ExitStack() as on_error:
         on_error.callback(remove_unused_files, table, results)
-        results.extend(_rewritten(table, base, task, places) for task in plan.tasks)
+        yield results
         on_error.pop_all()
-    return results
 
 
 def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, places: Mapping[int, int]) -> RewriteResult:

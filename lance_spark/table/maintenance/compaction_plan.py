@@ -172,7 +172,7 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
     """
     options = options or CompactionOptions()
     _check_can_compact(table, base, options)
-    found = bins(_sizes(table, base), options, _coverage(table, base))
+    found = bins(fragment_sizes(table, base), options, _coverage(table, base))
     messages = base.fragments.messages
     tasks = (tuple(FragmentId(messages[place].id) for place in places) for places in found)
     return CompactionPlan(base.version, tuple(CompactionTask(base.version, ids, options) for ids in tasks))
@@ -250,7 +250,13 @@ def _coverage(table: TableLocation, base: Manifest) -> list[frozenset[str]]:
     return [frozenset(found.get(message.id, ())) for message in base.fragments.messages]
 
 
-def _sizes(table: TableLocation, base: Manifest) -> list[Size]:
+def fragment_sizes(table: TableLocation, base: Manifest) -> list[Size]:
+    """The sizes of the fragments of a version, in its order.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+        StorageError: the store failed.
+    """
     bases = table.bases(base)
     sizes = []
     for place, live_rows in enumerate(base.fragments.row_counts()):

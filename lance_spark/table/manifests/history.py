@@ -18,6 +18,7 @@ from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.manifests.transaction import Transaction
+from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import (
     TRANSACTIONS,
     checked_relative,
@@ -35,13 +36,13 @@ class History:
     Attributes:
         store: the root.
         manifests: locates and publishes versions.
-        after_commit: after-commit hook, called with each new version; it must not raise.
+        after_commit: after-commit hook, called with each new version and the kind of its operation; it must not raise.
     """
 
     def __init__(self, store: ObjectStore, manifests: ManifestStore | None = None) -> None:
         self.store = store
         self.manifests: ManifestStore = ObjectManifests(store) if manifests is None else manifests
-        self.after_commit: Callable[[Manifest], None] | None = None
+        self.after_commit: Callable[[Manifest, OperationKind], None] | None = None
 
     def locations(self) -> Iterator[ManifestLocation]:
         """All versions, in the order of the listing."""

@@ -11,8 +11,8 @@ from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.change_feed.change_feed import ChangeFeed, plan_changes
 from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.branching import create_branch, delete_branch
 from lance_spark.table.refs.clone import shallow_clone

@@ -21,6 +21,7 @@ from lance_spark.storage.faults import Fault, FaultStore
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, clean_up_after, parse_duration
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
+from lance_spark.table.operations import OperationKind
 
 ROWS = pa.table({"a": [1, 2, 3]})
 
@@ -158,7 +159,7 @@ def test_trouble_with_the_store_is_logged(tmp_path: Path, operation: str, caplog
     location = TableLocation(uri)
     location.store = FaultStore(location.store, [Fault(operation, times=99)])
     location.history = History(location.store)
-    clean_up_after(location, replace(made, version=99))
+    clean_up_after(location, replace(made, version=99), OperationKind.APPEND)
     assert "failed" in caplog.text
 
 

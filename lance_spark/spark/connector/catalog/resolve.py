@@ -20,8 +20,8 @@ from lance_spark.spark.catalog_options import CatalogOptions
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options import StateOptions
-from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 
 _BRANCH = "branch_"
 

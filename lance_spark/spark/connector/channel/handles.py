@@ -24,8 +24,8 @@ from lance_spark.spark.option_names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.auto_zonemap import maintain_after
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import filterable
 

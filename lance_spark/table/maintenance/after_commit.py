@@ -1,0 +1,29 @@
+"""What follows each commit to a table."""
+
+from __future__ import annotations
+
+import logging
+
+from lance_spark.errors import LanceError
+from lance_spark.table.cleanup.auto_cleanup import clean_up_after
+from lance_spark.table.indexes.auto_zonemap import extend_zone_maps
+from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.auto_compaction import compact_after
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations import OperationKind
+
+_log = logging.getLogger(__name__)
+
+
+def maintain_after(table: TableLocation, made: Manifest, kind: OperationKind) -> None:
+    """What a table's config asks for after the commit of version `made`: zone maps, a compaction, then a clean-up.
+
+    Failures are logged, never raised.
+    """
+    newest = made
+    try:
+        newest = extend_zone_maps(table, made)
+    except LanceError as error:
+        _log.warning("version %d of %s is committed; zone maps are not extended: %s", made.version, table.uri, error)
+    compact_after(table, newest, kind)
+    clean_up_after(table, made, kind)
