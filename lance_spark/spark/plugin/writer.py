@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -16,6 +16,7 @@ from lance_spark.spark.connector.channel.warm_worker import errors_without_trace
 from lance_spark.spark.jobs.plain_target import PlainTarget, plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult
+from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
@@ -32,23 +33,7 @@ class LanceWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
-        location = TableLocation(
-            options.path, options.storage_options, branch=options.branch, after_commit=maintain_after
-        )
-        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
-        base = location.latest()
-        # Spark does not tell us how it compares names; names that the table has are taken as they are.
-        known = set() if base is None else set(base.schema.names())
-        check_distinct(schema, case_sensitive=known.issuperset(schema.fieldNames()))
-        if base is None and is_partitioned_table(options.path, options.storage_options):
-            raise UnsupportedFeatureError(
-                f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
-                feature="partitioned tables in the plug-in",
-            )
-        self._job = plan_plain_write(location, base, schema, mode, options, from_query=True)
-        target = self._job.target
-        if isinstance(target, PlainTarget) and target.evolved is not None:
-            _check_cases(target.evolved.fields)
+        self._job = plan_write(options, schema, overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with errors_without_traceback():
@@ -78,3 +63,35 @@ def _check_cases(siblings: Sequence[Field]) -> None:
                 f"column {field.name!r} would come beside {other!r}, from which it differs in case only; rename it"
             )
         _check_cases(field.children)
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options of a write by the plug-in.
+
+    Raises:
+        InvalidInputError: one is wrong, or has no meaning here.
+    """
+    parsed = WriteOptions.parse(options)
+    parsed.check_without_partitions()
+    parsed.log_without_effect()
+    return parsed
+
+
+def plan_write(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
+    """The job that writes rows of `schema`. Raises as `LanceWriter`."""
+    location = TableLocation(options.path, options.storage_options, branch=options.branch, after_commit=maintain_after)
+    mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+    base = location.latest()
+    # Spark does not tell us how it compares names; names that the table has are taken as they are.
+    known = set() if base is None else set(base.schema.names())
+    check_distinct(schema, case_sensitive=known.issuperset(schema.fieldNames()))
+    if base is None and is_partitioned_table(options.path, options.storage_options):
+        raise UnsupportedFeatureError(
+            f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
+            feature="partitioned tables in the plug-in",
+        )
+    job = plan_plain_write(location, base, schema, mode, options, from_query=True)
+    target = job.target
+    if isinstance(target, PlainTarget) and target.evolved is not None:
+        _check_cases(target.evolved.fields)
+    return job

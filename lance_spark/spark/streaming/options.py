@@ -215,6 +215,11 @@ def without_source_options(options: Mapping[str, str]) -> dict[str, str]:
     return _split(options, _SOURCE)[1]
 
 
+def reads_changes(options: Mapping[str, str]) -> bool:
+    """Whether the options are of a stream of changes."""
+    return bool(_split(options, _SOURCE)[0].get("read_change_feed", False))
+
+
 def _split(options: Mapping[str, str], known: _Known) -> tuple[dict[str, Any], dict[str, str]]:
     found: dict[str, Any] = {}
     named: dict[str, str] = {}

@@ -23,8 +23,13 @@ def with_change_columns(table: TableDescription) -> TableDescription:
     Raises:
         InvalidInputError: a column of the table has the name of one of these.
     """
-    clash = set(table.schema.fieldNames()) & {item.name for item in CHANGE_COLUMNS}
+    return replace(table, schema=columns_of_changes(table.schema), capabilities=("MICRO_BATCH_READ",))
+
+
+def columns_of_changes(schema: StructType) -> StructType:
+    """The columns of the change feed of a table with the columns `schema`. Raises as `with_change_columns`."""
+    clash = set(schema.fieldNames()) & {item.name for item in CHANGE_COLUMNS}
     if clash:
         raise InvalidInputError(f"the table has a column {min(clash)!r}, as changes have; rename it")
-    data = [StructField(item.name, item.dataType, True, item.metadata) for item in table.schema.fields]
-    return replace(table, schema=StructType([*data, *CHANGE_COLUMNS]), capabilities=("MICRO_BATCH_READ",))
+    data = [StructField(item.name, item.dataType, True, item.metadata) for item in schema.fields]
+    return StructType([*data, *CHANGE_COLUMNS])

@@ -146,18 +146,30 @@ def open_stream(request: StreamRequest, call: Call) -> Reply:
         InvalidInputError: an option makes no sense.
     """
     options = _options(request)
-    _read_options(request, options)
-    source = request.handle.source()
-    state = StreamState(request, b64encode(schema_to_bytes(source.lance_schema)).decode())
-    if options.read_change_feed:
-        names = request.columns.fieldNames()
-        function = command(ChangesTask(tuple(names), wire_schema(request.columns)), request.columns)
-    else:
-        task = ReadTask(_scan(state, options, call), wire_schema(request.columns))
-        function = command(MeteredTask(task), request.columns)
+    state = state_of(request)
+    task = stream_task(state, call, wire_schema(request.columns))
+    function = command(MeteredTask(task) if isinstance(task, ReadTask) else task, request.columns)
     what = "changes" if options.read_change_feed else "rows"
     description = f"lance {what} of {request.handle.display_name}"
     return Reply(OpenedStream(state, description, int(options.poll_interval * 1000)), (function,))
+
+
+def state_of(request: StreamRequest) -> StreamState:
+    """The state of a stream that begins. Raises as `open_stream`."""
+    _read_options(request, _options(request))
+    return StreamState(request, b64encode(schema_to_bytes(request.handle.source().lance_schema)).decode())
+
+
+def stream_task(state: StreamState, call: Call, target: pa.Schema) -> ReadTask | ChangesTask:
+    """The function of a stream's tasks.
+
+    Args:
+        target: the columns in the Arrow types that Spark expects.
+    """
+    request, options = state.request, _options(state.request)
+    if options.read_change_feed:
+        return ChangesTask(tuple(request.columns.fieldNames()), target)
+    return ReadTask(_scan(state, options, call), target)
 
 
 @operation("stream.initial")

@@ -1,0 +1,123 @@
+"""`spark.readStream.format("lance")` by Spark's Python data source interface: the connector's source in another shape.
+
+Offsets, limits and the work of tasks are those of `spark/connector/streaming/source.py`, so checkpoints are too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call, Session
+from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
+from lance_spark.spark.connector.streaming import source
+from lance_spark.spark.plugin.reader import Snapshot
+from lance_spark.spark.streaming.options import SourceOptions
+from lance_spark.spark.types import exchanged_schema
+
+_MAX_ROWS = (1 << 63) - 1
+
+
+@dataclass
+class StreamPartition(InputPartition):
+    """The serialized work of one task."""
+
+    work: bytes
+
+
+class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the rows, or the changes, that come to a plain table or a branch.
+
+    Args:
+        snapshot: the version that the DataFrame was made of.
+        options: those of the query.
+        schema: the columns that the stream returns.
+
+    Raises:
+        InvalidInputError: an option is wrong.
+    """
+
+    def __init__(self, snapshot: Snapshot, options: Mapping[str, str], schema: StructType) -> None:
+        location = snapshot.location
+        handle = TableHandle(
+            snapshot.options.path,
+            location.branch,
+            snapshot.version,
+            snapshot.manifest.timestamp_nanos,
+            snapshot.options.storage_options,
+        )
+        self._call = Call(Session(parallelism=os.cpu_count() or 1))
+        self._state: source.StreamState | None = source.state_of(source.StreamRequest(handle, schema, dict(options)))
+        self._task = source.stream_task(self._state, self._call, exchanged_schema(schema))
+        self._poll_interval = SourceOptions.parse(options, handle.uri).poll_interval
+        self._ending: str | None = None
+        self._latest: str | None = None
+        self._idle_at: str | None = None
+        self._idle_since = self._last_batch = monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_state": None}
+
+    @property
+    def _stream(self) -> source.StreamState:
+        assert self._state is not None, "planned on the driver only"
+        return self._state
+
+    def initialOffset(self) -> dict[str, Any]:
+        return _entries(source.initial(source.StateRequest(self._stream), self._call).offset)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._ending = source.newest(source.StateRequest(self._stream), self._call).offset
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """A limit that says that those of the options apply; `ReadAllAvailable` says that none does."""
+        return ReadMaxRows(_MAX_ROWS)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begin = _text(start)
+        if begin == self._idle_at and monotonic() - self._idle_since < self._poll_interval:
+            return start
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        waited = int((monotonic() - self._last_batch) * 1000)
+        found = source.latest(
+            source.LatestRequest(self._stream, begin, self._ending, is_limited, waited_millis=waited), self._call
+        )
+        self._latest = found.latest
+        if found.end == begin:
+            self._idle_at, self._idle_since = begin, monotonic()
+        else:
+            self._last_batch = monotonic()
+        return _entries(found.end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._latest is None else _entries(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        work = source.plan(source.BatchRequest(self._stream, _text(start), _text(end)), self._call).attachments
+        return [StreamPartition(item) for item in work]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, StreamPartition):
+            return  # What Spark makes up for a batch without work.
+        with errors_without_traceback():
+            yield from self._task(iter([pa.RecordBatch.from_pydict({"work": pa.array([partition.work], pa.binary())})]))
+        keep_imports()
+
+
+def _entries(offset: str) -> dict[str, Any]:
+    entries: dict[str, Any] = json.loads(offset)
+    return entries
+
+
+def _text(entries: dict[str, Any]) -> str:
+    return json.dumps(entries, sort_keys=True, separators=(",", ":"))
