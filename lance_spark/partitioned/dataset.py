@@ -42,6 +42,7 @@ from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.optimizer import Optimizer
+from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
@@ -224,6 +225,16 @@ class PartitionedDataset(
     def plan_compaction(self, options: CompactionOptions | None = None) -> list[compaction.PartitionTask]:
         """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""
         return compaction.plan_partition_compaction(self, None, options)
+
+    def estimate_compaction(
+        self, options: CompactionOptions | None = None, filter: str | Expr | None = None
+    ) -> CompactionEstimate:
+        """See `Dataset.estimate_compaction`.
+
+        Args:
+            filter: counts only partitions that may hold rows which match it.
+        """
+        return compaction.estimate_partition_compaction(self, filter, options)
 
     def run_compaction_task(self, task: compaction.PartitionTask) -> compaction.PartitionResult:
         """See `Dataset.run_compaction_task`."""

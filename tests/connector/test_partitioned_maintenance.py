@@ -33,15 +33,18 @@ def ids(spark: SparkSession, query: str) -> list[int]:
 
 def test_optimize(spark: SparkSession, root: str, table: str) -> None:
     before = whole(root, table).version
+    (expected,) = spark.sql(f"OPTIMIZE {table} WITH (where = \"k = 'a'\", dry_run = true)").collect()
+    assert (expected.version, expected.dry_run, whole(root, table).version) == (before, True, before)
     (row,) = spark.sql(f"OPTIMIZE {table} WITH (where = \"k = 'a'\", commit_message = 'tidy')").collect()
-    assert row == Row(version=before + 1, fragments_removed=2, fragments_added=1, files_removed=2, files_added=1)
+    assert row.asDict() == {**expected.asDict(), "version": before + 1, "dry_run": False}
+    assert tuple(row)[:8] == (before + 1, 2, 1, 2, 1, 2, 2, 0)
     spark.sql("CALL lance.system.optimize(table => 'kept')")
     made = whole(root, table)
     assert made.version == before + 2
     assert [len(opened.manifest.fragments) for opened in made.open_all(made.partitions())] == [1, 1]
     # Nothing is left to do: no version.
     (row,) = spark.sql(f"OPTIMIZE {table}").collect()
-    assert tuple(row) == (before + 2, 0, 0, 0, 0)
+    assert tuple(row) == (before + 2, 0, 0, 0, 0, 2, 0, 0, 0, False)
     assert ids(spark, f"SELECT id FROM {table}") == [1, 2, 11, 12]
     told = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 2").collect()
     assert [(row.operation, row.message, row.num_rows, row.num_fragments) for row in told] == [

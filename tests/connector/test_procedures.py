@@ -32,7 +32,12 @@ def call(spark: SparkSession, text: str) -> list[Row]:
 
 def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table: str) -> None:
     before = dataset(spark, table).to_table().to_pylist()
+    (expected,) = call(spark, f"optimize(table => '{table}', target_rows_per_fragment => 4, dry_run => true)")
+    assert (expected.version, expected.dry_run, dataset(spark, table).version) == (6, True, 6)
     (row,) = call(spark, f"optimize(table => '{table}', target_rows_per_fragment => 4)")
+    assert row.asDict() == {**expected.asDict(), "version": 7, "dry_run": False}
+    assert (row.small_fragments, row.rows_rewritten, row.deleted_rows_removed) == (5, len(before), 0)
+    assert row.bytes_rewritten > 0
     now = dataset(spark, table)
     assert (row.version, now.version) == (7, 7)
     assert (row.fragments_removed, row.fragments_added, len(now.get_fragments())) == (5, 2, 2)

@@ -1,4 +1,4 @@
-"""`lance.auto_compact`: each write commit compacts once enough fragments would be rewritten."""
+"""Estimates of compactions, and `lance.auto_compact`: write commits compact once enough fragments are small."""
 
 from __future__ import annotations
 
@@ -119,3 +119,17 @@ def test_zone_maps_cover_what_was_compacted(kind: Kind, empty: Any) -> None:
 
 def statistics(dataset: Any) -> list[dict[str, Any]]:
     return [dataset.index_statistics(entry["name"]) for entry in dataset.list_indices()]
+
+
+def test_estimate_is_what_a_compaction_does_to_both_kinds(kind: Kind, empty: Any) -> None:
+    for number in range(3):
+        kind.append(empty, *rows(10 * number, 4), (90 + number, "b", None))
+    kind.open(empty).delete("id = 1")
+    before = kind.open(empty)
+    estimate = before.estimate_compaction()
+    after = before.compact()
+    assert estimate.small_fragments == estimate.fragments_removed == num_fragments(before)
+    assert estimate.fragments_added == num_fragments(after)
+    assert (estimate.rows_rewritten, estimate.deleted_rows_removed) == (14, 1)
+    again = after.estimate_compaction()
+    assert (again.small_fragments, again.fragments_removed, again.rows_rewritten) == (num_fragments(after), 0, 0)

@@ -20,6 +20,7 @@ from lance_spark.table.cleanup.references import listed_versions
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
+from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions
@@ -87,6 +88,17 @@ def plan_partition_compaction(
 
     found = overlapped(tasks, table.open_all(table.partitions(filter)), NUM_THREADS)
     return [task for part in found for task in part]
+
+
+def estimate_partition_compaction(
+    table: PartitionedTable, filter: Expr | str | None = None, options: CompactionOptions | None = None
+) -> CompactionEstimate:
+    """What a compaction of the partitions that may hold rows which match `filter` would do; arguments and errors as
+    `plan_partition_compaction`.
+    """
+    options = options or CompactionOptions.of(table.properties)
+    opened = table.open_all(table.partitions(filter))
+    return CompactionEstimate.total(estimate_compaction(item.table, item.manifest, options) for item in opened)
 
 
 def run_partition_task(table: PartitionedTable, task: PartitionTask) -> PartitionResult:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.dataset import PartitionedDataset
@@ -13,7 +13,8 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, run_task
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
+from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction, sizes_by_id
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, Size, plan_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.source import Split
 
@@ -47,17 +48,6 @@ class CompactionWork:
         return pickle.dumps((self.key, made.to_json()))
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionCounts:
-    """The version that a compaction made, and what it has replaced."""
-
-    version: int
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    files_removed: int = 0
-    files_added: int = 0
-
-
 @dataclass(frozen=True)
 class CompactionJob:
     """What the driver keeps while the tasks run.
@@ -65,23 +55,30 @@ class CompactionJob:
     Attributes:
         table: the version that the tasks read.
         message: kept with the version.
+        small_fragments: how many that version has, in the splits to be compacted.
     """
 
     table: AnyDataset
     message: str | None
+    small_fragments: int = 0
 
-    def work(self, options: CompactionOptions, filter: Expr | None) -> list[CompactionWork]:
-        """The tasks for the splits that may hold rows which match `filter`; none if there is nothing to gain."""
+    def planned(
+        self, options: CompactionOptions, filter: Expr | None
+    ) -> tuple[CompactionJob, list[CompactionWork], CompactionEstimate]:
+        """The job, its tasks for the splits that may hold rows which match `filter`, and what they will do."""
 
-        def planned(split: Split) -> list[CompactionWork]:
+        def planned(split: Split) -> tuple[list[CompactionWork], CompactionEstimate]:
             tasks = plan_compaction(split.table, split.manifest, options).tasks
-            return [CompactionWork(split.key, split.table, split.manifest.version, task.to_json()) for task in tasks]
+            work = [CompactionWork(split.key, split.table, split.manifest.version, task.to_json()) for task in tasks]
+            return work, estimate_compaction(split.table, split.manifest, options)
 
         found = overlapped(planned, self.table.splits(filter), _THREADS)
-        return [item for part in found for item in part]
+        estimate = CompactionEstimate.total(part for _, part in found)
+        job = replace(self, small_fragments=estimate.small_fragments)
+        return job, [item for work, _ in found for item in work], estimate
 
-    def commit(self, results: Sequence[bytes]) -> CompactionCounts:
-        """Commits what the tasks have written.
+    def commit(self, results: Sequence[bytes]) -> tuple[int, CompactionEstimate]:
+        """Commits what the tasks have written; the number of the version, and what it has replaced.
 
         Raises: as `Dataset.commit_compaction`.
         """
@@ -90,9 +87,14 @@ class CompactionJob:
         rewritten = [(key, RewriteResult.from_json(text)) for key, text in found]
         made = self._committed(rewritten)
         keys = {key for key, _ in rewritten}
-        before, after = _manifests(self.table, keys), _manifests(made, keys)
-        counts = [_replaced(result, before[key], after[key]) for key, result in rewritten if key in after]
-        return CompactionCounts(made.version, *(sum(values) for values in zip(*counts, strict=True)))
+        before, after = _splits(self.table, keys), _splits(made, keys)
+        sizes = {key: sizes_by_id(split.table, split.manifest) for key, split in before.items()}
+        counts = [
+            _replaced(result, before[key].manifest, sizes[key], after[key].manifest)
+            for key, result in rewritten
+            if key in after
+        ]
+        return made.version, CompactionEstimate.total([CompactionEstimate(self.small_fragments), *counts])
 
     def _committed(self, rewritten: Sequence[tuple[str | None, RewriteResult]]) -> AnyDataset:
         if isinstance(self.table, Dataset):
@@ -101,23 +103,29 @@ class CompactionJob:
         return self.table.commit_compaction(parts, commit_message=self.message)
 
 
-def _manifests(table: AnyDataset, keys: set[str | None]) -> dict[str | None, Manifest]:
-    """The manifests of the splits with some keys, of those that there are."""
+def _splits(table: AnyDataset, keys: set[str | None]) -> dict[str | None, Split]:
+    """The splits with some keys, of those that there are."""
     if isinstance(table, Dataset):
-        return {None: table.manifest}
+        return {split.key: split for split in table.splits()}
     known = [item for item in table.index.partitions if item.object_id in keys]
-    return {split.key: split.manifest for split in table.open_all(known)}
+    return {split.key: split for split in table.open_all(known)}
 
 
-def _replaced(result: RewriteResult, before: Manifest, after: Manifest) -> tuple[int, int, int, int]:
-    """The numbers of removed and added fragments, then files; zeros if another writer has changed them."""
+def _replaced(
+    result: RewriteResult, before: Manifest, sizes: Mapping[int, Size], after: Manifest
+) -> CompactionEstimate:
+    """What the result of a task has replaced; nothing if another writer has changed its fragments."""
     kept = {message.id for message in after.fragments.messages}
     if not kept.isdisjoint(result.fragment_ids):
-        return 0, 0, 0, 0
+        return CompactionEstimate()
     files = {message.id: len(message.files) for message in before.fragments.messages}
-    return (
-        len(result.fragment_ids),
-        len(result.new_fragments),
-        sum(files[number] for number in result.fragment_ids),
-        sum(len(fragment.files) for fragment in result.new_fragments),
+    read = [sizes[number] for number in result.fragment_ids]
+    return CompactionEstimate(
+        fragments_removed=len(read),
+        fragments_added=len(result.new_fragments),
+        files_removed=sum(files[number] for number in result.fragment_ids),
+        files_added=sum(len(fragment.files) for fragment in result.new_fragments),
+        rows_rewritten=sum(size.live_rows for size in read),
+        bytes_rewritten=sum(size.num_bytes for size in read),
+        deleted_rows_removed=sum(size.physical_rows - size.live_rows for size in read),
     )

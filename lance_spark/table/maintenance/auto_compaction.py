@@ -20,13 +20,8 @@ from dataclasses import dataclass, replace
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import commit_compaction, remove_results_on_failure, run_task
-from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
-    CompactionTask,
-    Size,
-    fragment_sizes,
-    plan_compaction,
-)
+from lance_spark.table.maintenance.compaction_estimate import sizes_by_id
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, Size, plan_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import is_detached
@@ -112,9 +107,7 @@ def bounded_tasks(
     tasks = plan_compaction(table, base, options).tasks
     if sum(len(task.fragment_ids) for task in tasks) < policy.min_fragments:
         return []
-    messages = base.fragments.messages
-    sizes = {message.id: size for message, size in zip(messages, fragment_sizes(table, base), strict=True)}
-    return budget.take(tasks, sizes)
+    return budget.take(tasks, sizes_by_id(table, base))
 
 
 class Budget:

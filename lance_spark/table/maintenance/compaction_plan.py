@@ -208,7 +208,7 @@ def _runs(sizes: Sequence[Size], options: CompactionOptions, coverage: Sequence[
         if run and coverage[run[-1]] != coverage[place]:
             yield run
             run = []
-        if _sheds_rows(size, options) or not _is_full(size, options):
+        if _sheds_rows(size, options) or not is_full(size, options):
             run.append(place)
         elif run:
             yield run
@@ -228,7 +228,8 @@ def _split(run: list[int], sizes: Sequence[Size], target_rows: int) -> Iterator[
     yield run[first:]
 
 
-def _is_full(size: Size, options: CompactionOptions) -> bool:
+def is_full(size: Size, options: CompactionOptions) -> bool:
+    """Whether a fragment is so large that a compaction leaves it alone, unless many of its rows are deleted."""
     # A file that the limit of bytes has ended never gets to the target of rows; rewriting it again would not help.
     limit = options.max_bytes_per_file
     return size.physical_rows >= options.target_rows_per_fragment or (limit is not None and size.num_bytes >= limit)

@@ -11,6 +11,7 @@ from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, Clea
 from lance_spark.table.indexes.optimize import trim_fragment_reuse
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
+from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionOptions,
     CompactionPlan,
@@ -163,6 +164,16 @@ class MaintenanceVerbs(CleanupVerbs):
             options: None is what the table's config says, else the defaults.
         """
         return plan_compaction(self.location, self.manifest, options or CompactionOptions.of(self.manifest.config))
+
+    def estimate_compaction(self, options: CompactionOptions | None = None) -> CompactionEstimate:
+        """What `compact` would do to this version: how many small fragments there are, what it would rewrite, and how
+        many fragments would be left of that. Reads no rows, changes nothing. Raises as `plan_compaction`.
+
+        Args:
+            options: None is what the table's config says, else the defaults.
+        """
+        options = options or CompactionOptions.of(self.manifest.config)
+        return estimate_compaction(self.location, self.manifest, options)
 
     def run_compaction_task(self, task: CompactionTask) -> RewriteResult:
         """What a task of a plan for this version has written; no version has it before `commit_compaction`.

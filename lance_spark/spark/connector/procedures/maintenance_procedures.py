@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pyarrow as pa
@@ -25,8 +25,9 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.jobs.compaction_job import CompactionCounts, CompactionJob, CompactionWork
+from lance_spark.spark.jobs.compaction_job import CompactionJob, CompactionWork
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
+from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 
 _OPTIMIZED = row_type(
@@ -35,6 +36,11 @@ _OPTIMIZED = row_type(
     fragments_added=LongType(),
     files_removed=LongType(),
     files_added=LongType(),
+    small_fragments=LongType(),
+    rows_rewritten=LongType(),
+    deleted_rows_removed=LongType(),
+    bytes_rewritten=LongType(),
+    dry_run=BooleanType(),
 )
 _CLEANED = row_type(
     versions=LongType(),
@@ -56,6 +62,7 @@ _COMPACTION = (
     Parameter("commit_message", TEXT, "kept with the version"),
     Parameter("where", TEXT, "only partitions that may hold rows for which this is true; of partitioned tables"),
     Parameter("defer_index_remap", FLAG, "records where rows moved; OPTIMIZE INDEX brings indexes up to date"),
+    Parameter("dry_run", FLAG, "rewrites nothing, only reports what it would rewrite"),
 )
 
 
@@ -82,23 +89,37 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
         batch_size=given.integer("batch_size"),
         defer_index_remap=given.flag("defer_index_remap"),
     )
-    table.versions_location.history.check_commits()
+    dry_run = bool(given.flag("dry_run"))
+    if not dry_run:
+        table.versions_location.history.check_commits()
     if where is not None and not table.split_columns:
         raise InvalidInputError("where chooses partitions, and the table has none")
-    job = CompactionJob(table, given.text("commit_message"))
-    work = job.work(options, None if where is None else parse(where, time_zone=call.time_zone))
-    if not work:
-        return _optimized(CompactionCounts(table.version))
+    chosen = None if where is None else parse(where, time_zone=call.time_zone)
+    job, work, estimate = CompactionJob(table, given.text("commit_message")).planned(options, chosen)
+    if dry_run or not work:
+        return _optimized(table.version, estimate, dry_run=dry_run)
     return Tasks(CompactTask(), [pickle.dumps(item) for item in work], pickle.dumps(job))
 
 
 def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
     job: CompactionJob = pickle.loads(state)  # Pickled by this package, on this driver.
-    return _optimized(job.commit(results))
+    return _optimized(*job.commit(results))
 
 
-def _optimized(counts: CompactionCounts) -> LocalRows:
-    return LocalRows.of(_OPTIMIZED, [astuple(counts)])
+def _optimized(version: int, done: CompactionEstimate, *, dry_run: bool = False) -> LocalRows:
+    row = (
+        version,
+        done.fragments_removed,
+        done.fragments_added,
+        done.files_removed,
+        done.files_added,
+        done.small_fragments,
+        done.rows_rewritten,
+        done.deleted_rows_removed,
+        done.bytes_rewritten,
+        dry_run,
+    )
+    return LocalRows.of(_OPTIMIZED, [row])
 
 
 def _vacuum(call: Invocation) -> LocalRows:

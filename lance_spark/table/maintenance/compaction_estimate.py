@@ -1,0 +1,89 @@
+"""What a compaction would rewrite and gain, from manifests alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+
+from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction_plan import (
+    CompactionOptions,
+    CompactionTask,
+    Size,
+    fragment_sizes,
+    is_full,
+    plan_compaction,
+)
+from lance_spark.table.manifests.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEstimate:
+    """What a compaction replaces, and by what.
+
+    Attributes:
+        small_fragments: the fragments of the version with fewer rows than a compaction aims at; alone between large
+            ones, a small fragment is not rewritten.
+        fragments_removed, fragments_added: fragments before and after, of those that are rewritten.
+        files_removed, files_added: their data files.
+        rows_rewritten: the live rows in them.
+        bytes_rewritten: the bytes of the data files that are replaced; files of unknown size count as 0.
+        deleted_rows_removed: the deleted rows in them.
+    """
+
+    small_fragments: int = 0
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    rows_rewritten: int = 0
+    bytes_rewritten: int = 0
+    deleted_rows_removed: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[CompactionEstimate]) -> CompactionEstimate:
+        """The sum of estimates.
+
+        >>> CompactionEstimate.total([CompactionEstimate(2), CompactionEstimate(3)]).small_fragments
+        5
+        """
+        return cls(*map(sum, zip(*map(astuple, [cls(), *parts]), strict=True)))
+
+
+def estimate_compaction(
+    table: TableLocation, base: Manifest, options: CompactionOptions | None = None
+) -> CompactionEstimate:
+    """What a compaction of `base` would do. Raises as `plan_compaction`."""
+    options = options or CompactionOptions()
+    tasks = plan_compaction(table, base, options).tasks
+    sizes = sizes_by_id(table, base)
+    num_files = {message.id: len(message.files) for message in base.fragments.messages}
+    small = CompactionEstimate(small_fragments=count_small(sizes.values(), options))
+    return CompactionEstimate.total([small, *(_of_task(task, sizes, num_files) for task in tasks)])
+
+
+def sizes_by_id(table: TableLocation, base: Manifest) -> dict[int, Size]:
+    """The sizes of the fragments by their ids. Raises as `fragment_sizes`."""
+    ids = (message.id for message in base.fragments.messages)
+    return dict(zip(ids, fragment_sizes(table, base), strict=True))
+
+
+def count_small(sizes: Iterable[Size], options: CompactionOptions) -> int:
+    """How many fragments are smaller than a compaction would make them."""
+    return sum(not is_full(size, options) for size in sizes)
+
+
+def _of_task(task: CompactionTask, sizes: Mapping[int, Size], num_files: Mapping[int, int]) -> CompactionEstimate:
+    read = [sizes[number] for number in task.fragment_ids]
+    rows, num_bytes = sum(size.live_rows for size in read), sum(size.num_bytes for size in read)
+    limits = task.options.file_limits(rows)
+    new = max(len(limits), -(-num_bytes // limits[0].max_bytes)) if limits else 0
+    return CompactionEstimate(
+        fragments_removed=len(read),
+        fragments_added=new,
+        files_removed=sum(num_files[number] for number in task.fragment_ids),
+        files_added=new,
+        rows_rewritten=rows,
+        bytes_rewritten=num_bytes,
+        deleted_rows_removed=sum(size.physical_rows for size in read) - rows,
+    )
