@@ -31,6 +31,7 @@ WRITERS = st.integers(0, 2)
 SPANS = st.tuples(st.integers(0, 30), st.integers(1, 12))
 VALUES = st.one_of(st.none(), st.integers(-5, 5))
 HISTORIES = int(os.environ.get("LANCE_HISTORIES", "25"))
+SHORT = "LANCE_HISTORIES" not in os.environ
 STEPS = int(os.environ.get("LANCE_HISTORY_STEPS", "14"))
 TYPES = {"id": pa.int64(), "v": pa.int64(), "s": pa.string()}
 
@@ -39,6 +40,7 @@ class Histories(RuleBasedStateMachine):
     """Three writers, one table. Columns are told by keys: "id", "v" (a number), "s" (a text), and "c1", "c2"..."""
 
     stable_row_ids = False
+    file_version = "2.2"
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +69,11 @@ class Histories(RuleBasedStateMachine):
     def create(self, values: list[Any]) -> None:
         rows = self.new_rows(values)
         made = lance_spark.write(
-            self.arrow(rows), self.uri, max_rows_per_file=7, enable_stable_row_ids=self.stable_row_ids
+            self.arrow(rows),
+            self.uri,
+            file_format_version=self.file_version,
+            max_rows_per_file=7,
+            enable_stable_row_ids=self.stable_row_ids,
         )
         self.states[made.version] = State({key: key for key in TYPES}, {}).with_rows(rows)
         self.writers = [made, made, made]
@@ -276,7 +282,10 @@ class Histories(RuleBasedStateMachine):
         newest = max(self.states)
         assert shown_table(lance_spark.open(self.uri).to_table()) == self.states[newest].shown()
         reference = lance.dataset(self.uri)
-        assert reference.version == newest
+        assert (reference.version, reference.data_storage_version) == (newest, self.file_version)
+        for fragment in reference.get_fragments():
+            written = {f"{file.file_major_version}.{file.file_minor_version}" for file in fragment.data_files()}
+            assert written == {self.file_version}
         assert shown_table(reference.to_table()) == self.states[newest].shown()
         left = self.versions_left()
         older = left[self.next_id % len(left)]
@@ -289,11 +298,23 @@ class HistoriesWithStableRowIds(Histories):
     stable_row_ids = True
 
 
+class HistoriesOfVersion20(Histories):
+    """The same on a table of file version 2.0, which stays one."""
+
+    file_version = "2.0"
+
+
+class HistoriesOfVersion20WithStableRowIds(HistoriesOfVersion20):
+    """Both."""
+
+    stable_row_ids = True
+
+
 SETTINGS = settings(
     max_examples=HISTORIES,
     stateful_step_count=STEPS,
     deadline=None,
-    derandomize="LANCE_HISTORIES" not in os.environ,
+    derandomize=SHORT,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -301,3 +322,8 @@ TestHistories = Histories.TestCase
 TestHistories.settings = SETTINGS
 TestHistoriesWithStableRowIds = HistoriesWithStableRowIds.TestCase
 TestHistoriesWithStableRowIds.settings = SETTINGS
+FEWER = settings(SETTINGS, max_examples=max(HISTORIES // 5, 1) if SHORT else HISTORIES)
+TestHistoriesOfVersion20 = HistoriesOfVersion20.TestCase
+TestHistoriesOfVersion20.settings = FEWER
+TestHistoriesOfVersion20WithStableRowIds = HistoriesOfVersion20WithStableRowIds.TestCase
+TestHistoriesOfVersion20WithStableRowIds.settings = FEWER
