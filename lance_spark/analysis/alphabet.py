@@ -19,11 +19,16 @@ def alphanumeric() -> npt.NDArray[np.uint8]:
     The table is stored and not made from `unicodedata`, which has another version of Unicode in each Python.
     """
     classes = np.zeros(_NUM_CODE_POINTS, np.uint8)
-    text = files("lance_spark.analysis").joinpath("data/alphanumeric.txt").read_text("ascii")
-    for run in text.split():
-        first, _, last = run.partition("-")
-        classes[int(first, 16) : int(last or first, 16) + 1] = 1
+    for first, last in alphanumeric_runs():
+        classes[first : last + 1] = 1
     return classes
+
+
+def alphanumeric_runs() -> list[tuple[int, int]]:
+    """The first and the last code point of each run of letters and digits, ascending."""
+    text = files("lance_spark.analysis").joinpath("data/alphanumeric.txt").read_text("ascii")
+    parts = (run.partition("-") for run in text.split())
+    return [(int(first, 16), int(last or first, 16)) for first, _, last in parts]
 
 
 @functools.cache

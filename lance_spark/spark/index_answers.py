@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import pyroaring
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.nodes import Expr
 from lance_spark.index.planner import IndexQuery, Plan
 from lance_spark.spark.partitions import MAX_CANDIDATE_BYTES
 from lance_spark.table.manifests.manifest import Manifest
@@ -43,18 +42,18 @@ class IndexAnswers:
     _bytes_left: int = _MAX_BYTES
 
     @classmethod
-    def of(cls, condition: Expr | None, splits: Sequence[tuple[Manifest, Scan]]) -> IndexAnswers:
-        """The answers for a filter.
+    def of(cls, splits: Sequence[tuple[Manifest, Scan]]) -> IndexAnswers:
+        """The answers for the filters of scans; none if they have no filter.
 
         Args:
             splits: the versions of the splits' tables, each with the scan that is bound to it.
         """
         answers = cls()
-        if condition is None or len(splits) > MAX_SPLITS:
+        if any(scan.filter is None for _, scan in splits) or len(splits) > MAX_SPLITS:
             return answers
         counts = []
         for manifest, scan in splits:
-            plan = index_plan(replace(scan, filter=condition), manifest)
+            plan = index_plan(scan, manifest)
             answers.queries += plan.queries
             answers.num_unanswered += len(manifest.fragments) - len(plan.matches)
             answers._found.append({id_: matches.offsets for id_, matches in plan.matches.items()})

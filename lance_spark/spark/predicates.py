@@ -32,7 +32,15 @@ from lance_spark.expr.nodes import (
     StringMatch,
     StringMatchOp,
 )
+from lance_spark.expr.sql_text import TEXT_CALLS
 from lance_spark.spark.types import has_nanoseconds, is_lossless
+
+FUNCTION_PREFIX = "io.lancespark."
+"""Starts the canonical name of each function of the connector."""
+
+_CONTAINS_TOKENS = "contains_tokens"
+TEXT_SEARCHES = frozenset(FUNCTION_PREFIX + name for name in TEXT_CALLS if name != _CONTAINS_TOKENS)
+"""The functions that only a scan can answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,8 @@ class SparkExpression:
     """One node of `org.apache.spark.sql.connector.expressions`.
 
     Attributes:
-        name: of a call; "?" is a node that the JVM could not describe.
+        name: of a call, for functions of the connector their canonical name; "?" is a node that the JVM could not
+            describe.
         children: the arguments of a call.
         column: the path of a column.
         literal: the text of a constant, None for NULL; `type` is set for every constant.
@@ -63,12 +72,17 @@ def to_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
 
     Args:
         schema: what the filter may name, in the table's types.
+
+    Raises:
+        InvalidInputError: a text search with wrong arguments, which Spark cannot evaluate either.
     """
     try:
         translated = _predicate(expression, schema)
         if translated is not None:
             check_filter(translated, schema)
     except LanceError:
+        if has_text_search(expression):
+            raise
         return None  # Spark knows how to compare these types, or complains better.
     return translated
 
@@ -152,6 +166,22 @@ def _in(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None
     return exact[0] if len(exact) == 1 else Or(exact)
 
 
+def _text_call(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
+    """A text function of columns and constants; None if an argument is neither."""
+    arguments = [to_literal(child) if child.column is None else Column(child.column) for child in children]
+    known = tuple(argument for argument in arguments if argument is not None)
+    return TEXT_CALLS[name][1](name, known) if len(known) == len(arguments) else None
+
+
+def has_text_search(expression: SparkExpression) -> bool:
+    """Whether a part of an expression is a function that only a scan can answer."""
+    return expression.name in TEXT_SEARCHES or any(map(has_text_search, expression.children))
+
+
+def _boolean(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    return _predicate(children[0], schema)
+
+
 def _match(op: StringMatchOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
     path, text = children[0].column, to_literal(children[1])
     if path is None or text is None or not isinstance(text.value, str):
@@ -178,6 +208,8 @@ _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None
     "STARTS_WITH": partial(_match, StringMatchOp.STARTS_WITH),
     "ENDS_WITH": partial(_match, StringMatchOp.ENDS_WITH),
     "CONTAINS": partial(_match, StringMatchOp.CONTAINS),
+    "BOOLEAN_EXPRESSION": _boolean,
+    **{FUNCTION_PREFIX + name: partial(_text_call, name) for name in TEXT_CALLS},
 }
 
 _MICRO = 1000

@@ -138,8 +138,8 @@ class LanceReader(DataSourceReader):
 
     def _fragments(self, snapshot: Snapshot, sizes: ProjectedSizes) -> Iterator[SizedFragment]:
         """What indexes leave of the fragments."""
-        condition = self._scan.filter if asked_scalar_index(snapshot.options.use_scalar_index, None) else None
-        answers = IndexAnswers.of(condition, [(snapshot.manifest, self._scan)])
+        asks = asked_scalar_index(snapshot.options.use_scalar_index, None)
+        answers = IndexAnswers.of([(snapshot.manifest, self._scan)]) if asks else IndexAnswers()
         for fragment in snapshot.manifest.fragments:
             found, rows = answers.candidates(0, fragment), sized(fragment, self._scan.bases, sizes)
             if found is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.analysis.analyzer import Analyzer
@@ -22,6 +23,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, filterable
+from lance_spark.table.rows.row_address import OFFSET_BITS
 from lance_spark.table.search.text_columns import TextColumns, quoted
 
 
@@ -37,12 +39,29 @@ def with_text_searches_done(
     if filter is None:
         return None
     tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
-    if not any(isinstance(node, TextMatch) for node in tree.walk()):
+    if not has_text_search(tree):
         return tree
     check_filter(tree, filterable(to_arrow_schema(schema)), time_zone=time_zone)
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(f"text search in filters is not possible in a table with a column {ROW_ADDRESS}")
     return _Searches(schema, TextColumns(manifest, schema, bases)).done(tree, is_positive=True)
+
+
+def has_text_search(expr: Expr) -> bool:
+    """Whether a filter has `lance_match` or the like, which is evaluated for one version of one table at a time."""
+    return any(isinstance(node, TextMatch) for node in expr.walk())
+
+
+def for_fragments(expr: Expr, fragment_ids: Collection[int]) -> Expr:
+    """A filter that keeps the same rows of some fragments, without the addresses of rows of other fragments."""
+    if isinstance(expr, (And, Or)):
+        return type(expr)(tuple(for_fragments(term, fragment_ids) for term in expr.terms))
+    if isinstance(expr, Not):
+        return Not(for_fragments(expr.value, fragment_ids))
+    if not (isinstance(expr, InArray) and expr.value == Column((ROW_ADDRESS,))):
+        return expr
+    fragments = expr.values.to_numpy() >> np.uint64(OFFSET_BITS)
+    return InArray(expr.value, expr.values.filter(pa.array(np.isin(fragments, list(fragment_ids)))))
 
 
 class _Searches:

@@ -36,6 +36,7 @@ _MODULES = (
     "scan.changelog",
     "scan.scan",
     "search.search",
+    "search.text_functions",
     "streaming.sink",
     "streaming.source",
     "streaming.tables",

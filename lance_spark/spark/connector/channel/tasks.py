@@ -42,6 +42,7 @@ class SplitWork:
         slices: the rows.
         key: of the split, None in a plain table.
         shown_as: what errors call the version.
+        filter: of these rows, if it is not that of the scan of all tasks.
     """
 
     uri: str
@@ -51,19 +52,22 @@ class SplitWork:
     slices: tuple[FragmentSlice, ...]
     key: str | None = None
     display_name: str | None = None
+    filter: Expr | None = None
 
     @classmethod
-    def of(cls, split: Split, slices: tuple[FragmentSlice, ...]) -> SplitWork:
+    def of(cls, split: Split, slices: tuple[FragmentSlice, ...], filter: Expr | None = None) -> SplitWork:
         """The work of reading `slices` of `split`."""
         # A task may run where a relative path means something else.
         uri, manifest = absolute_uri(split.table.store.uri), split.manifest
         stable_row_ids = manifest.has_stable_row_ids
-        return cls(uri, manifest.base_paths, manifest.version, stable_row_ids, slices, split.key, split.display_name)
+        table = (uri, manifest.base_paths, manifest.version, stable_row_ids)
+        return cls(*table, slices, split.key, split.display_name, filter)
 
     def bound(self, scan: Scan) -> Scan:
         """`scan`, which belongs to no split, for this one."""
         bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name, self.key)
-        return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids)
+        condition = scan.filter if self.filter is None else self.filter
+        return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids, filter=condition)
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""

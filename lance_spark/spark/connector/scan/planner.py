@@ -58,11 +58,13 @@ from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
+from lance_spark.table.search.text_filters import has_text_search, with_text_searches_done
 from lance_spark.table.source import Split, known_row_counts
 
 _ALL_IN_ONE_TASK = 1 << 62
 
 _selectivities: LruCache[float] = LruCache()
+_searched_filters: LruCache[Expr] = LruCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class ScanPlanner:
             self._options.blob_handling, self._scan, wire_schema(self._columns), request.handle.display_name
         )
         self._splits = [
-            SplitScan(split, self._bound(self._scan, split))
+            SplitScan(split, self._searched(self._bound(self._scan, split), split))
             for split in opened
             if self._partitioning is None or split.key in self._partitioning.object_ids
         ]
@@ -172,6 +174,18 @@ class ScanPlanner:
     def _bound(scan: Scan, split: Split) -> Scan:
         return replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
 
+    def _searched(self, scan: Scan, split: Split) -> Scan:
+        """The scan of a split, with the rows of its text searches in the filter."""
+        if scan.filter is None or not has_text_search(scan.filter):
+            return scan
+        key = (self._request.handle.key, split.key, self._session.time_zone, str(scan.filter))
+        found = _searched_filters.get(key)
+        if found is None:
+            found = with_text_searches_done(scan.filter, split.manifest, scan.schema, scan.bases, scan.time_zone)
+            assert found is not None
+            _searched_filters.put(key, found)
+        return replace(scan, filter=found)
+
     def is_clustered_by(self, group_by: Sequence[str], clustering: Clustering) -> bool:
         """Whether the keys of partitions already bring rows of equal `group_by` together in Spark."""
         return self._partitioning is not None and self._partitioning.is_clustered_by(group_by, clustering)
@@ -199,18 +213,23 @@ class ScanPlanner:
             return ()
         return top_n.sort_keys(self._source.schema) or ()
 
-    def _chosen(self, condition: Expr | None, answers: IndexAnswers) -> list[SelectedFragment]:
+    def _chosen(self, splits: Sequence[SplitScan], answers: IndexAnswers) -> list[SelectedFragment]:
         offset = self._request.offset or 0
-        return RowChoice(condition, self._limit, offset, self._uses_zone_maps, answers).of(self._splits)
+        return RowChoice(self._limit, offset, self._uses_zone_maps, answers).of(splits)
 
-    def _ask_indexes(self, condition: Expr | None) -> IndexAnswers:
+    def _ask_indexes(self, splits: Sequence[SplitScan]) -> IndexAnswers:
         if not asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index):
             return IndexAnswers()
-        return IndexAnswers.of(condition, [(item.split.manifest, item.scan) for item in self._splits])
+        return IndexAnswers.of([(item.split.manifest, item.scan) for item in splits])
+
+    @cached_property
+    def _narrowed_splits(self) -> list[SplitScan]:
+        """The splits, whose scans have the runtime filter too."""
+        return [SplitScan(item.split, narrowed(item.scan, self.runtime_filter)) for item in self._splits]
 
     @cached_property
     def _answers(self) -> IndexAnswers:
-        return self._ask_indexes(self._condition)
+        return self._ask_indexes(self._narrowed_splits)
 
     def indexed_rows(self) -> int | None:
         """How many rows the filter keeps, if scalar indexes know that exactly; None if not, or without a filter."""
@@ -225,7 +244,7 @@ class ScanPlanner:
 
     @cached_property
     def _selected(self) -> list[SelectedFragment]:
-        return self._chosen(self._condition, self._answers)
+        return self._chosen(self._narrowed_splits, self._answers)
 
     @cached_property
     def _sizes(self) -> ProjectedSizes:
@@ -256,7 +275,7 @@ class ScanPlanner:
     def _keyed_tasks(self, partitioning: Partitioning) -> PlannedTasks:
         pieces = self._pieces
         if self.runtime_filter is not None:
-            unnarrowed = self._chosen(self._filter, self._ask_indexes(self._filter))
+            unnarrowed = self._chosen(self._splits, self._ask_indexes(self._splits))
             pieces = list(pieces_of(unnarrowed, self._splits, self._sizes))
         parts = split_parts(pieces, self._options.target_partition_bytes)
         if self.runtime_filter is not None:

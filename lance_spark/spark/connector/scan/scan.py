@@ -16,8 +16,9 @@ from lance_spark.spark.connector.scan.local_scan import most_bytes, scan_locally
 from lance_spark.spark.connector.scan.planner import ScanPlanner
 from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanPlan, ScanRequest, encoded_filter
 from lance_spark.spark.connector.scan.settings import uses_aggregates
+from lance_spark.spark.connector.scan.text_searches import pushed_filter
 from lance_spark.spark.options import log_read_options_without_effect
-from lance_spark.spark.predicates import SparkExpression, to_filter
+from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.source import known_row_counts
 
 EXACT, NO = 2, 0
@@ -82,7 +83,7 @@ def push(request: PushRequest, _call: Call) -> PushReply:
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         return PushReply(tuple(NO for _ in request.predicates))
     names = request.handle.filterable()
-    found = [to_filter(item, names) for item in request.predicates]
+    found = [pushed_filter(item, names, request.handle) for item in request.predicates]
     condition = conjunction(tuple(term for term in found if term is not None))
     return PushReply(
         tuple(NO if term is None else EXACT for term in found), None if condition is None else encoded_filter(condition)

@@ -74,17 +74,15 @@ class SelectedFragment:
 
 @dataclass(frozen=True, slots=True)
 class RowChoice:
-    """What chooses rows.
+    """What chooses rows, besides the filters of the scans.
 
     Attributes:
-        condition: what they match.
         limit: how many are enough.
-        offset: how many to leave out first; only without a condition, and where the count of each fragment is known.
-        uses_zone_maps: whether bounds of the condition's columns may be computed.
-        answers: what indexes say of the condition.
+        offset: how many to leave out first; only without filters, and where the count of each fragment is known.
+        uses_zone_maps: whether bounds of the filters' columns may be computed.
+        answers: what indexes say of the filters.
     """
 
-    condition: Expr | None = None
     limit: int | None = None
     offset: int = 0
     uses_zone_maps: bool = False
@@ -94,8 +92,8 @@ class RowChoice:
         """The fragments to read, in the order of the table."""
         if self.offset:
             return _after_offset(splits, self.offset)
-        if self.condition is not None:
-            return _matching(splits, self.condition, self.uses_zone_maps, self.answers)
+        if any(item.scan.filter is not None for item in splits):
+            return _matching(splits, self.uses_zone_maps, self.answers)
         if self.limit is not None:
             return _first_rows(splits, self.limit)
         return list(_all(splits))
@@ -139,32 +137,37 @@ def _first_rows(splits: Sequence[SplitScan], limit: int) -> list[SelectedFragmen
     return [SelectedFragment(item.split, item.fragment) for item in found[:-1]] + found[-1:]
 
 
-def _matching(
-    splits: Sequence[SplitScan], condition: Expr, uses_zone_maps: bool, answers: IndexAnswers
-) -> list[SelectedFragment]:
+def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexAnswers) -> list[SelectedFragment]:
+    condition = _filter_of(splits[0].scan)
     by_location = any(path[0].lower() in LOCATION_COLUMNS for path in referenced_columns(condition))
-    if not splits or not (by_location or may_match(condition, {}, time_zone=splits[0].scan.time_zone)):
+    if not (by_location or may_match(condition, {}, time_zone=splits[0].scan.time_zone)):
         return []
     found = list(_all(splits))
     if by_location:
-        found = [item for item in found if _location_may_match(item, splits[item.split].scan, condition)]
+        found = [item for item in found if _location_may_match(item, splits[item.split].scan)]
     answered = (replace(item, candidates=answers.candidates(item.split, item.fragment)) for item in found)
     found = [item for item in answered if item.candidates != _NO_ROWS]
     if not uses_zone_maps:
         return found
     unanswered = [item for item in found if item.candidates is None]
-    narrowed = {(item.split, item.fragment.id): item for item in _narrowed_by_zones(unanswered, splits, condition)}
+    narrowed = {(item.split, item.fragment.id): item for item in _narrowed_by_zones(unanswered, splits)}
     kept = (item if item.candidates else narrowed.get((item.split, item.fragment.id)) for item in found)
     return [item for item in kept if item is not None]
 
 
-def _location_may_match(selected: SelectedFragment, scan: Scan, condition: Expr) -> bool:
+def _filter_of(scan: Scan) -> Expr:
+    """The filter of a split's scan. Those of all splits have the same columns; only rows of text searches differ."""
+    assert scan.filter is not None, "either all scans of a plan have a filter, or none"
+    return scan.filter
+
+
+def _location_may_match(selected: SelectedFragment, scan: Scan) -> bool:
     """Whether the filter can be true in a fragment, by its id."""
     hidden = scan.schema.names()
     statistics: dict[tuple[str, ...], ColumnStatistics] = {
         (name,): bounds for name, bounds in _location_statistics(selected.fragment).items() if name not in hidden
     }
-    return may_match(condition, statistics, time_zone=scan.time_zone)
+    return may_match(_filter_of(scan), statistics, time_zone=scan.time_zone)
 
 
 def _location_statistics(fragment: DataFragment) -> dict[str, ColumnStatistics]:
@@ -178,10 +181,8 @@ def _location_statistics(fragment: DataFragment) -> dict[str, ColumnStatistics]:
     }
 
 
-def _narrowed_by_zones(
-    selected: list[SelectedFragment], splits: Sequence[SplitScan], condition: Expr
-) -> list[SelectedFragment]:
-    fields = _clustered_fields(selected, splits, condition) if 0 < len(selected) <= _ZONE_MAP_FRAGMENTS else {}
+def _narrowed_by_zones(selected: list[SelectedFragment], splits: Sequence[SplitScan]) -> list[SelectedFragment]:
+    fields = _clustered_fields(selected, splits) if 0 < len(selected) <= _ZONE_MAP_FRAGMENTS else {}
     if not fields:
         return selected
     is_local = isinstance(splits[0].scan.bases.root, LocalStore)
@@ -190,7 +191,7 @@ def _narrowed_by_zones(
     for item in selected:
         budget -= (item.fragment.physical_rows or 0) * len(fields)
         try:
-            ranges = _zone_ranges(item.fragment, splits[item.split].scan, condition, fields) if budget >= 0 else None
+            ranges = _zone_ranges(item.fragment, splits[item.split].scan, fields) if budget >= 0 else None
         except LanceError:
             ranges = None  # The task that reads the file reports it.
         if ranges != ():
@@ -198,24 +199,20 @@ def _narrowed_by_zones(
     return narrowed
 
 
-def _clustered_fields(
-    selected: list[SelectedFragment], splits: Sequence[SplitScan], condition: Expr
-) -> dict[tuple[str, ...], Field]:
-    """The columns of the condition whose zone maps are worth computing."""
+def _clustered_fields(selected: list[SelectedFragment], splits: Sequence[SplitScan]) -> dict[tuple[str, ...], Field]:
+    """The columns of the filter whose zone maps are worth computing."""
     fragments = [(item.fragment, splits[item.split].scan.bases) for item in selected]
     try:
-        fields = zoned_fields(condition, splits[0].scan.schema)
+        fields = zoned_fields(_filter_of(splits[0].scan), splits[0].scan.schema)
         return {path: field for path, field in fields.items() if has_clustered_values(fragments, field)}
     except LanceError:
         return {}  # The task that reads the file reports it.
 
 
-def _zone_ranges(
-    fragment: DataFragment, scan: Scan, condition: Expr, fields: Mapping[tuple[str, ...], Field]
-) -> RowRanges | None:
-    """The rows that the condition can match; None if zone maps say nothing."""
+def _zone_ranges(fragment: DataFragment, scan: Scan, fields: Mapping[tuple[str, ...], Field]) -> RowRanges | None:
+    """The rows that the filter can match; None if zone maps say nothing."""
     found = {path: zone_map_of(fragment, field, scan.bases) for path, field in fields.items()}
     zones = {path: item for path, item in found.items() if item is not None}
     if not zones or fragment.physical_rows is None:
         return None
-    return tuple(matching_rows(condition, zones, fragment.physical_rows, time_zone=scan.time_zone))
+    return tuple(matching_rows(_filter_of(scan), zones, fragment.physical_rows, time_zone=scan.time_zone))

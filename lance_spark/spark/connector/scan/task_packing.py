@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lance_spark.expr.nodes import Expr, InArray
 from lance_spark.spark.connector.channel.tasks import SplitWork
 from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
 from lance_spark.spark.partitions import (
@@ -16,6 +17,8 @@ from lance_spark.spark.partitions import (
     plan_partitions,
     sized,
 )
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.search.text_filters import for_fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +90,12 @@ def coalesced(parts: Sequence[SplitPart], target_bytes: int) -> tuple[tuple[int,
 
 def work_of(parts: Sequence[SplitPart], splits: Sequence[SplitScan]) -> tuple[SplitWork, ...]:
     """`parts` as a task gets them."""
-    return tuple(SplitWork.of(splits[part.split].split, part.slices) for part in parts)
+    return tuple(SplitWork.of(splits[part.split].split, part.slices, _own_filter(part, splits)) for part in parts)
+
+
+def _own_filter(part: SplitPart, splits: Sequence[SplitScan]) -> Expr | None:
+    """The filter of a part where it is not that of all tasks: where it has rows that a text search has found."""
+    condition = splits[part.split].scan.filter
+    if condition is None or not any(isinstance(node, InArray) for node in condition.walk()):
+        return None
+    return for_fragments(condition, {DataFragment.from_bytes(item.fragment).id for item in part.slices})

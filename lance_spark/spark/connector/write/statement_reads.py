@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lance_spark.expr.nodes import Expr
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.options import StateOptions
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.search.text_filters import has_text_search
 
 
 def reads_of(target: TableHandle, scans: Sequence[ScanRequest], time_zone: str) -> tuple[ReadRows, ...]:
@@ -20,8 +22,16 @@ def reads_of(target: TableHandle, scans: Sequence[ScanRequest], time_zone: str) 
         return ()
     own = [scan for scan in scans if _is_of(scan, target)]
     return tuple(
-        ReadRows(scan.handle.version, scan.condition(), time_zone) for scan in own if scan.handle.version is not None
+        ReadRows(scan.handle.version, _rows(scan), time_zone) for scan in own if scan.handle.version is not None
     )
+
+
+def _rows(scan: ScanRequest) -> Expr | None:
+    """The filter of the rows that `scan` looks at; None for all, also where a text search chooses them, which has no
+    answer for rows of other versions.
+    """
+    condition = scan.condition()
+    return None if condition is None or has_text_search(condition) else condition
 
 
 def isolation_of(handle: TableHandle) -> IsolationLevel:

@@ -1,20 +1,25 @@
 package io.lancespark;
 
+import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceParser;
 import io.lancespark.sql.LanceReadBlob;
 import io.lancespark.sql.LanceTableFunctions;
+import io.lancespark.sql.LanceTextSearches;
 import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.types.DataType;
 import scala.Tuple3;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -38,20 +43,41 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
             return new LanceParser((org.apache.spark.sql.classic.SparkSession) session, delegate);
           }
         });
-    inject(extensions, "lance_changes", LanceParser::changes);
+    injectTableFunction(extensions, "lance_changes", LanceParser::changes);
     for (String name : LanceTableFunctions.NAMES) {
-      inject(extensions, name, arguments -> LanceTableFunctions.search(name, arguments));
+      injectTableFunction(extensions, name, arguments -> LanceTableFunctions.search(name, arguments));
     }
-    injectFunction(extensions, LanceReadBlob.NAME, LanceReadBlob::of);
+    extensions.injectPostHocResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceTextSearches();
+          }
+        });
+    for (String name : LanceTextFunctions.NAMES) {
+      injectFunction(
+          extensions, name, LanceTextFunctions.usage(name), "predicate_funcs", arguments -> predicate(name, arguments));
+    }
+    injectFunction(extensions, LanceReadBlob.NAME, LanceReadBlob.USAGE, "misc_funcs", LanceReadBlob::of);
     return BoxedUnit.UNIT;
   }
 
+  private static Expression predicate(String name, List<Expression> arguments) {
+    DataType[] types = arguments.stream().map(Expression::dataType).toArray(DataType[]::new);
+    return new ApplyFunctionExpression(
+        LanceTextFunctions.bind(name, types), CollectionConverters.asScala(arguments).toSeq());
+  }
+
   private static void injectFunction(
-      SparkSessionExtensions extensions, String name, Function<List<Expression>, Expression> function) {
+      SparkSessionExtensions extensions,
+      String name,
+      String usage,
+      String group,
+      Function<List<Expression>, Expression> function) {
     extensions.injectFunction(
         new Tuple3<>(
             FunctionIdentifier.apply(name),
-            new ExpressionInfo(LanceExtensions.class.getName(), name),
+            new ExpressionInfo(LanceExtensions.class.getName(), null, name, usage, "", "", "", group, "", "", ""),
             new AbstractFunction1<Seq<Expression>, Expression>() {
               @Override
               public Expression apply(Seq<Expression> arguments) {
@@ -60,7 +86,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
             }));
   }
 
-  private static void inject(
+  private static void injectTableFunction(
       SparkSessionExtensions extensions, String name, Function<List<Expression>, LogicalPlan> function) {
     extensions.injectTableFunction(
         new Tuple3<>(

@@ -30,7 +30,8 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The partition transforms of the partitioning specification, for clustering and storage-partitioned joins. They
+ * The functions of the catalog: those of {@link LanceTextFunctions}, and the partition transforms of the partitioning
+ * specification, for clustering and storage-partitioned joins. They
  * compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
  * hierarchy.
  */
@@ -46,6 +47,7 @@ public final class LanceFunctions {
       names.add(period.plural());
       names.add(period.singular());
     }
+    names.addAll(LanceTextFunctions.NAMES);
     return names.toArray(new String[0]);
   }
 
@@ -75,7 +77,7 @@ public final class LanceFunctions {
         return new Unbound(lower, types -> new Part(period, only(lower, types, period)));
       }
     }
-    return null;
+    return LanceTextFunctions.find(lower);
   }
 
   private static BoundFunction bucket(DataType[] types) {

@@ -28,6 +28,7 @@ import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
@@ -130,6 +131,9 @@ public final class Json {
     } else if (expression instanceof Cast cast) {
       node.set("type", type(cast.dataType()));
       node.set("cast", expression(cast.expression()));
+    } else if (expression instanceof UserDefinedScalarFunc call) {
+      node.put("name", call.canonicalName());
+      node.set("children", expressions(call.children()));
     } else if (expression instanceof GeneralScalarExpression call) {
       node.put("name", call.name());
       node.set("children", expressions(call.children()));

@@ -10,6 +10,8 @@ import scala.collection.immutable.Map$;
 /** A Python {@code LanceError}: its message with error condition and SQLSTATE, without a traceback. */
 public final class LanceException extends AnalysisException {
   private static final long serialVersionUID = 1L;
+  private static final String INVALID = "LANCE_INVALID_INPUT";
+  private static final String INVALID_STATE = "22023";
   private final String kind;
 
   private LanceException(String kind, String condition, String sqlState, String text) {
@@ -44,9 +46,20 @@ public final class LanceException extends AnalysisException {
    * stack trace, because Spark would log it for every attempt of the task.
    */
   static AnalysisException inTask(JsonNode error) {
-    String condition = error.get("condition").asText();
-    String sqlState = error.get("sql_state").asText();
-    String text = error.get("message").asText();
+    return inTask(error.get("condition").asText(), error.get("sql_state").asText(), error.get("message").asText());
+  }
+
+  /** An invalid input that only Java sees, unchecked. */
+  public static RuntimeException invalid(String text) {
+    return sneaky(new LanceException("InvalidInputError", INVALID, INVALID_STATE, text));
+  }
+
+  /** The same for tasks. */
+  public static RuntimeException invalidInTask(String text) {
+    return sneaky(inTask(INVALID, INVALID_STATE, text));
+  }
+
+  private static AnalysisException inTask(String condition, String sqlState, String text) {
     AnalysisException exception =
         new AnalysisException(
             message(condition, sqlState, text),

@@ -18,6 +18,8 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class LanceReadBlob {
   public static final String NAME = "lance_read_blob";
+  public static final String USAGE =
+      "_FUNC_(column[, offset, length]) - The bytes of a blob column of a Lance table, or a part of them, as BINARY.";
 
   /** As in {@code lance_spark/spark/blob_columns.py}. */
   private static final String SUFFIX = "__blob_bytes";

@@ -1,0 +1,174 @@
+package io.lancespark.sql;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceTable;
+import io.lancespark.functions.LanceTextFunctions;
+import io.lancespark.python.Json;
+import io.lancespark.python.LanceException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SetOperation;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Tells each text search which table and columns it was written for.
+ *
+ * <p>Spark's optimizer takes a condition on a column for one on every column that is equal to it. That is wrong for
+ * text searches, because each column has its own analysis. Scans recognize such conditions by what is noted here.
+ */
+public final class LanceTextSearches extends Rule<LogicalPlan> {
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    Map<Long, CTERelationDef> definitions = new HashMap<>();
+    plan.foreach(
+        new AbstractFunction1<LogicalPlan, BoxedUnit>() {
+          @Override
+          public BoxedUnit apply(LogicalPlan node) {
+            if (node instanceof CTERelationDef definition) {
+              definitions.put(definition.id(), definition);
+            }
+            return BoxedUnit.UNIT;
+          }
+        });
+    return plan.resolveOperatorsUp(
+        new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+          @Override
+          public boolean isDefinedAt(LogicalPlan node) {
+            return list(node.expressions()).stream().anyMatch(LanceTextSearches::hasUnbound);
+          }
+
+          @Override
+          public LogicalPlan apply(LogicalPlan node) {
+            return bound(node, definitions);
+          }
+        });
+  }
+
+  private static boolean hasUnbound(Expression expression) {
+    return isUnbound(expression) || list(expression.children()).stream().anyMatch(LanceTextSearches::hasUnbound);
+  }
+
+  private static boolean isUnbound(Expression expression) {
+    return expression instanceof ApplyFunctionExpression call && LanceTextFunctions.isUnbound(call.function());
+  }
+
+  private static LogicalPlan bound(LogicalPlan node, Map<Long, CTERelationDef> definitions) {
+    return (LogicalPlan)
+        node.transformExpressions(
+            new AbstractPartialFunction<Expression, Expression>() {
+              @Override
+              public boolean isDefinedAt(Expression expression) {
+                return isUnbound(expression);
+              }
+
+              @Override
+              public Expression apply(Expression expression) {
+                return bound((ApplyFunctionExpression) expression, node, definitions);
+              }
+            });
+  }
+
+  private static Expression bound(
+      ApplyFunctionExpression call, LogicalPlan node, Map<Long, CTERelationDef> definitions) {
+    ObjectNode target = Json.object();
+    ArrayNode columns = target.putArray("columns");
+    for (Expression argument : list(call.children())) {
+      List<Attribute> read = List.copyOf(CollectionConverters.asJava(argument.references().toSeq()));
+      if (read.isEmpty()) {
+        continue;
+      }
+      Place place = node instanceof Filter filter && isColumn(argument)
+          ? place(filter.child(), read.get(0).exprId(), definitions)
+          : null;
+      if (place == null || (target.has("uri") && !place.describes(target))) {
+        throw LanceException.invalid(
+            call.function().name()
+                + " takes constants and columns of one Lance table, in the WHERE of a query on it; in DELETE, UPDATE"
+                + " and MERGE choose the rows by their keys, as in WHERE id IN (SELECT id FROM t WHERE "
+                + call.function().name()
+                + "(...))");
+      }
+      place.describe(target);
+      columns.add(place.column());
+    }
+    return LanceTextFunctions.bound(call, target.toString());
+  }
+
+  private static boolean isColumn(Expression expression) {
+    return expression instanceof Attribute
+        || (expression instanceof GetStructField member && isColumn(member.child()));
+  }
+
+  /** The table and the column in it that an attribute of a node stands for; null if it is not just a column. */
+  private static Place place(LogicalPlan node, ExprId id, Map<Long, CTERelationDef> definitions) {
+    if (node instanceof DataSourceV2Relation relation) {
+      NamedExpression found = attribute(list(relation.output()), id);
+      return found != null && relation.table() instanceof LanceTable table ? new Place(table, found.name()) : null;
+    } else if (node instanceof Project || node instanceof Aggregate) {
+      Seq<NamedExpression> expressions =
+          node instanceof Project project ? project.projectList() : ((Aggregate) node).aggregateExpressions();
+      NamedExpression named = attribute(list(expressions), id);
+      Object value = named instanceof Alias alias ? alias.child() : named;
+      LogicalPlan child = list(node.children()).get(0);
+      return value instanceof Attribute source ? place(child, source.exprId(), definitions) : null;
+    } else if (node instanceof CTERelationRef reference) {
+      CTERelationDef definition = definitions.get(reference.cteId());
+      int number = list(reference.output()).indexOf(attribute(list(reference.output()), id));
+      return definition == null || number < 0
+          ? null
+          : place(definition.child(), list(definition.output()).get(number).exprId(), definitions);
+    } else if (node instanceof Union || node instanceof SetOperation) {
+      return null; // A condition above reaches several tables.
+    }
+    for (LogicalPlan child : list(node.children())) {
+      if (attribute(list(child.output()), id) != null) {
+        return place(child, id, definitions);
+      }
+    }
+    return null;
+  }
+
+  private static <T extends NamedExpression> T attribute(List<T> expressions, ExprId id) {
+    return expressions.stream().filter(expression -> expression.exprId().equals(id)).findFirst().orElse(null);
+  }
+
+  private static <T> List<T> list(Seq<T> items) {
+    return CollectionConverters.asJava(items);
+  }
+
+  private record Place(LanceTable table, String column) {
+    void describe(ObjectNode target) {
+      target.set("uri", table.handle().path("uri"));
+      target.set("branch", table.handle().path("branch").isTextual() ? table.handle().get("branch") : null);
+    }
+
+    boolean describes(ObjectNode target) {
+      ObjectNode own = Json.object();
+      describe(own);
+      return own.get("uri").equals(target.get("uri")) && Objects.equals(own.get("branch"), target.get("branch"));
+    }
+  }
+}

@@ -1,0 +1,155 @@
+"""Text predicates in WHERE: pushed into the scan, or refused; contains_tokens also row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import lance_spark
+from tests.connector.conftest import plan
+
+ROWS = (
+    "(1, 'red apples', 'a rose', 'x'), (2, 'green Apple', NULL, 'x'), (3, 'red red rose', 'thorns', 'y'), "
+    "(4, NULL, NULL, 'y'), (5, 'it is blue', 'red sky', 'z')"
+)
+MORE = "(6, 'apple of red', 'x', 'x'), (7, 'the rose', 'y', 'w')"
+
+CONDITIONS = {
+    "lance_match(title, 'apple')": {1, 2, 6},
+    "NOT lance_match(title, 'apple')": {3, 5, 7},
+    "lance_match(title, 'apple') OR id = 5": {1, 2, 5, 6},
+    "lance_match(title, 'apple') AND id > 1": {2, 6},
+    "lance_match(title, 'red') AND NOT lance_match(body, 'rose')": {3, 6},
+    "NOT (lance_match(title, 'red') AND lance_match(body, 'rose'))": {2, 3, 5, 6, 7},
+    "lance_match(title, 'apple red', 'operator=AND')": {1, 6},
+    "lance_match(title, 'bleu', 'fuzziness=2')": {5},
+    "lance_match_phrase(title, 'red rose')": {3},
+    "lance_match_phrase(title, 'red rose', 1)": {3},
+    "lance_multi_match('red', title, body)": {1, 3, 5, 6},
+    "lance_multi_match('red rose', 'operator=AND', title, body)": {1, 3},
+    "contains_tokens(title, 'Apple')": {2},
+    "contains_tokens(title, 'red rose') OR body IS NULL": {2, 3, 4},
+}
+
+
+@pytest.fixture(scope="module", params=["plain", "partitioned"])
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A table with an index over `title` of all rows but two, and none over `body`."""
+    name = f"lance.text_{request.param}"
+    clause = "PARTITIONED BY (part)" if request.param == "partitioned" else ""
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, title STRING, body STRING, part STRING) USING lance {clause}")
+    spark.sql(f"INSERT INTO {name} VALUES {ROWS}")
+    if request.param == "plain":
+        place = spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").first()
+        lance_spark.open(place.data_type).create_text_index("title", remove_stop_words=False)  # type: ignore[union-attr]
+    spark.sql(f"INSERT INTO {name} VALUES {MORE}")
+    yield name
+    spark.sql(f"DROP TABLE {name}")
+
+
+def ids(spark: SparkSession, query: str) -> set[int]:
+    found = [row[0] for row in spark.sql(query).collect()]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_conditions_are_pushed_into_the_scan(spark: SparkSession, table: str) -> None:
+    for condition, expected in CONDITIONS.items():
+        query = f"SELECT id FROM {table} WHERE {condition}"
+        assert ids(spark, query) == expected, condition
+        assert "Filter" not in plan(spark.sql(query)).replace("RuntimeFilters", ""), condition
+    count = spark.sql(f"SELECT count(*), max(title) FROM {table} WHERE lance_match(title, 'apple')").first()
+    assert tuple(count or ()) == (3, "red apples")
+
+
+def test_columns_behind_names(spark: SparkSession, table: str) -> None:
+    renamed = f"WITH x AS (SELECT id, title AS t FROM {table}) SELECT x.id FROM x"
+    assert ids(spark, f"{renamed} WHERE lance_match(t, 'apple')") == {1, 2, 6}
+    assert ids(spark, f"{renamed} JOIN x y ON x.id = y.id WHERE lance_match(x.t, 'apple') AND y.id < 6") == {1, 2}
+    exists = f"SELECT o.id FROM {table} o WHERE EXISTS (SELECT 1 FROM {table} i WHERE i.id = o.id AND "
+    assert ids(spark, f"{exists} lance_match(i.title, 'blue'))") == {5}
+
+
+def test_equal_columns_keep_their_own_analysis(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE lance.stemmed (id BIGINT, a STRING, b STRING) USING lance")
+    spark.sql("INSERT INTO lance.stemmed VALUES (1, 'apples', 'apples'), (2, 'pears', 'pears')")
+    place = spark.sql("DESCRIBE EXTENDED lance.stemmed").where("col_name = 'Location'").first()
+    assert place is not None
+    lance_spark.open(place.data_type).create_text_index("b", stem=False)
+    try:
+        assert ids(spark, "SELECT id FROM lance.stemmed WHERE lance_match(b, 'apple')") == set()
+        assert ids(spark, "SELECT id FROM lance.stemmed WHERE a = b AND lance_match(a, 'apple')") == {1}
+        joined = "SELECT x.id FROM lance.stemmed x JOIN lance.stemmed y ON x.a = y.b WHERE lance_match(x.a, 'apple')"
+        assert ids(spark, joined) == {1}
+    finally:
+        spark.sql("DROP TABLE lance.stemmed")
+
+
+def test_what_no_scan_can_answer_is_refused(spark: SparkSession, table: str) -> None:
+    select = f"SELECT id FROM {table} WHERE"
+    for query, message in {
+        f"{select} lance_match(upper(title), 'APPLE')": "takes constants and columns of one Lance table",
+        f"{select} lance_match(title, 'red', 'bogus=1')": "has no option 'bogus'",
+        f"{select} lance_match(title, body)": "must be a string constant",
+        f"{select} lance_match(id, 'red')": "does not take arguments of types",
+        f"{select} lance_match(title, 'red') IS NULL": "is combined by AND, OR and NOT",
+        f"{select} lance_match(title, 'red') OR length(title) > 3": "is combined by AND, OR and NOT",
+        f"{select} lance_match(title, 'red') OR id > 100 + rand()": "is answered by scans of Lance tables only",
+        f"SELECT lance_match(title, 'red') FROM {table}": "in the WHERE of a query",
+        f"SELECT id FROM (TABLE {table} UNION ALL TABLE {table}) WHERE lance_match(title, 'a')": "of one Lance table",
+        f"DELETE FROM {table} WHERE lance_match(title, 'red')": "choose the rows by their keys",
+        f"UPDATE {table} SET body = 'x' WHERE lance_match(title, 'red')": "choose the rows by their keys",
+    }.items():
+        with pytest.raises(PySparkException, match=message) as failure:
+            spark.sql(query).collect()
+        assert failure.value.getCondition() == "LANCE_INVALID_INPUT", query
+
+
+def test_statements_choose_rows_by_a_subquery(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE lance.words (id BIGINT, title STRING) USING lance")
+    spark.sql("INSERT INTO lance.words VALUES (1, 'red'), (2, 'blue'), (3, 'Red')")
+    try:
+        spark.sql("DELETE FROM lance.words WHERE id IN (SELECT id FROM lance.words WHERE lance_match(title, 'blue'))")
+        spark.sql("UPDATE lance.words SET id = 9 WHERE contains_tokens(title, 'Red')")
+        assert ids(spark, "SELECT id FROM lance.words") == {1, 9}
+    finally:
+        spark.sql("DROP TABLE lance.words")
+
+
+def test_contains_tokens_row_by_row_agrees_with_pylance(spark: SparkSession, uri: str) -> None:
+    texts = [
+        "a b",
+        "A b",
+        "b-a!",
+        "ab",
+        "",
+        None,
+        "é b a",
+        "e\u0301 b a",
+        "数字 a,b",
+        "a\U00010400b",
+        "a_b",
+        "½ a b",
+        "\u0661 a b",
+    ]
+    lance.write_dataset(pa.table({"id": range(len(texts)), "text": texts}), uri)
+    reference = lance.dataset(uri)
+    spark.read.format("lance").load(uri).createOrReplaceTempView("tokens")
+    for words in ["a b", "é", "数字", "½", "!", "", "a_b", "\U00010400"]:
+        expected = set(reference.to_table(filter=f"contains_tokens(text, '{words}')")["id"].to_pylist())
+        scanned = f"SELECT id FROM tokens WHERE contains_tokens(text, '{words}')"
+        kept = f"SELECT id FROM tokens WHERE contains_tokens(text || '', '{words}')"
+        assert ids(spark, scanned) == expected, words
+        assert ids(spark, kept) == expected, words
+    assert spark.sql("SELECT contains_tokens(text, 'a') FROM tokens WHERE id = 5").first()[0] is None  # type: ignore[index]
+
+
+def test_show_functions_lists_them(spark: SparkSession) -> None:
+    names = {"lance_match", "lance_match_phrase", "lance_multi_match", "contains_tokens"}
+    assert names <= {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()}
+    assert {f"lance.{name}" for name in names} <= {row[0] for row in spark.sql("SHOW FUNCTIONS IN lance").collect()}
