@@ -95,6 +95,74 @@ def test_write_in_foreach_batch_is_done_once(spark: SparkSession, table: str, tm
     assert read(spark, target).count() == 6
 
 
+IDEMPOTENT = "spark.sql.lance.foreachBatch.idempotent"
+
+
+@pytest.fixture
+def idempotent(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.conf.set(IDEMPOTENT, "true")
+    yield spark
+    spark.conf.unset(IDEMPOTENT)
+
+
+def test_all_writes_of_a_batch_are_done_once(idempotent: SparkSession, table: str, tmp_path: Path) -> None:
+    spark, first, second = idempotent, str(tmp_path / "first"), f"{table}_second"
+    spark.sql(f"CREATE TABLE {second} (id BIGINT, n BIGINT)")
+    fails = [True]
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.select("id").write.format("lance").mode("append").save(first)
+        batch.createOrReplaceTempView("batch")
+        session = batch.sparkSession
+        session.sql(f"INSERT INTO {second} SELECT id, 0 FROM batch")
+        if fails:
+            raise ValueError(fails.pop())
+        # Other writes to the same tables, and changes of what the earlier ones wrote.
+        batch.select("id").write.format("lance").mode("append").save(first)
+        session.sql(f"UPDATE {second} SET n = n + 1")
+        session.sql(
+            f"MERGE INTO {second} t USING (SELECT DISTINCT id, 5L AS n FROM batch) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET n = t.n + 10 WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def start() -> None:
+        writer = spark.readStream.table(table).writeStream.foreachBatch(write).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+
+    with pytest.raises(PySparkException, match="True"):
+        start()
+    start()
+    forget_commit(tmp_path / "c")
+    start()
+    assert read(spark, first).count() == 2 * 5
+    assert [row.n for row in spark.table(second).collect()] == [11] * 5
+    spark.sql(f"INSERT INTO {table} VALUES (77, 'new')")
+    start()
+    assert read(spark, first).count() == 2 * 6
+    assert sorted(row.n for row in spark.table(second).collect()) == [11, 12, 12, 12, 12, 12]
+
+
+def test_statements_that_cannot_be_done_once_are_refused_in_a_batch(
+    idempotent: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark = idempotent
+
+    def start(statement: str) -> None:
+        writer = spark.readStream.table(table).writeStream.foreachBatch(lambda batch, _: spark.sql(statement))
+        path = str(tmp_path / statement.split()[0])
+        writer.option("checkpointLocation", path).trigger(availableNow=True).start().awaitTermination()
+
+    target = f"{table}_target"
+    spark.sql(f"CREATE TABLE {target} (id BIGINT)")
+    with pytest.raises(PySparkException, match="TRUNCATE cannot be done once only"):
+        start(f"TRUNCATE TABLE {target}")
+    with pytest.raises(PySparkException, match="CALL restore cannot be done once only"):
+        start(f"CALL lance.system.restore(table => '{target.removeprefix('lance.')}', version => 1)")
+    spark.conf.set(IDEMPOTENT, "maybe")
+    with pytest.raises(PySparkException, match=f"{IDEMPOTENT} is 'maybe'; set it to true or false"):
+        spark.sql(f"INSERT INTO {target} VALUES (1)")
+
+
 def test_older_write_is_an_error_unless_it_may_be_old(spark: SparkSession, tmp_path: Path) -> None:
     target = str(tmp_path / "target")
 

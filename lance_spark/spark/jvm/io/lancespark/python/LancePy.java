@@ -132,7 +132,9 @@ public final class LancePy {
     ObjectNode request = Json.object();
     request.put("protocol", PROTOCOL);
     request.put("op", op);
-    request.set("session", session());
+    ObjectNode session = session();
+    LanceBatchWrites.name(session, op, body);
+    request.set("session", session);
     request.set("args", body);
     try {
       Runner runner = new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);

@@ -1,6 +1,7 @@
 package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.lancespark.python.LanceBatchWrites;
 import io.lancespark.python.LanceException;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -88,7 +89,7 @@ public final class LanceReruns {
       Run rerun = new Run();
       RERUN.set(rerun);
       try {
-        statement.runAgain();
+        LanceBatchWrites.again(statement::runAgain);
         return rerun.committed;
       } catch (Throwable error) {
         conflict = conflictOf(error);
