@@ -1,18 +1,24 @@
-"""Azure Blob Storage and Data Lake Storage, through adlfs."""
+"""Azure Blob Storage and Data Lake Storage, through adlfs.
+
+Azure's client repeats each request three times with pauses of 15 s and more, whatever a statement has already waited
+for. So its retry policy is replaced by one that asks `patience`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.storage.base import OutputStream, PutResult
 from lance_spark.storage.buffered_output import BLOCK_BYTES, BufferedOutput
-from lance_spark.storage.object_store import FsspecStore, require_client
-from lance_spark.storage.options import Target, boolean, translate
+from lance_spark.storage.conditional_put import create_if_absent
+from lance_spark.storage.object_store import FsspecStore, Result, http_transport_errors, require_client
+from lance_spark.storage.options import Target, boolean, seconds, translate
+from lance_spark.storage.patience import CONNECT_SECONDS, READ_SECONDS, RETRY_SECONDS, Failure, Patience
 
 _ACCOUNT_KEY = Target(("account_key",))
 _SAS = Target(("sas_token",))
@@ -39,19 +45,23 @@ _TARGETS = (
     | {f"azure_{name}": target for name, target in _NAMES.items()}
     | {f"azure_storage_{name}": target for name, target in _NAMES.items()}
     | {"anon": Target(("anon",), boolean), "account_host": Target(("account_host",))}
+    | {
+        "client_retry_timeout": Target((RETRY_SECONDS,), seconds),
+        "connect_timeout": Target(("connect_seconds",), seconds),
+        "timeout": Target(("read_seconds",), seconds),
+    }
 )
+
+_OWN_ARGUMENTS = (RETRY_SECONDS, "connect_seconds", "read_seconds")
 
 _IGNORED = frozenset(
     [
         "allow_http",
         "azure_disable_tagging",
         "client_max_retries",
-        "client_retry_timeout",
-        "connect_timeout",
         "disable_tagging",
         "download_retry_count",
         "expires_at_millis",
-        "timeout",
         "user_agent",
     ]
 )
@@ -60,10 +70,17 @@ KNOWN = frozenset({*_TARGETS, *_IGNORED})
 """Names of all storage options, in lower case."""
 
 _MAY_HAVE_LANDED = frozenset({408, 409, 412, 429})
+_FOR_NOW = frozenset({408, 429, 500, 502, 503, 504})
+
+_COUNTS = ("retry_total", "retry_connect", "retry_read", "retry_status")
+_MANY_RETRIES = 1_000_000
+"""More than `patience` ever allows."""
 
 
 def adlfs_arguments(options: Mapping[str, str], account_host: str) -> dict[str, Any]:
-    """Arguments of `adlfs.AzureBlobFileSystem` for the storage options.
+    """Arguments of `adlfs.AzureBlobFileSystem` for the storage options, and some of ours.
+
+    These are ``connect_seconds``, ``read_seconds`` and `RETRY_SECONDS`.
 
     Args:
         options: as the user passed them.
@@ -99,32 +116,54 @@ class AzureStore(FsspecStore):
         return adlfs_arguments(self._options, self._root.location.partition("/")[0].partition("@")[2])
 
     def _client_class(self) -> Any:
-        return require_client(self._root.scheme, "adlfs", "azure").AzureBlobFileSystem
+        require_client(self._root.scheme, "adlfs", "azure")
+        return _azure_client_class()
+
+    def _service_name(self) -> str:
+        text = str(self._arguments.get("connection_string", ""))
+        parts = dict(part.partition("=")[::2] for part in text.split(";"))
+        account = parts.get("AccountName") or self._arguments.get("account_name")
+        return parts.get("BlobEndpoint") or (f"Azure storage account {account}" if account else "Azure storage")
+
+    def _ask(self, send: Callable[[Any], Result], *, short: bool = False) -> Result:
+        # The client repeats by itself, see `_azure_client_class`.
+        return send(self._filesystem.get())
 
     def _base(self, client: Any) -> str:
         container, slash, path = self._root.location.partition("/")
         return container.partition("@")[0] + slash + path
 
     def _make_filesystem(self) -> Any:
-        return self._client_class()(**self._arguments, use_listings_cache=False)
+        arguments = {
+            "connect_seconds": CONNECT_SECONDS,
+            "read_seconds": READ_SECONDS,
+            **self._arguments,
+            "retry_service": self._patience.service,
+            "retry_seconds": self._patience.seconds,
+        }
+        return self._client_class()(**arguments, use_listings_cache=False)
 
     def _prepare_folder(self, key: str) -> None:
         """Does nothing: there are no folders, and a request for one could create a container."""
 
     def _create(self, key: str, body: bytes) -> PutResult:
-        # A large object is uploaded in blocks; the one request that commits them carries the condition.
-        try:
+        def send() -> None:
+            # A large object is uploaded in blocks; the one request that commits them carries the condition.
             self._filesystem.get().pipe_file(key, body, overwrite=False)
-        except FileExistsError:
-            return PutResult.EXISTS
-        except _client_errors() as error:
-            status = getattr(error, "status_code", None)
-            if status is not None and 400 <= status < 500 and status not in _MAY_HAVE_LANDED:
-                raise
-            if isinstance(error, (FileNotFoundError, PermissionError, ValueError)):
-                raise
-            return PutResult.EXISTS if status == 412 else PutResult.UNKNOWN
-        return PutResult.CREATED
+
+        return create_if_absent(self._patience, send, _client_errors(), _created, judge_failure)
+
+
+def _created(error: BaseException) -> PutResult | None:
+    """The outcome of a failed put-if-absent, as `conditional_put.Outcome`."""
+    if isinstance(error, FileExistsError):
+        return PutResult.EXISTS
+    status = getattr(error, "status_code", None)
+    if status is not None and 400 <= status < 500 and status not in _MAY_HAVE_LANDED:
+        return None
+    if isinstance(error, (FileNotFoundError, PermissionError, ValueError)):
+        return None
+    return PutResult.EXISTS if status == 412 else PutResult.UNKNOWN
 
 
 def _with_endpoint(arguments: dict[str, Any], endpoint: str) -> dict[str, Any]:
@@ -137,7 +176,8 @@ def _with_endpoint(arguments: dict[str, Any], endpoint: str) -> dict[str, Any]:
         f"DefaultEndpointsProtocol={protocol};AccountName={arguments['account_name']};"
         f"AccountKey={arguments['account_key']};BlobEndpoint={endpoint};"
     )
-    return {"connection_string": text}
+    own = {name: arguments[name] for name in _OWN_ARGUMENTS if name in arguments}
+    return own | {"connection_string": text}
 
 
 @cache
@@ -145,3 +185,84 @@ def _client_errors() -> tuple[type[BaseException], ...]:
     azure, http = import_module("azure.core.exceptions").AzureError, import_module("aiohttp").ClientError
     # adlfs wraps the failure of a block upload in a RuntimeError.
     return (OSError, asyncio.TimeoutError, ValueError, RuntimeError, http, azure)
+
+
+def judge_failure(error: BaseException) -> Failure | None:
+    """Whether a request may succeed on a retry."""
+    status = getattr(error, "status_code", None)
+    if status is not None:
+        return Failure.REFUSED_FOR_NOW if status in _FOR_NOW else None
+    azure = import_module("azure.core.exceptions")
+    transport = (azure.ServiceRequestError, azure.ServiceResponseError)
+    silent = (asyncio.TimeoutError, TimeoutError, ConnectionError, *http_transport_errors(), *transport)
+    return Failure.UNANSWERED if isinstance(error, silent) else None
+
+
+@cache
+def _azure_client_class() -> Any:
+    """`AzureBlobFileSystem` with the retries of `patience` in place of those of Azure's client."""
+    plain = import_module("adlfs").AzureBlobFileSystem
+
+    class AzureClient(plain):  # type: ignore[misc, valid-type]
+        def __init__(
+            self,
+            *args: Any,
+            retry_service: str,
+            retry_seconds: float,
+            connect_seconds: float,
+            read_seconds: float,
+            **kwargs: Any,
+        ) -> None:
+            self._service_settings = {
+                "retry_policy": _retry_policy_class()(Patience(retry_service, retry_seconds)),
+                "connection_timeout": connect_seconds,
+                "read_timeout": read_seconds,
+            }
+            super().__init__(*args, **kwargs)
+
+        def do_connect(self) -> None:
+            super().do_connect()
+            # adlfs has no argument for these settings.
+            made: Any = self.service_client
+            self.service_client: Any = type(made)(made.url, credential=made.credential, **self._service_settings)
+
+    return AzureClient
+
+
+@cache
+def _retry_policy_class() -> Any:
+    """A retry policy of Azure's client that asks `patience`."""
+    base = import_module("azure.storage.blob.aio").ExponentialRetry
+
+    class RetryPolicy(base):  # type: ignore[misc, valid-type]
+        def __init__(self, patience: Patience) -> None:
+            super().__init__(**dict.fromkeys(_COUNTS, _MANY_RETRIES))
+            self._patience = patience
+
+        async def send(self, request: Any) -> Any:
+            budget = self._patience.request()
+            request.context["lance_retries"] = budget
+            http = request.http_request
+            short = http.method in ("HEAD", "DELETE") or "comp=list" in http.url
+            with budget.attempt(short=short):
+                response = await super().send(request)
+            if response.http_response.status_code not in _FOR_NOW:
+                budget.answered()
+            return response
+
+        def configure_retries(self, request: Any) -> Any:
+            return super().configure_retries(request) | {"budget": request.context["lance_retries"]}
+
+        def increment(self, settings: Any, request: Any, response: Any = None, error: Any = None) -> bool:
+            if request.headers.get("If-None-Match") == "*":
+                # A put-if-absent: only `AzureStore._create` knows how to repeat it.
+                return False
+            failure = judge_failure(error) if error is not None else Failure.REFUSED_FOR_NOW
+            cause = error or StorageError(f"status {getattr(response, 'status_code', None)}")
+            again = settings["budget"].may_repeat(failure, cause)
+            return bool(again and super().increment(settings, request, response, error))
+
+        async def sleep(self, settings: Any, transport: Any) -> None:
+            await settings["budget"].wait_async()
+
+    return RetryPolicy

@@ -1,18 +1,25 @@
-"""Google Cloud Storage, through gcsfs."""
+"""Google Cloud Storage, through gcsfs.
+
+gcsfs repeats each request six times, whatever a statement has already waited for. So its client is used with the
+retries of `patience` instead, request by request: also each part of a large upload is repeated alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from lance_spark.storage.base import OutputStream, PutResult
 from lance_spark.storage.buffered_output import BLOCK_BYTES, BufferedOutput
-from lance_spark.storage.object_store import FsspecStore, require_client
-from lance_spark.storage.options import Target, boolean, json_object, translate
+from lance_spark.storage.conditional_put import create_if_absent
+from lance_spark.storage.object_store import FsspecStore, Result, http_transport_errors, require_client
+from lance_spark.storage.options import Target, boolean, json_object, seconds, translate
+from lance_spark.storage.patience import CONNECT_SECONDS, READ_SECONDS, RETRY_SECONDS, Failure, Patience
 
 _KEY_FILE = Target(("token",))
 _KEY = Target(("token",), json_object)
@@ -45,6 +52,9 @@ _TARGETS = (
         "project": Target(("project",)),
         "endpoint_url": Target(("endpoint_url",)),
         "requester_pays": Target(("requester_pays",), boolean),
+        "client_retry_timeout": Target((RETRY_SECONDS,), seconds),
+        "connect_timeout": Target(("connect_seconds",), seconds),
+        "timeout": Target(("read_seconds",), seconds),
     }
 )
 
@@ -52,11 +62,8 @@ _IGNORED = frozenset(
     [
         "allow_http",
         "client_max_retries",
-        "client_retry_timeout",
-        "connect_timeout",
         "download_retry_count",
         "expires_at_millis",
-        "timeout",
         "user_agent",
     ]
 )
@@ -68,7 +75,9 @@ _MAY_HAVE_LANDED = frozenset({408, 429, 499})
 
 
 def gcsfs_arguments(options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of `gcsfs.GCSFileSystem` for the storage options, and ``bearer`` for an access token.
+    """Arguments of `gcsfs.GCSFileSystem` for the storage options, and some of ours.
+
+    These are ``bearer`` (an access token), ``connect_seconds``, ``read_seconds`` and `RETRY_SECONDS`.
 
     Raises:
         InvalidInputError: see `options.translate`.
@@ -92,7 +101,15 @@ class GcsStore(FsspecStore):
 
     def _client_class(self) -> Any:
         # The plain client: the one with gRPC extensions queries another service for the kind of bucket.
-        return require_client(self._root.scheme, "gcsfs.core", "gcs").GCSFileSystem
+        require_client(self._root.scheme, "gcsfs.core", "gcs")
+        return _gcs_client_class()
+
+    def _service_name(self) -> str:
+        return str(self._arguments.get("endpoint_url") or "Google Cloud Storage")
+
+    def _ask(self, send: Callable[[Any], Result], *, short: bool = False) -> Result:
+        # The client repeats by itself, see `_gcs_client_class`.
+        return send(self._filesystem.get())
 
     def _base(self, client: Any) -> str:
         return self._root.location
@@ -102,22 +119,34 @@ class GcsStore(FsspecStore):
         bearer = arguments.pop("bearer", None)
         if bearer is not None:
             arguments["token"] = import_module("google.oauth2.credentials").Credentials(bearer)
-        return self._client_class()(**arguments, use_listings_cache=False)
+        timeouts = {
+            "sock_connect": arguments.pop("connect_seconds", CONNECT_SECONDS),
+            "sock_read": arguments.pop("read_seconds", READ_SECONDS),
+        }
+        return self._client_class()(
+            **arguments,
+            retry_service=self._patience.service,
+            retry_seconds=self._patience.seconds,
+            requests_timeout=import_module("aiohttp").ClientTimeout(**timeouts),
+            use_listings_cache=False,
+        )
 
     def _prepare_folder(self, key: str) -> None:
         """Does nothing: there are no folders, and a request for one could create a bucket."""
 
     def _create(self, key: str, body: bytes) -> PutResult:
-        # Never a resumable upload in several requests, however large the object is.
-        try:
+        def send() -> None:
+            # Never a resumable upload in several requests, however large the object is.
             self._filesystem.get().pipe_file(key, body, mode="create", chunksize=len(body) + 1)
-        except FileExistsError:
-            return PutResult.EXISTS
-        except _client_errors() as error:
-            if _refused(error):
-                raise
-            return PutResult.UNKNOWN
-        return PutResult.CREATED
+
+        return create_if_absent(self._patience, send, _client_errors(), _created, judge_failure)
+
+
+def _created(error: BaseException) -> PutResult | None:
+    """The outcome of a failed put-if-absent, as `conditional_put.Outcome`."""
+    if isinstance(error, FileExistsError):
+        return PutResult.EXISTS
+    return None if _refused(error) else PutResult.UNKNOWN
 
 
 def _refused(error: BaseException) -> bool:
@@ -142,3 +171,44 @@ def _client_errors() -> tuple[type[BaseException], ...]:
         import_module("google.auth.exceptions").GoogleAuthError,
         import_module("requests.exceptions").RequestException,
     )
+
+
+def judge_failure(error: BaseException) -> Failure | None:
+    """Whether a request may succeed on a retry."""
+    google, requests = import_module("google.auth.exceptions"), import_module("requests.exceptions")
+    if isinstance(error, requests.ProxyError):
+        # gcsfs says so for "502 Bad Gateway".
+        return Failure.REFUSED_FOR_NOW
+    if isinstance(error, google.RefreshError):
+        return Failure.REFUSED_FOR_NOW if getattr(error, "retryable", False) else None
+    transport = (requests.ConnectionError, requests.Timeout, requests.ChunkedEncodingError, google.TransportError)
+    silent = (asyncio.TimeoutError, TimeoutError, ConnectionError, *http_transport_errors(), *transport)
+    if isinstance(error, silent):
+        return Failure.UNANSWERED
+    return Failure.REFUSED_FOR_NOW if import_module("gcsfs.retry").is_retriable(error) else None
+
+
+@cache
+def _gcs_client_class() -> Any:
+    """`GCSFileSystem` with the retries of `patience` in place of its own."""
+    plain = import_module("gcsfs.core").GCSFileSystem
+    # The method under gcsfs's retries, whose number is fixed.
+    send_once = inspect.unwrap(plain._request)
+
+    class GcsClient(plain):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, retry_service: str, retry_seconds: float, **kwargs: Any) -> None:
+            self._patience = Patience(retry_service, retry_seconds)
+            super().__init__(*args, **kwargs)
+
+        async def _request(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+            if "ifGenerationMatch" in kwargs:
+                # A put-if-absent: only `GcsStore._create` knows how to repeat it.
+                return await send_once(self, method, path, *args, **kwargs)
+            return await self._patience.run_async(
+                lambda: send_once(self, method, path, *args, **kwargs),
+                _client_errors(),
+                judge_failure,
+                short=kwargs.get("data") is None and "alt=media" not in path,
+            )
+
+    return GcsClient

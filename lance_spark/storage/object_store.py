@@ -3,28 +3,41 @@
 The client's cache of listings is never used. The put-if-absent call differs between clients: subclasses use the safe
 call of theirs; the default is the one that fsspec specifies (``pipe_file`` with mode "create"), which is tested
 before it is trusted.
+
+Requests are repeated here, with one timeout per statement (`patience`). Whatever an unknown client repeats by itself
+comes before that, and counts as one attempt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import socket
 import tempfile
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime, timezone
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.storage.base import ByteRange, OutputStream, PutResult
+from lance_spark.storage.conditional_put import create_if_absent
+from lance_spark.storage.options import parsed, seconds
 from lance_spark.storage.paths import Root, object_path
+from lance_spark.storage.patience import DEFAULT_SECONDS, RETRY_SECONDS, Failure, Patience
 from lance_spark.storage.per_process import PerProcess
 from lance_spark.storage.remote import Listed, RemoteStore
 
+Result = TypeVar("Result")
+
 _SPOOLED_BYTES = 32 << 20
+
+_UNREACHABLE = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
 
 
 def require_client(scheme: str, package: str, extra: str) -> Any:
@@ -53,6 +66,7 @@ class FsspecStore(RemoteStore):
     def __init__(self, uri: str, root: Root, options: Mapping[str, str]) -> None:
         super().__init__(uri, root, options)
         self._arguments = self._client_arguments()
+        self._patience = Patience(self._service_name(), self._arguments.pop(RETRY_SECONDS, DEFAULT_SECONDS))
         self._filesystem = PerProcess(self._make_filesystem)
         self._prefix = f"{self._base(self._client_class())}/"
 
@@ -60,11 +74,27 @@ class FsspecStore(RemoteStore):
         return _SpooledOutput(self, object_path(path))
 
     def client_errors(self) -> tuple[type[BaseException], ...]:
-        return (OSError, asyncio.TimeoutError, NotImplementedError, ValueError)
+        return (OSError, asyncio.TimeoutError, NotImplementedError, ValueError, *http_errors())
 
     def _client_arguments(self) -> dict[str, Any]:
-        """The storage options as arguments of the client."""
-        return {name: _typed(value) for name, value in self._options.items()}
+        """The storage options as arguments of the client, and `RETRY_SECONDS` if it is set."""
+        arguments = {name: _typed(value) for name, value in self._options.items() if name.lower() != RETRY_SECONDS}
+        timeout = next((value for name, value in self._options.items() if name.lower() == RETRY_SECONDS), None)
+        return arguments if timeout is None else arguments | {RETRY_SECONDS: parsed(RETRY_SECONDS, timeout, seconds)}
+
+    def _service_name(self) -> str:
+        """The service in messages of the log; stores with equal names share the timeout of a statement."""
+        return f"{self._root.scheme}://{self._root.location.partition('/')[0]}"
+
+    def _ask(self, send: Callable[[Any], Result], *, short: bool = False) -> Result:
+        """The result of `send`, called with the client, with retries.
+
+        Args:
+            short: as for `Patience.run`.
+        """
+        return self._patience.run(
+            lambda: send(self._filesystem.get()), self.client_errors(), judge_failure, short=short
+        )
 
     def _client_class(self) -> Any:
         try:
@@ -84,51 +114,63 @@ class FsspecStore(RemoteStore):
         return client(**{**from_uri, **self._arguments}, use_listings_cache=False)
 
     def _fetch(self, key: str, byte_range: ByteRange | None) -> bytes:
-        filesystem = self._filesystem.get()
         if byte_range is None:
-            return bytes(filesystem.cat_file(key))
-        return bytes(filesystem.cat_file(key, start=byte_range.start, end=byte_range.stop))
+            return self._ask(lambda client: bytes(client.cat_file(key)))
+        return self._ask(lambda client: bytes(client.cat_file(key, start=byte_range.start, end=byte_range.stop)))
 
     def _head(self, key: str) -> int:
-        filesystem = self._filesystem.get()
-        filesystem.invalidate_cache()
-        found = filesystem.info(key)
+        found = self._info(key)
         if found.get("type") == "directory" or found.get("size") is None:
             raise FileNotFoundError(key)
         return int(found["size"])
 
     def _etag(self, key: str) -> Hashable | None:
-        filesystem = self._filesystem.get()
-        filesystem.invalidate_cache()
-        return _etag(filesystem.info(key))
+        return _etag(self._info(key))
+
+    def _info(self, key: str) -> dict[str, Any]:
+        def send(client: Any) -> dict[str, Any]:
+            client.invalidate_cache()
+            found: dict[str, Any] = client.info(key)
+            return found
+
+        return self._ask(send, short=True)
 
     def _write(self, key: str, body: bytes) -> None:
         self._prepare_folder(key)
-        self._filesystem.get().pipe_file(key, body)
+        self._ask(lambda client: client.pipe_file(key, body))
 
     def _create(self, key: str, body: bytes) -> PutResult:
         self._prepare_folder(key)
-        try:
+
+        def send() -> None:
             self._filesystem.get().pipe_file(key, body, mode="create")
-        except FileExistsError:
+
+        # Once only: a client that is not known may report the lost reply of its first attempt in any way.
+        return create_if_absent(
+            self._patience, send, (*self.client_errors(), TypeError), self._created, judge_failure, max_attempts=1
+        )
+
+    def _created(self, error: BaseException) -> PutResult | None:
+        """The outcome of a failed put-if-absent, as `conditional_put.Outcome`."""
+        if isinstance(error, FileExistsError):
             return PutResult.EXISTS
-        except (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise
-        except (TypeError, ValueError, NotImplementedError) as error:
+        if isinstance(error, (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError)):
+            return None
+        if isinstance(error, (TypeError, ValueError, NotImplementedError)):
             raise StorageError(f"the client of {self._uri} cannot create an object only if it is absent") from error
-        except self.client_errors():
-            return PutResult.UNKNOWN
-        return PutResult.CREATED
+        return PutResult.UNKNOWN
 
     def _prepare_folder(self, key: str) -> None:
         """Creates the folder of a new object, if the store has folders; object stores do nothing here."""
-        self._filesystem.get().makedirs(key.rpartition("/")[0], exist_ok=True)
+        self._ask(lambda client: client.makedirs(key.rpartition("/")[0], exist_ok=True), short=True)
 
     def _remove(self, key: str) -> None:
-        filesystem = self._filesystem.get()
+        def send(client: Any) -> None:
+            if client.info(key).get("type") != "directory":
+                client.rm_file(key)
+
         try:
-            if filesystem.info(key).get("type") != "directory":
-                filesystem.rm_file(key)
+            self._ask(send, short=True)
         except FileNotFoundError:
             return
 
@@ -145,22 +187,27 @@ class FsspecStore(RemoteStore):
         )
 
     def _ls(self, folder: str) -> dict[str, dict[str, Any]]:
-        filesystem = self._filesystem.get()
-        filesystem.invalidate_cache()
+        def send(client: Any) -> list[dict[str, Any]]:
+            client.invalidate_cache()
+            found: list[dict[str, Any]] = client.ls(folder.rstrip("/"), detail=True)
+            return found
+
         try:
-            found = filesystem.ls(folder.rstrip("/"), detail=True)
+            found = self._ask(send, short=True)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         return {info["name"].rstrip("/"): info for info in found}
 
     def _find(self, folder: str) -> dict[str, dict[str, Any]]:
-        filesystem = self._filesystem.get()
-        filesystem.invalidate_cache()
+        def send(client: Any) -> dict[str, dict[str, Any]]:
+            client.invalidate_cache()
+            found: dict[str, dict[str, Any]] = client.find(folder.rstrip("/"), detail=True)
+            return found
+
         try:
-            found: dict[str, dict[str, Any]] = filesystem.find(folder.rstrip("/"), detail=True)
+            return self._ask(send)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        return found
 
 
 class _SpooledOutput:
@@ -189,6 +236,36 @@ class _SpooledOutput:
 
     def abort(self) -> None:
         self._spool.close()
+
+
+def judge_failure(error: BaseException) -> Failure | None:
+    """Whether a request of an fsspec client may succeed on a retry, as far as its error is one of a known kind."""
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status >= 400:
+        return Failure.REFUSED_FOR_NOW if status in (408, 429) or (status >= 500 and status != 501) else None
+    silent: tuple[type[BaseException], ...]
+    silent = (asyncio.TimeoutError, TimeoutError, ConnectionError, socket.gaierror, *http_transport_errors())
+    if isinstance(error, silent) or (isinstance(error, OSError) and error.errno in _UNREACHABLE):
+        return Failure.UNANSWERED
+    return None
+
+
+@cache
+def http_errors() -> tuple[type[BaseException], ...]:
+    """What clients over aiohttp raise; nothing if it is not installed."""
+    try:
+        return (import_module("aiohttp").ClientError,)
+    except ImportError:
+        return ()
+
+
+@cache
+def http_transport_errors() -> tuple[type[BaseException], ...]:
+    """Those of `http_errors` for a request that was not sent or got no complete reply."""
+    if not http_errors():
+        return ()
+    http = import_module("aiohttp")
+    return http.ClientConnectionError, http.ClientPayloadError
 
 
 def _typed(text: str) -> Any:

@@ -49,12 +49,20 @@ def translate(
             if name.lower() not in ignored:
                 raise _unknown(service, name, targets)
             continue
-        try:
-            value = target.read(text)
-        except ValueError as error:
-            raise InvalidInputError(f"storage option {name!r}: {error}") from None
-        _place(arguments, origin, target.keys, value, name)
+        _place(arguments, origin, target.keys, parsed(name, text, target.read), name)
     return arguments
+
+
+def parsed(name: str, text: str, read: Callable[[str], Any]) -> Any:
+    """The value of option `name`.
+
+    Raises:
+        InvalidInputError: `read` raised a ValueError.
+    """
+    try:
+        return read(text)
+    except ValueError as error:
+        raise InvalidInputError(f"storage option {name!r}: {error}") from None
 
 
 def boolean(text: str) -> bool:

@@ -8,10 +8,11 @@ rejects temporarily (throttling, a server error) is retried a few times regardle
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,7 +24,13 @@ from lance_spark.errors import StorageError
 _log = logging.getLogger(__name__)
 
 DEFAULT_SECONDS = 10.0
-"""How long requests without a reply are retried; the storage option ``client_retry_timeout`` sets it."""
+"""How long requests without a reply are retried; the storage option `RETRY_SECONDS` sets it."""
+
+RETRY_SECONDS = "client_retry_timeout"
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+"""After these times one attempt without a connection, or without a byte of the reply, has failed."""
 
 FIRST_WORD_SECONDS = 2.0
 """After this time the log says what a statement waits for."""
@@ -36,6 +43,7 @@ Result = TypeVar("Result")
 
 _clock: Callable[[], float] = time.monotonic
 _sleep: Callable[[float], None] = time.sleep
+_sleep_async: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class Failure(Enum):
@@ -145,7 +153,29 @@ class Patience:
             except errors as error:
                 if not request.may_repeat(judge(error), error):
                     raise
-                _sleep(request.pause())
+                request.wait()
+            else:
+                request.answered()
+                return result
+
+    async def run_async(
+        self,
+        send: Callable[[], Awaitable[Result]],
+        errors: tuple[type[BaseException], ...],
+        judge: Judge,
+        *,
+        short: bool = False,
+    ) -> Result:
+        """As `run`, for clients that send their requests on an event loop."""
+        request = self.request()
+        while True:
+            try:
+                with request.attempt(short=short):
+                    result = await send()
+            except errors as error:
+                if not request.may_repeat(judge(error), error):
+                    raise
+                await request.wait_async()
             else:
                 request.answered()
                 return result
@@ -220,8 +250,15 @@ class Request:
             self._outage.error = error
         return False
 
-    def pause(self) -> float:
-        """Seconds to wait before the next attempt."""
+    def wait(self) -> None:
+        """Waits before the next attempt."""
+        _sleep(self._pause())
+
+    async def wait_async(self) -> None:
+        """As `wait`, on an event loop."""
+        await _sleep_async(self._pause())
+
+    def _pause(self) -> float:
         longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 16), _LONGEST_PAUSE_SECONDS)
         return uniform(0.5, 1.0) * longest
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from lance_spark.errors import InvalidInputError, StorageError
-from lance_spark.storage import open_store
+from lance_spark.storage import open_store, patience
 from lance_spark.storage.azure import adlfs_arguments
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.per_process import PerProcess
@@ -33,6 +33,10 @@ def test_understands_the_names_of_the_lance_libraries() -> None:
     assert adlfs_arguments({"access_key": "k"}, "a.dfs.core.windows.net") == expected
     assert adlfs_arguments({"azure_storage_sas_key": "?sv=1"}, "a.x") == {"account_name": "a", "sas_token": "?sv=1"}
     assert "BlobEndpoint=http://h/a;" in adlfs_arguments(expected | {"endpoint": "http://h/a"}, "")["connection_string"]
+    own = {"read_seconds": 30.0, "connect_seconds": 2.0, "client_retry_timeout": 60.0}
+    times = {"timeout": "30s", "connect_timeout": "2s", "client_retry_timeout": "1m"}
+    assert adlfs_arguments(times, "") == own
+    assert own.items() <= adlfs_arguments(expected | times | {"endpoint": "http://h/a"}, "").items()
     with pytest.raises(InvalidInputError, match="account_key"):
         adlfs_arguments({"account_name": "a", "endpoint": "http://h/a"}, "")
     with pytest.raises(InvalidInputError, match="did you mean 'account_name'"):
@@ -55,6 +59,7 @@ def test_what_a_failed_commit_says(monkeypatch: pytest.MonkeyPatch) -> None:
         return error
 
     monkeypatch.setattr(store, "_filesystem", PerProcess(Client))
+    monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0.0)
     for error in [answered(500), answered(503), answered(408), azure.ServiceResponseError("lost"), TimeoutError()]:
         errors[:] = [error]
         assert store.create("a", b"") is PutResult.UNKNOWN

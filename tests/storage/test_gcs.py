@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from lance_spark.errors import InvalidInputError, StorageError
-from lance_spark.storage import open_store
+from lance_spark.storage import open_store, patience
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.gcs import gcsfs_arguments
 from lance_spark.storage.per_process import PerProcess
@@ -35,7 +35,12 @@ def test_understands_the_names_of_the_lance_libraries() -> None:
     assert gcsfs_arguments({"google_service_account_key": '{"type": "service_account"}'}) == {
         "token": {"type": "service_account"}
     }
-    assert gcsfs_arguments({"google_skip_signature": "true", "timeout": "30s"}) == {"token": "anon"}
+    assert gcsfs_arguments({"google_skip_signature": "true", "user_agent": "x"}) == {"token": "anon"}
+    assert gcsfs_arguments({"timeout": "30s", "connect_timeout": "2s", "client_retry_timeout": "1m"}) == {
+        "read_seconds": 30.0,
+        "connect_seconds": 2.0,
+        "client_retry_timeout": 60.0,
+    }
     assert gcsfs_arguments({"google_skip_signature": "false"}) == {}
     assert gcsfs_arguments({"google_storage_token": "abc", "project": "p"}) == {"bearer": "abc", "project": "p"}
     with pytest.raises(InvalidInputError, match="did you mean 'google_service_account'"):
@@ -52,6 +57,7 @@ def test_what_a_failed_commit_says(monkeypatch: pytest.MonkeyPatch) -> None:
             raise errors[0]
 
     monkeypatch.setattr(store, "_filesystem", PerProcess(Client))
+    monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0.0)
     http = [retry.HttpError({"code": code, "message": "no"}) for code in (500, 503, 429, 408)]
     for error in [*http, TimeoutError(), ConnectionResetError()]:
         errors[:] = [error]

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
-from lance_spark.storage import open_store
+from lance_spark.storage import open_store, patience
 from lance_spark.storage.base import ByteRange, PutResult
-from lance_spark.storage.s3 import client as s3_client
 from lance_spark.storage.s3.bulk import S3BulkReader
 from lance_spark.storage.s3.client import S3Client
 from lance_spark.storage.s3.store import S3Store
@@ -215,7 +214,7 @@ def test_a_refused_read_is_a_failure_of_the_store(watched: S3Store, proxy: S3Pro
 
 
 def test_a_service_that_is_not_there(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_client, "_FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0.0)
     config = {"aws_endpoint": "http://127.0.0.1:1", "client_retry_timeout": "500ms"}
     store = open_store("s3://bucket/t", s3_bucket.storage_options | config)
     with pytest.raises(StorageError, match="Could not connect"):

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
-from lance_spark.storage import exclusive_create, open_store
+from lance_spark.storage import exclusive_create, open_store, patience
 from lance_spark.storage.base import ObjectStore, PutResult
-from lance_spark.storage.s3 import client as s3_client
 from tests.support.moto import S3Bucket
 from tests.support.s3_proxy import ANSWER_LOST, NOT_SENT, S3Proxy, Trouble, landed_but, refused, s3_proxy
 
@@ -25,7 +24,7 @@ def running_proxy(s3_bucket: S3Bucket) -> Iterator[S3Proxy]:
 
 @pytest.fixture
 def proxy(running_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> S3Proxy:
-    monkeypatch.setattr(s3_client, "_FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(exclusive_create, "_trusted", set())
     running_proxy.reset()
     return running_proxy

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import time
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 from lance_spark.errors import StorageError
 from lance_spark.storage.base import PutResult
-from lance_spark.storage.patience import DEFAULT_SECONDS, Failure, Patience
+from lance_spark.storage.conditional_put import create_if_absent
+from lance_spark.storage.patience import DEFAULT_SECONDS, RETRY_SECONDS, Failure, Patience
 from lance_spark.storage.per_process import PerProcess
-from lance_spark.storage.s3.options import RETRY_SECONDS, with_environment
-
-_CREATE_ATTEMPTS = 5
-_FIRST_PAUSE_SECONDS = 0.1
+from lance_spark.storage.s3.options import with_environment
 
 _SHORT_REQUESTS = frozenset({"list_objects_v2", "head_object", "delete_object"})
 
@@ -85,30 +81,11 @@ class S3Client:
             Other errors of the client: the request was rejected, and no earlier attempt can have taken effect.
         """
         client, fixed = self._committing.get()
-        in_doubt = False
-        request = self.patience.request()
-        for attempt in range(_CREATE_ATTEMPTS):
-            if attempt:
-                time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.0))
-            try:
-                with request.attempt(short=True):
-                    client.put_object(**fixed, Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
-            except client_errors() as error:
-                answer = _judge(error)
-                if answer is PutResult.UNKNOWN:
-                    in_doubt = True
-                    # Don't give up on the service: the caller still checks whether the object exists.
-                    if not request.may_repeat(judge_failure(error), error, gives_up=False):
-                        return PutResult.UNKNOWN
-                    continue
-                if answer is None and in_doubt:
-                    return PutResult.UNKNOWN
-                if answer is None:
-                    raise
-                return answer
-            request.answered()
-            return PutResult.CREATED
-        return PutResult.UNKNOWN
+
+        def send() -> None:
+            client.put_object(**fixed, Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
+
+        return create_if_absent(self.patience, send, client_errors(), _judge, judge_failure)
 
     def _make_reading(self) -> Any:
         # One reader at a time within s3fs: otherwise it requests the size before it reads a complete object.

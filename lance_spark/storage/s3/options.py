@@ -12,9 +12,7 @@ from typing import Any
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.options import Target, boolean, json_object, seconds, translate
-
-RETRY_SECONDS = "client_retry_timeout"
-"""An argument of ours, not of s3fs: the retry timeout for a service that does not reply, in seconds."""
+from lance_spark.storage.patience import RETRY_SECONDS
 
 _REGION = Target(("client_kwargs", "region_name"))
 _PROXY = Target(("config_kwargs", "proxies", "https"))
