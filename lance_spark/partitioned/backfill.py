@@ -114,7 +114,9 @@ def plan_partitioned_columns(table: PartitionedTable, fields: pa.Schema, job: st
     Raises:
         InvalidInputError: a column is there, or Lance cannot hold its type.
         UnsupportedFeatureError: this release cannot write such columns.
+        StorageError: commits are not safe in this store.
     """
+    table.catalog.table.history.check_commits()
     for name in fields.names:
         if name in table.lance_schema.names():
             raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
@@ -130,7 +132,9 @@ def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job
         NotFoundError: there is no such column.
         InvalidInputError: rows lie in their partitions by the values of such a column.
         UnsupportedFeatureError: this release cannot write such columns.
+        StorageError: commits are not safe in this store.
     """
+    table.catalog.table.history.check_commits()
     if not columns or len(set(columns)) != len(columns):
         raise InvalidInputError(f"{list(columns)} are not columns to change")
     finder = FieldFinder(table.lance_schema)

@@ -83,6 +83,7 @@ def alter_column(table: PartitionedTable, change: Alteration, options: CommitOpt
     dtype = change.data_type
     if dtype is None or to_arrow_type(field) == dtype:
         return change_columns(table, change.of_schema, options)
+    table.catalog.table.history.check_commits()
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         return _widened(current, change, dtype, options)

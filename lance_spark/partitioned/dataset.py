@@ -220,6 +220,7 @@ class PartitionedDataset(
         """See `Dataset.upgrade_files`. All partitions are upgraded in one version; new ones get the new files too."""
         options = CommitOptions(commit_message)
         wanted = upgrade_version(version)
+        self.versions_location.history.check_commits()
         return self.of(commit_partition_upgrade(self.newest(), wanted, (), options, progress))
 
     def plan_compaction(self, options: CompactionOptions | None = None) -> list[compaction.PartitionTask]:

@@ -46,6 +46,7 @@ def create_partition_indexes(
     Raises:
         InvalidInputError: the table has no partition yet, and as `create_index`.
     """
+    table.catalog.table.history.check_commits()
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         opened = _opened(current)
@@ -72,6 +73,7 @@ def optimize_partition_indexes(
 
     Partitions that lack an index that others have get it. Arguments and errors as `optimize_indices`.
     """
+    table.catalog.table.history.check_commits()
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         opened = _opened(current)

@@ -24,7 +24,12 @@ from lance_spark.table.writing.save import CommitOptions
 def change_rows(
     table: PartitionedTable, attempt: Callable[[PartitionRows], PartitionedTable], options: CommitOptions
 ) -> PartitionedTable:
-    """The version that `attempt` makes of `table`, after a conflict of the newest version."""
+    """The version that `attempt` makes of `table`, after a conflict of the newest version.
+
+    Raises:
+        StorageError: commits are not safe in this store (`History.check_commits`), and as `attempt`.
+    """
+    table.catalog.table.history.check_commits()
 
     def on_version(current: PartitionedTable) -> PartitionedTable:
         return attempt(PartitionRows(current, options))

@@ -255,6 +255,7 @@ def delete_rows(
         check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
     """
     condition = condition_of(filter, to_match_all="give 'true'")
+    table.catalog.table.history.check_commits()
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         delta = matching_rows(current, condition)

@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import fsspec
+import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pyspark.sql.types import StructType
 
 import lance_spark
 from lance_spark.errors import StorageError
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.save import create_partitioned, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation
 from lance_spark.spark.connector.procedures.procedures import _PROCEDURES
+from lance_spark.spark.jobs.backfill_job import plan_columns, plan_values
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_changes, plan_partitioned_write
 from lance_spark.spark.jobs.plain_target import plan_plain_changes, plan_plain_write
@@ -26,6 +29,7 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage import exclusive_create
 from lance_spark.storage.paths import STAGING_PREFIX
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 from tests.partitioned.verbs import update_rows
@@ -102,6 +106,18 @@ def optimize(uri: str, name: str) -> object:
     return _PROCEDURES["optimize"].call(Invocation(CatalogSettings("lance", {"root": uri}), arguments))
 
 
+def plain(uri: str) -> Dataset:
+    table = lance_spark.open(f"{uri}/plain")
+    assert isinstance(table, Dataset)
+    return table
+
+
+def parts(uri: str) -> PartitionedDataset:
+    table = lance_spark.open(f"{uri}/parts")
+    assert isinstance(table, PartitionedDataset)
+    return table
+
+
 PLANS: dict[str, Callable[[str], object]] = {
     "append": lambda uri: plain_job(uri, WriteMode.APPEND),
     "create": lambda uri: plain_job(uri, WriteMode.CREATE),
@@ -113,7 +129,25 @@ PLANS: dict[str, Callable[[str], object]] = {
     "python write": lambda uri: lance_spark.write(rows(3), f"{uri}/plain", mode="append"),
     "python partitioned write": lambda uri: save_rows(open_partitioned(f"{uri}/parts"), rows(3)),
     "python partitioned update": lambda uri: update_rows(open_partitioned(f"{uri}/parts"), {"x": 1.0}, "id = 1"),
+    "plan columns": lambda uri: plan_columns(plain(uri), pa.schema([("new", pa.int64())])),
+    "plan values": lambda uri: plan_values(plain(uri), ["x"]),
+    "partitioned plan columns": lambda uri: plan_columns(parts(uri), pa.schema([("new", pa.int64())])),
+    "partitioned plan values": lambda uri: plan_values(parts(uri), ["x"]),
+    "python add columns": lambda uri: plain(uri).add_columns({"new": "id + 1"}),
 }
+
+VERBS: dict[str, Callable[[Any], object]] = {
+    "update": lambda table: table.update({"x": 1.0}, "id = 1"),
+    "merge": lambda table: table.merge(rows(1), "id"),
+    "delete": lambda table: table.delete("id = 1"),
+    "compact": lambda table: table.compact(),
+    "upgrade": lambda table: table.upgrade_files("2.2"),
+    "create index": lambda table: table.create_index("id", "BTREE"),
+    "change type": lambda table: table.alter_column("n", data_type=pa.int64()),
+    "optimize indices": lambda table: table.optimize_indices(),
+}
+PLANS |= {f"python {name}": lambda uri, verb=verb: verb(plain(uri)) for name, verb in VERBS.items()}  # type: ignore[misc]
+PLANS |= {f"python partitioned {name}": lambda uri, verb=verb: verb(parts(uri)) for name, verb in VERBS.items()}  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -169,6 +169,7 @@ def compact(
 
     Raises: as `plan_partition_compaction` and `commit_partition_compaction`.
     """
+    table.catalog.table.history.check_commits()
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         results = run_partition_tasks(current, plan_partition_compaction(current, filter, compaction))

@@ -78,6 +78,7 @@ def add_columns(
     if fields is not None:
         return _add_null_columns(table, base, fields, options)
     rows = _keyed_rows(columns)
+    table.history.check_commits()
 
     def attempt(version: Manifest) -> Manifest:
         check_followable(version)

@@ -94,6 +94,7 @@ def alter_column(
             return update_field_metadata(table, base, {change.path: change.entries}, options_of(options).policy)
         return project(table, base, change.of_schema, options)
     dtype = change.data_type
+    table.history.check_commits()
 
     def attempt(version: Manifest) -> Manifest:
         check_followable(version)

@@ -97,9 +97,11 @@ def plan_new_columns(
     Raises:
         InvalidInputError: a column already exists, or Lance does not support its type.
         UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
+        StorageError: commits are not safe in this store.
     """
     check_followable(base)
     check_writable(base.writer_flags, table.uri)
+    table.history.check_commits()
     for name in fields.names:
         if name in base.schema.names():
             raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
@@ -118,9 +120,11 @@ def plan_new_values(
     Raises:
         NotFoundError: there is no such column.
         UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
+        StorageError: commits are not safe in this store.
     """
     check_followable(base)
     check_writable(base.writer_flags, table.uri)
+    table.history.check_commits()
     if not columns or len(set(columns)) != len(columns):
         raise InvalidInputError(f"{list(columns)} are no columns to change")
     finder = FieldFinder(base.schema)

@@ -57,6 +57,7 @@ def create_index(
         UnsupportedFeatureError: the table needs something that this release does not write.
     """
     train, num_segments, own = _split(parameters)
+    table.history.check_commits()
 
     def attempt(base: Manifest) -> Manifest:
         definition = define(base, column, kind, name, own)

@@ -68,6 +68,7 @@ def optimize_indices(
         UnsupportedFeatureError: the table needs something that this release does not write.
     """
     optimize = optimize or OptimizeOptions()
+    table.history.check_commits()
 
     def attempt(base: Manifest) -> Manifest:
         made: list[IndexMetadata] = []

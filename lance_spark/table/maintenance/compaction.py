@@ -120,6 +120,7 @@ def compact(
     """
     options = options or CompactionOptions()
     commit_options = commit_options or CommitOptions()
+    table.history.check_commits()
 
     def attempt(base: Manifest) -> Manifest:
         plan = plan_compaction(table, base, options)

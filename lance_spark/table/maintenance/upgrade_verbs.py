@@ -45,6 +45,7 @@ class UpgradeVerbs:
             StorageError: the store failed. Nothing was changed.
         """
         options = CommitOptions(message=commit_message)
+        self.location.history.check_commits()
         newest = self.location.newest()
         made = commit_upgrade(self.location, newest, upgrade_version(version), (), options, progress)
         return type(self)(self.location, made)

@@ -58,6 +58,7 @@ def delete_rows(
     """
     options = options or CommitOptions()
     condition = condition_of(filter, to_match_all="give 'true'")
+    table.history.check_commits()
 
     def attempt(version: Manifest) -> Manifest:
         deleted = matching_rows(table, version, condition)

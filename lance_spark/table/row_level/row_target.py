@@ -153,7 +153,12 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
 def change_rows(
     table: TableLocation, base: Manifest, attempt: Callable[[PlainRows], Manifest], options: CommitOptions
 ) -> Manifest:
-    """The version that `attempt` makes of `base`, after a conflict of the newest version."""
+    """The version that `attempt` makes of `base`, after a conflict of the newest version.
+
+    Raises:
+        StorageError: commits are not safe in this store (`History.check_commits`), and as `attempt`.
+    """
+    table.history.check_commits()
 
     def on_version(version: Manifest) -> Manifest:
         return attempt(PlainRows(table, version, options))
