@@ -12,6 +12,7 @@ arrives late could publish one transaction twice.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -40,6 +41,8 @@ from lance_spark.table.manifests.mem_wal import check_mem_wal_stays
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +339,28 @@ class Commit:
         return "" if transaction is None else transaction.uuid
 
     def _withdraw(self, location: ManifestLocation) -> None:
+        """Removes a version of ours that is not part of the history.
+
+        Raises:
+            RetryableConflictError: the store did not remove it. Another attempt would find it and count as committed.
+        """
         try:
             self._history.manifests.withdraw(location)
-        except LanceError:
-            # It names files that were cleaned up, or none of ours; a clean-up finds it again.
-            return
+        except LanceError as error:
+            self._in_doubt = None
+            _log.warning(
+                "version %d of %s is not part of the table's history and could not be removed (%s): others do not "
+                "build on it, and reading it by its number may fail. VACUUM (`cleanup` in Python) removes it",
+                location.version,
+                self._store.uri,
+                error,
+            )
+            raise RetryableConflictError(
+                f"others have committed to {self._store.uri} and cleaned up since, so that version {location.version} "
+                "is not part of its history. Read the newest version and run the operation again",
+                own=self._operation.kind.value,
+                table_version=location.version,
+            ) from error
 
     def _unknown(self, version: int) -> CommitStateUnknownError:
         return CommitStateUnknownError(

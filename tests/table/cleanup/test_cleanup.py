@@ -420,8 +420,9 @@ def test_a_writer_that_has_files_but_no_version_yet(tmp_path: Path) -> None:
     assert sorted(lance.dataset(uri).to_table()["a"].to_pylist()) == [7, 8, 9, 30, 31]
 
 
-def test_a_writer_that_sleeps_through_a_clean_up(tmp_path: Path) -> None:
-    """It wakes up with a name for its manifest that was taken, and then freed."""
+@pytest.mark.parametrize("harm", [Harm.NONE, Harm.FAILS])
+def test_writer_paused_during_clean_up(tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Harm) -> None:
+    """The name of its manifest was taken, and then freed; `harm` meets the removal of that manifest."""
     uri = str(tmp_path / "t")
     history_of(uri)
     dataset = lance_spark.open(uri)
@@ -433,12 +434,23 @@ def test_a_writer_that_sleeps_through_a_clean_up(tmp_path: Path) -> None:
         age(uri, 1)
         lance_spark.open(uri).cleanup(older_than=NOW)
 
-    location = with_faults(uri, Fault("put_if_absent", Harm.NONE, path_part="_versions", run=meanwhile))
+    location = with_faults(
+        uri,
+        Fault("put_if_absent", Harm.NONE, path_part="_versions", run=meanwhile),
+        Fault("delete", harm, path_part="_versions"),
+    )
     options = CommitOptions(policy=RetryPolicy(sleep=lambda seconds: None))
     with pytest.raises(lance_spark.errors.RetryableConflictError):
         commit_append(location, dataset.manifest, fragments, options)
-    assert numbers(uri) == [11]
+    stays = [] if harm is Harm.NONE else [9]
+    assert numbers(uri) == [*stays, 11]
+    said = [text for text in caplog.messages if "not part of the table's history" in text]
+    assert len(said) == len(stays)
+    assert all("version 9 of" in text and "VACUUM" in text for text in said)
     assert sorted(lance.dataset(uri).to_table()["a"].to_pylist()) == [7, 8, 9, 40, 41, 42]
+    lance_spark.write(rows(50), uri, mode="append")
+    lance_spark.open(uri).cleanup(keep_versions=1)
+    assert numbers(uri) == [12], "a clean-up removes what stayed"
 
 
 def test_damage_stops_it(tmp_path: Path) -> None:
