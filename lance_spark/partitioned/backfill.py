@@ -22,13 +22,12 @@ from lance_spark.partitioned.row_migration_check import MovedRows
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion, open_partitioned
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.backfill import (
     BackfilledFragment,
     BackfillPlan,
+    ColumnsToFill,
     commit_backfill,
     remove_backfill,
 )
@@ -116,13 +115,7 @@ def plan_partitioned_columns(table: PartitionedTable, fields: pa.Schema, job: st
         UnsupportedFeatureError: this release cannot write such columns.
         StorageError: commits are not safe in this store.
     """
-    table.catalog.table.history.check_commits()
-    for name in fields.names:
-        if name in table.lance_schema.names():
-            raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
-    nullable = pa.schema([field.with_nullable(True) for field in fields])
-    addition = with_added(table.lance_schema, nullable, next_field_id(table))
-    return _plan(table, addition.schema, addition.added, False, job)
+    return _plan(table, ColumnsToFill.new(table.lance_schema, fields, next_field_id(table)), job)
 
 
 def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job: str) -> PartitionedBackfill:
@@ -134,20 +127,17 @@ def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job
         UnsupportedFeatureError: this release cannot write such columns.
         StorageError: commits are not safe in this store.
     """
+    found = ColumnsToFill.existing(table.lance_schema, columns)
+    _refuse_sources(table, found.written)
+    return _plan(table, found, job)
+
+
+def _plan(table: PartitionedTable, columns: ColumnsToFill, job: str) -> PartitionedBackfill:
     table.catalog.table.history.check_commits()
-    if not columns or len(set(columns)) != len(columns):
-        raise InvalidInputError(f"{list(columns)} are not columns to change")
-    finder = FieldFinder(table.lance_schema)
-    written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
-    _refuse_sources(table, written)
-    return _plan(table, table.lance_schema, written, True, job)
-
-
-def _plan(
-    table: PartitionedTable, schema: LanceSchema, written: LanceSchema, replaces: bool, job: str
-) -> PartitionedBackfill:
-    require_writable(written, table.file_version)
-    return PartitionedBackfill(table.root, table.storage_options, table.version, schema, written, replaces, job)
+    require_writable(columns.written, table.file_version)
+    return PartitionedBackfill(
+        table.root, table.storage_options, table.version, columns.schema, columns.written, columns.replaces, job
+    )
 
 
 def _refuse_sources(table: PartitionedTable, written: LanceSchema) -> None:
@@ -157,8 +147,9 @@ def _refuse_sources(table: PartitionedTable, written: LanceSchema) -> None:
             for column in written.fields:
                 if any(node.id in field.source_ids for node in column.walk()):
                     raise InvalidInputError(
-                        f"column {column.name!r} decides by the partition field {field.field_id!r} where a row of "
-                        f"{table.root} lies, so its values cannot change in place; UPDATE and MERGE move rows"
+                        f"partition field {field.field_id!r} of {table.root} is computed from column "
+                        f"{column.name!r}, so its values cannot be filled in place; use UPDATE or MERGE, which move "
+                        "rows to other partitions"
                     )
 
 

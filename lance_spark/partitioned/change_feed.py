@@ -32,6 +32,7 @@ from lance_spark.table.change_feed.version_diff import RowSet
 from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, version_effect
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -108,21 +109,13 @@ class _Step:
     def tasks(self, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[ChangeTask]:
         """What the version has changed."""
         commit = Commit(self._after.version, _nanos(self._after))
-        was = {} if self._before is None else {item.key: item for item in self._before.index.partitions}
-        now = {item.key: item for item in self._after.index.partitions}
-        for place, partition in was.items():
-            if self._before is not None and place not in now:
-                yield from self._all_rows(self._before, self._before.open(partition), commit, schema, columns)
-        for place, partition in now.items():
-            known = was.get(place)
-            if known is not None and known.named_version == partition.named_version:
-                continue
-            new = self._after.open(partition)
-            old = None if known is None or self._before is None else self._before.open(known)
-            if old is not None and self._before is not None and old.table.store.uri != new.table.store.uri:
+        for old, new in _changed_partitions(self._before, self._after):
+            recreated = _is_recreated(old, new)
+            if old is not None and (new is None or recreated):
+                assert self._before is not None, "the partition was there"
                 yield from self._all_rows(self._before, old, commit, schema, columns)
-                old = None
-            yield from self._between(old, new, commit, schema, columns)
+            if new is not None:
+                yield from self._between(None if recreated else old, new, commit, schema, columns)
 
     def _between(
         self,
@@ -168,17 +161,49 @@ def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifes
     """The versions from `before` to the new one, each with what made it."""
     if before is None:
         return [(new.manifest, OperationKind.OVERWRITE)]
-    history = new.table.pinned_at(new.manifest.version).history
-    found = []
-    try:
-        for number in history.versions_after(before.version, new.manifest.version):
-            file = history.load(number)
-            transaction = history.transaction(file)
-            found.append((file.manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind))
-    except (NotFoundError, RetryableConflictError):
-        found = []
-    # Otherwise the table was restored to an older version, or a clean-up removed versions that no reader saw.
+    found = [
+        (manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind)
+        for manifest, transaction in _commits(before, new)
+    ]
     return found or [(new.manifest, OperationKind.RESTORE)]
+
+
+def _commits(before: Manifest, new: PartitionVersion) -> list[tuple[Manifest, Transaction | None]]:
+    """The versions of a partition after `before`, up to `new`, and their transactions.
+
+    Empty if the table was restored to an older version, or a clean-up removed versions that no reader saw.
+    """
+    history = new.table.pinned_at(new.manifest.version).history
+    try:
+        files = [history.load(number) for number in history.versions_after(before.version, new.manifest.version)]
+        return [(file.manifest, history.transaction(file)) for file in files]
+    except (NotFoundError, RetryableConflictError):
+        return []
+
+
+def _changed_partitions(
+    before: PartitionedTable | None, after: PartitionedTable
+) -> Iterator[tuple[PartitionVersion | None, PartitionVersion | None]]:
+    """The versions of each partition that differ between two versions of the table, None where it does not exist.
+
+    Dropped partitions come first, then the others, each in the order of their object ids.
+    """
+    was = {} if before is None else {item.key: item for item in before.index.partitions}
+    now = {item.key: item for item in after.index.partitions}
+    for key in sorted(was.keys() - now.keys(), key=lambda key: was[key].object_id):
+        assert before is not None, "the partition was there"
+        yield before.open(was[key]), None
+    for key in sorted(now, key=lambda key: now[key].object_id):
+        known, partition = was.get(key), now[key]
+        if known is None or before is None:
+            yield None, after.open(partition)
+        elif known.named_version != partition.named_version:
+            yield before.open(known), after.open(partition)
+
+
+def _is_recreated(old: PartitionVersion | None, new: PartitionVersion | None) -> bool:
+    """Whether a partition has a new table, whose versions and fragments have nothing to do with the old one's."""
+    return old is not None and new is not None and old.table.store.uri != new.table.store.uri
 
 
 def _at(table: PartitionedTable, number: int) -> PartitionedTable:
@@ -229,35 +254,23 @@ def versions_between(
     Args:
         before: the version before it; None if there was no table.
     """
-    was = {} if before is None else {item.key: item for item in before.index.partitions}
-    now = {item.key: item for item in after.index.partitions}
-    for place in sorted(was.keys() - now.keys(), key=lambda key: was[key].object_id):
-        assert before is not None, "the partition was there"
-        yield before.open(was[place]), VersionEffect(Effect.DELETES, "delete")
-    for place in sorted(now, key=lambda key: now[key].object_id):
-        known, partition = was.get(place), now[place]
-        if known is not None and known.named_version == partition.named_version:
-            continue
-        new = after.open(partition)
-        if known is None or before is None:
+    for old, new in _changed_partitions(before, after):
+        if new is None:
+            assert old is not None, "the partition was there"
+            yield old, VersionEffect(Effect.DELETES, "delete")
+        elif old is None:
             yield new, VersionEffect(Effect.NEW_ROWS, "append", tuple(new.manifest.fragments))
-            continue
-        old = before.open(known)
-        if old.table.store.uri != new.table.store.uri:
+        elif _is_recreated(old, new):
             yield new, VersionEffect(Effect.CHANGES, "overwrite")
-            continue
-        yield from _effects(old, new)
+        else:
+            yield from _effects(old, new)
 
 
 def _effects(old: PartitionVersion, new: PartitionVersion) -> Iterator[tuple[PartitionVersion, VersionEffect]]:
-    history = new.table.pinned_at(new.manifest.version).history
     before = old.manifest
-    try:
-        files = [history.load(number) for number in history.versions_after(before.version, new.manifest.version)]
-    except (NotFoundError, RetryableConflictError):
-        files = []
-    if not files:
+    commits = _commits(before, new)
+    if not commits:
         yield new, VersionEffect(Effect.RESTORES, "restore")
-    for file in files:
-        yield replace(new, manifest=file.manifest), version_effect(before, file.manifest, history.transaction(file))
-        before = file.manifest
+    for manifest, transaction in commits:
+        yield replace(new, manifest=manifest), version_effect(before, manifest, transaction)
+        before = manifest

@@ -122,7 +122,7 @@ def test_several_specs(root: str) -> None:
     table = set_partitioning(table, [PartitionBy("shard", ("id",), Bucket(2))])
     table = save_rows(table, rows(2, 3, country="ch"))
     for column, field in (("country", "country"), ("id", "shard")):
-        with pytest.raises(InvalidInputError, match=f"column '{column}' decides by the partition field '{field}'"):
+        with pytest.raises(InvalidInputError, match=rf"field '{field}' .* from column '{column}'"):
             plan_partitioned_values(table, ["n", column], new_job())
     before = known(table)
     plan = plan_partitioned_columns(table, pa.schema([("c", pa.string())]), new_job())
@@ -142,7 +142,7 @@ def test_a_source_inside_of_a_struct(root: str) -> None:
     by = [PartitionBy("k", (("s", "k"),), BY_COUNTRY[0].transform)]
     listed = [{"id": 1, "s": {"k": "a", "v": 1}, "t": 1}, {"id": 2, "s": {"k": "b", "v": 2}, "t": 2}]
     table = save_rows(create_partitioned(root, schema, by), pa.Table.from_pylist(listed, schema))
-    with pytest.raises(InvalidInputError, match="column 's' decides by the partition field 'k'"):
+    with pytest.raises(InvalidInputError, match=r"partition field 'k' .* is computed from column 's'"):
         plan_partitioned_values(table, ["s"], new_job())
     plan = plan_partitioned_values(table, ["t"], new_job())
     made = commit_partitioned_backfill(plan, backfilled(table, plan, {2: {"t": 22}}))
@@ -152,7 +152,7 @@ def test_a_source_inside_of_a_struct(root: str) -> None:
 def test_invalid_arguments_are_refused(table: PartitionedTable, root: str) -> None:
     with pytest.raises(InvalidInputError, match="the table has a column 'n'"):
         plan_partitioned_columns(table, pa.schema([("n", pa.int32())]), new_job())
-    with pytest.raises(InvalidInputError, match="not columns"):
+    with pytest.raises(InvalidInputError, match="each only once"):
         plan_partitioned_values(table, ["n", "n"], new_job())
     with pytest.raises(NotFoundError):
         plan_partitioned_values(table, ["nope"], new_job())

@@ -77,6 +77,47 @@ class BackfillPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnsToFill:
+    """Top-level columns that get values, in tables of both kinds.
+
+    Attributes:
+        schema: all columns of the table afterwards.
+        written: the columns that get values.
+        replaces: whether the table already has them.
+    """
+
+    schema: LanceSchema
+    written: LanceSchema
+    replaces: bool
+
+    @classmethod
+    def new(cls, schema: LanceSchema, fields: pa.Schema, first_id: int) -> ColumnsToFill:
+        """The columns `fields`, which `schema` lacks; they become nullable and get field ids from `first_id` on.
+
+        Raises:
+            InvalidInputError: a column already exists, or Lance does not support its type.
+        """
+        for name in fields.names:
+            if name in schema.names():
+                raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
+        addition = with_added(schema, pa.schema([field.with_nullable(True) for field in fields]), first_id)
+        return cls(addition.schema, addition.added, False)
+
+    @classmethod
+    def existing(cls, schema: LanceSchema, columns: Sequence[str]) -> ColumnsToFill:
+        """The columns of `schema` with these names.
+
+        Raises:
+            NotFoundError: there is no such column.
+            InvalidInputError: no column is named, or one is named twice.
+        """
+        if not columns or len(set(columns)) != len(columns):
+            raise InvalidInputError(f"name at least one column to fill, and each only once, not {list(columns)}")
+        finder = FieldFinder(schema)
+        return cls(schema, LanceSchema(tuple(finder.find((name,))[0] for name in columns), {}), True)
+
+
+@dataclass(frozen=True, slots=True)
 class BackfilledFragment:
     """A file written by a task; it can be pickled.
 
@@ -99,17 +140,8 @@ def plan_new_columns(
         UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
         StorageError: commits are not safe in this store.
     """
-    check_followable(base)
-    check_writable(base.writer_flags, table.uri)
-    table.history.check_commits()
-    for name in fields.names:
-        if name in base.schema.names():
-            raise InvalidInputError(f"the table has a column {name!r}; drop or rename it, or choose another name")
-    nullable = pa.schema([field.with_nullable(True) for field in fields])
-    addition = with_added(base.schema, nullable, next_field_id(table.history, base))
-    file_version = column_file_version(base, addition.added)
-    require_writable(addition.added, file_version)
-    return BackfillPlan(base.version, addition.schema, addition.added, False, file_version, job)
+    _check_fillable(table, base)
+    return _plan(base, ColumnsToFill.new(base.schema, fields, next_field_id(table.history, base)), job)
 
 
 def plan_new_values(
@@ -119,19 +151,24 @@ def plan_new_values(
 
     Raises:
         NotFoundError: there is no such column.
+        InvalidInputError: no column is named, or one is named twice.
         UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
         StorageError: commits are not safe in this store.
     """
+    _check_fillable(table, base)
+    return _plan(base, ColumnsToFill.existing(base.schema, columns), job)
+
+
+def _check_fillable(table: TableLocation, base: Manifest) -> None:
     check_followable(base)
     check_writable(base.writer_flags, table.uri)
     table.history.check_commits()
-    if not columns or len(set(columns)) != len(columns):
-        raise InvalidInputError(f"{list(columns)} are no columns to change")
-    finder = FieldFinder(base.schema)
-    written = LanceSchema(tuple(finder.find((name,))[0] for name in columns), {})
-    file_version = column_file_version(base, written)
-    require_writable(written, file_version)
-    return BackfillPlan(base.version, base.schema, written, True, file_version, job)
+
+
+def _plan(base: Manifest, columns: ColumnsToFill, job: str | None) -> BackfillPlan:
+    file_version = column_file_version(base, columns.written)
+    require_writable(columns.written, file_version)
+    return BackfillPlan(base.version, columns.schema, columns.written, columns.replaces, file_version, job)
 
 
 def write_backfill(
