@@ -1,6 +1,6 @@
 """Adds the connector to a Spark session: `configure` before it starts, `install` into a running one.
 
-Both set ordinary Spark settings, which can be set in ``spark-defaults.conf`` instead::
+Both make ordinary Spark settings, which can be set in ``spark-defaults.conf`` instead::
 
     spark.jars                                  .../lance_spark/spark/jvm/lance-spark.jar
     spark.sql.extensions                        io.lancespark.LanceExtensions
@@ -10,8 +10,8 @@ Both set ordinary Spark settings, which can be set in ``spark-defaults.conf`` in
     spark.python.unix.domain.socket.enabled     true
 
 The extension adds statements such as OPTIMIZE, each of which is also a procedure, for sessions without it. The last
-line is for speed. `JOIN_SETTINGS` let Spark join co-partitioned tables without a shuffle; they affect all data sources
-of the session, so ``joins=False`` leaves them unchanged.
+line is for speed. `JOIN_SETTINGS` let Spark join co-partitioned tables without a shuffle. They affect all data sources
+of the session, so only `configure` sets them, and ``joins=False`` leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -92,17 +92,23 @@ def configure(
     return builder
 
 
-def install(
-    spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None, joins: bool = True, **options: UriOrPath
-) -> None:
+def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None, **options: UriOrPath) -> None:
     """Adds the connector to `spark`, a running session, also with Spark Connect; arguments and errors as `configure`.
 
-    A running session cannot get new statements: use ``CALL lance.system.optimize`` instead of OPTIMIZE.
+    A running session cannot get new statements: use ``CALL lance.system.optimize`` instead of OPTIMIZE. Settings that
+    concern other data sources of the session stay as they are: set `JOIN_SETTINGS` yourself to join partitioned tables
+    without a shuffle.
 
     The Python package must be installed on the driver and the executors.
     """
+    if "joins" in options:
+        raise InvalidInputError(
+            "install has no argument joins: it leaves the join settings of a running session as they are. To join "
+            "partitioned tables without a shuffle, set each of lance_spark.spark.session.JOIN_SETTINGS with "
+            "spark.conf.set"
+        )
     _check_spark(str(spark.version))
-    settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
+    settings = _catalog_settings(catalog, root, options)
     if _is_connect(spark):
         _add_to_server(spark)
     else:

@@ -70,7 +70,7 @@ spark.range(3).count()
 rules = lambda: spark._jsparkSession.experimental().extraOptimizations().mkString(",")
 assert "lancespark" not in rules()
 lance_spark.install(spark, root=root)
-lance_spark.install(spark, "second", root=root, joins=False)
+lance_spark.install(spark, "second", root=root)
 assert rules().count("LanceTaskCoalescing") == rules().count("LanceDynamicPruning") == 1, rules()
 """,
 }

@@ -40,6 +40,23 @@ def test_configure_sets_join_settings_unless_told_not_to(jar: Path) -> None:
     assert "spark.sql.catalog.lance.joins" not in made
 
 
+def test_install_leaves_join_settings_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
+    running = spark.newSession()
+    for name in session.JOIN_SETTINGS:
+        running.conf.unset(name)
+    before = dict(running.conf.getAll)
+    lance_spark.install(running, "installed", root=tmp_path, **{"storage.aws_region": "eu-west-1"})
+    changed = {name: value for name, value in running.conf.getAll.items() if before.get(name) != value}
+    assert changed == {
+        "spark.sql.catalog.installed": "io.lancespark.LanceCatalog",
+        "spark.sql.catalog.installed.root": str(tmp_path),
+        "spark.sql.catalog.installed.storage.aws_region": "eu-west-1",
+    }
+    with pytest.raises(InvalidInputError, match=r"no argument joins.*JOIN_SETTINGS"):
+        lance_spark.install(running, "other", **{"joins": True})  # type: ignore[arg-type]
+    assert "spark.sql.catalog.other" not in running.conf.getAll
+
+
 def test_loading_a_table_changes_no_settings_or_rules(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.format("lance").save(str(tmp_path / "t"))
     fresh = spark.newSession()
