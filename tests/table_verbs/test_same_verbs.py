@@ -35,6 +35,7 @@ ONLY_PARTITIONED = {
 OTHER_ARGUMENTS = {
     "build_index_segment": "names the partition whose segment is built",
     "compact": "a filter chooses partitions",
+    "estimate_compaction": "a filter chooses partitions",
     "plan": "plans the scan of one partition",
     "versions": "contents=False leaves out counts, which need the manifests of all partitions",
 }

@@ -1,0 +1,74 @@
+"""Settings of catalogs, and options of the other connector that are refused."""
+
+from __future__ import annotations
+
+import pytest
+from lance.namespace import RestAdapter
+from pyspark.errors import AnalysisException
+
+from lance_spark.spark.session import CATALOG_CLASS
+from tests.connector.option_checks.registry import (
+    KNOWN,
+    ONE,
+    Tables,
+    datasets,
+    location,
+    proves,
+)
+
+
+def catalog(tables: Tables, suffix: str, **settings: str) -> str:
+    name = f"{tables.new.partition('.')[0]}_{suffix}"
+    tables.spark.conf.set(f"spark.sql.catalog.{name}", CATALOG_CLASS)
+    for key, value in settings.items():
+        tables.spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
+    return name
+
+
+@proves("catalog", "root")
+def _root(tables: Tables, name: str) -> None:
+    made = catalog(tables, "here", root=tables.path)
+    tables.spark.sql(f"CREATE TABLE {made}.t {tables.by} AS {ONE}")
+    assert location(tables.spark, f"{made}.t").startswith(tables.path)
+
+
+@proves("catalog", "impl", "uri")
+def _server(tables: Tables, name: str) -> None:
+    with RestAdapter("dir", {"root": tables.path}, host="127.0.0.1", port=0) as server:
+        made = catalog(tables, "remote", impl="rest", uri=f"http://127.0.0.1:{server.port}")
+        tables.spark.sql(f"CREATE TABLE {made}.t AS {ONE}")
+        assert location(tables.spark, f"{made}.t").removeprefix("file://").startswith(tables.path)
+    for settings, message in (
+        ({"impl": "rest"}, "has the setting uri"),
+        ({"impl": "other"}, "not one of dir and rest"),
+        ({"uri": "http://127.0.0.1:1"}, "are for catalogs with impl = rest"),
+    ):
+        wrong = catalog(tables, f"wrong_{len(message)}", **settings)
+        with pytest.raises(AnalysisException, match=message):
+            tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
+
+
+@proves("catalog", "enable_stable_row_ids")
+def _stable_row_ids_of_a_catalog(tables: Tables, name: str) -> None:
+    made = catalog(tables, "stable", root=tables.path, enable_stable_row_ids="true")
+    tables.spark.sql(f"CREATE TABLE {made}.made (id BIGINT, k STRING) {tables.by}")
+    tables.spark.sql(f"INSERT INTO {made}.made {ONE}")
+    tables.spark.sql(f"CREATE TABLE {made}.queried {tables.by} AS {ONE}")
+    without = "TBLPROPERTIES ('enable_stable_row_ids' = 'false')"
+    tables.spark.sql(f"CREATE TABLE {made}.without {tables.by} {without} AS {ONE}")
+    found = {
+        table: [part.has_stable_row_ids for part in datasets(location(tables.spark, f"{made}.{table}"))]
+        for table in ("made", "queried", "without")
+    }
+    assert found == {"made": [True], "queried": [True], "without": [False]}
+
+
+@proves("refused", *KNOWN["refused"])
+def _refused(tables: Tables, name: str) -> None:
+    message = f"there is no option {name}: |option {name} is not supported here"
+    with pytest.raises(AnalysisException, match=message):
+        tables.frames(**{name: "1"})[0].collect()
+    with pytest.raises(AnalysisException, match=message):
+        tables.frames()[1].sparkSession.read.option(name, "1").table(tables.read).collect()
+    with pytest.raises(AnalysisException, match=message):
+        tables.save(ONE, **{name: "1"})

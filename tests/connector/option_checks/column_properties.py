@@ -1,0 +1,79 @@
+"""Options of columns, and how blobs are read."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from lance_spark.spark.column_properties import SUFFIXES, metadata_key
+from tests.connector.option_checks.registry import (
+    Tables,
+    datasets,
+    location,
+    proves,
+)
+
+COLUMNS = {"vec": "ARRAY<FLOAT>", "half": "FLOAT", "text": "STRING", "number": "INT", "both": "STRUCT<a: INT, b: INT>"}
+BLOBS = {"lance.encoding", "lance.blob.inline-size", "lance.blob.dedicated-size", "lance.blob.pack-size"}
+OF_COLUMN = {
+    "arrow.fixed-size-list.size": ("vec", "2", "fixed_size_list<item: float>[2]"),
+    "arrow.float16": ("half", "true", "halffloat"),
+    "arrow.large_var_char": ("text", "true", "large_string"),
+    "lance.compression": ("text", "zstd", None),
+    "lance.compression-level": ("text", "3", None),
+    "lance.structural-encoding": ("text", "fullzip", None),
+    "lance.rle-threshold": ("number", "0.5", None),
+    "lance.bss": ("half", "on", None),
+    "lance.dict-divisor": ("text", "2", None),
+    "lance.dict-size-ratio": ("text", "0.9", None),
+    "lance.dict-values-compression": ("text", "lz4", None),
+    "lance.minichunk-size": ("number", "1024", None),
+    "lance.packed": ("both", "true", None),
+}
+
+
+@proves("column", *(set(SUFFIXES) - BLOBS))
+def _shape_of_a_column(tables: Tables, name: str) -> None:
+    column, value, dtype = OF_COLUMN[name]
+    rows = "SELECT 'a' AS k, array(1F, 2F) AS vec, 1F AS half, 'x' AS text, 1 AS number, struct(1 AS a, 2 AS b) AS both"
+    columns = ", ".join(["k STRING", *(f"{key} {kind}" for key, kind in COLUMNS.items())])
+    tables.create(f"'{column}.{name}' = '{value}'", columns=columns)
+    tables.spark.sql(f"INSERT INTO {tables.new} {rows}")
+    places = [location(tables.spark, tables.new)]
+    if not tables.by:
+        tables.save(rows, **{f"{column}.{name}": value})
+        places.append(tables.path)
+    for place in places:
+        (part,) = datasets(place)
+        field = part.schema.field(column)
+        if dtype is not None:
+            assert str(field.type) == dtype
+        else:
+            assert (field.metadata or {})[str(metadata_key(name)).encode()] == value.encode()
+        assert part.count_rows() == 1
+
+
+@proves("column", *BLOBS)
+def _blobs(tables: Tables, name: str) -> None:
+    sizes = {"inline-size": "3", "dedicated-size": "4", "pack-size": "1"}
+    shape = {"lance.encoding": "blob", name: sizes.get(name.rpartition(".")[2], "blob")}
+    tables.create(", ".join(f"'b.{key}' = '{value}'" for key, value in shape.items()), columns="b BINARY, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} VALUES (X'01020304', 'a'), (X'0102030405', 'a')")
+    kinds = sorted(row.kind for row in tables.spark.sql(f"SELECT b.kind FROM {tables.new}").collect())
+    assert kinds == {"inline-size": [1, 1], "dedicated-size": [0, 2]}.get(name.rpartition(".")[2], [0, 0])
+
+
+@proves("property", "lance.blob_handling")
+def _blobs_as_binary(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'binary', 'b.lance.encoding' = 'blob'", columns="b BINARY, k STRING")
+    assert tables.spark.table(tables.new).schema["b"].dataType.simpleString() == "binary"
+
+
+@proves("read", "blob_handling")
+def _blobs_of_a_read(tables: Tables, name: str) -> None:
+    tables.create("'b.lance.encoding' = 'blob'", columns="b BINARY, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} VALUES (X'01', 'a')")
+    read = tables.spark.read.format("lance").option(name, "binary")
+    assert [bytes(row.b) for row in read.load(location(tables.spark, tables.new)).collect()] == [b"\x01"]
+    with pytest.raises(AnalysisException, match=f"option {name} has no effect"):
+        tables.spark.read.option(name, "binary").table(tables.new).collect()
