@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
-import string
 
 from lance_spark.errors import InvalidInputError
 
@@ -18,15 +16,8 @@ SCHEMA_KEY = "schema"
 RESTORE_GUARD = "lance-restore-"
 """How the names of tags begin that a restore makes for as long as it works."""
 
-_ALPHABET = string.ascii_lowercase + string.digits
-_NAME_LENGTH = 16
 _SPEC_NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z")
 MAX_SPEC_ID = 2**31 - 1
-
-
-def random_partition_name() -> str:
-    """A new name for a partition namespace: 16 random characters of a-z and 0-9."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_NAME_LENGTH))
 
 
 def partition_column(field_id: str) -> str:

@@ -202,15 +202,6 @@ def from_arrow_field(field: pa.Field, *, first_id: int) -> Field:
     return _top_level(field, count(first_id))
 
 
-def logical_type_of(dtype: pa.DataType) -> str:
-    """The logical type of an Arrow type, ignoring children.
-
-    Raises:
-        InvalidInputError: there is no such Lance type.
-    """
-    return _logical(dtype, str(dtype))
-
-
 def _top_level(field: pa.Field, ids: Iterator[int]) -> Field:
     if "." in field.name:
         # Nested names may contain dots; the reference rejects top-level ones too, as it cannot read such a column.

@@ -6,7 +6,6 @@ import copy
 import datetime
 import json
 import pickle
-import string
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.partitioned.field import PartitionField, partition_field
 from lance_spark.partitioned.names import (
-    random_partition_name,
     spec_id_of_object,
 )
 from lance_spark.partitioned.spec import (
@@ -245,13 +243,6 @@ def test_spec_ids_are_versions(spec_id: int) -> None:
 def test_versions_rise() -> None:
     with pytest.raises(InvalidInputError, match="rising"):
         PartitionSpecs(SCHEMA, (PartitionSpec(2, ()), PartitionSpec(1, ())))
-
-
-def test_names_are_16_random_base36_characters() -> None:
-    names = {random_partition_name() for _ in range(1000)}
-    assert len(names) == 1000
-    assert all(len(name) == 16 and set(name) <= set(string.ascii_lowercase + string.digits) for name in names)
-    assert len({character for name in names for character in name}) == 36
 
 
 def test_objects_tell_their_spec_version() -> None:

@@ -144,10 +144,6 @@ class Transform(ABC):
         """
         return Keep() if self == other else None
 
-    def compatible_with(self, other: Transform) -> bool:
-        """Whether partitions of both can be joined without a shuffle (specification, Storage Partitioned Join)."""
-        return self.reducer(other) is not None
-
 
 def integer_parameter(members: Mapping[str, Any], name: str, highest: int) -> int:
     """A parameter in 1..highest.

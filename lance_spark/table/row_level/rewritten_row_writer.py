@@ -79,14 +79,6 @@ class MovedRowWriter:
         self._writer.__exit__(kind, error, traceback)
 
 
-def source_addresses_of(new: Sequence[NewFragment]) -> UInt64Array:
-    """uint64[n]: the addresses that rows of `new` had: those of the rows to delete."""
-    parts = [item.source_addresses for item in new if item.source_addresses is not None]
-    source_addresses: UInt64Array = np.concatenate([np.empty(0, np.uint64), *parts])
-    moved: UInt64Array = source_addresses[source_addresses != NO_ORIGIN]
-    return moved
-
-
 def remove_new(store: ObjectStore, new: Sequence[NewFragment]) -> None:
     """Removes the files of `new`, which no version has."""
     remove_fragments(store, [item.fragment for item in new])

@@ -20,13 +20,10 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 /** One epoch: files by the tasks, one commit by the driver, which has the epoch's mark. */
 final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
   private final LanceRowConversion conversion;
-  private final long epoch;
 
-  LanceEpochWrite(
-      JsonNode handle, LancePy.Reply plan, LanceRowConversion conversion, long epoch, boolean hasCatalog) {
+  LanceEpochWrite(JsonNode handle, LancePy.Reply plan, LanceRowConversion conversion, boolean hasCatalog) {
     super(handle, plan, layout(plan, hasCatalog && conversion.keepsColumns()));
     this.conversion = conversion;
-    this.epoch = epoch;
   }
 
   /** Spark distributes the rows as the query has them, by functions of the catalog. */

@@ -66,6 +66,6 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     request.set("handle", opened.get("handle"));
     request.set("columns", Json.type(conversion.columns()));
     LancePy.Reply plan = LancePy.call("stream.plan_sink", request);
-    return new LanceEpochWrite(request.get("handle"), plan, conversion, request.get("epoch").asLong(), hasCatalog);
+    return new LanceEpochWrite(request.get("handle"), plan, conversion, hasCatalog);
   }
 }
