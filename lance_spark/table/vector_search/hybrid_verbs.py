@@ -1,4 +1,4 @@
-"""What a `Dataset` answers about likeness and words at once."""
+"""Hybrid search, by vectors and words, as verbs of tables of both kinds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema
 from lance_spark.table.vector_search.query import DEFAULT_K
+from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
 
@@ -40,7 +41,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`.
 
         Args:
-            nearest: a vector search; this and `search` (`prefilter`, `fast_search`) as `nearest_in_words_of_reference`.
+            nearest: a vector search; this and `search` (`prefilter`, `fast_search`) as `to_table_of_nearest`.
         """
         if nearest is None and not search:
             return super().to_table(
@@ -162,7 +163,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         if skipped < 0:
             raise InvalidInputError(f"offset is {offset}; it must not be negative")
         search = self.plan_nearest(
-            column, query_vector, k, metric, with_row_id=with_row_id, use_index=use_index, **options
+            NearestRequest(column, query_vector, k, metric, with_row_id=with_row_id, use_index=use_index, **options)
         ).with_candidates(max(candidates or 0, k + skipped))
         if search.query.is_batch:
             raise InvalidInputError("a hybrid search has one query vector")

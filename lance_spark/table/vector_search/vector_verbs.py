@@ -1,8 +1,7 @@
-"""What a `Dataset` answers about likeness."""
+"""Vector search as verbs of tables of both kinds."""
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,23 +10,10 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.index.vector.probing import Probing
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.vector_search.indexed import IndexUse
-from lance_spark.table.vector_search.query import DEFAULT_K, VectorQuery
-from lance_spark.table.vector_search.search import Part, Search, searched_column
-
-_NEAREST_OPTIONS = (
-    "k",
-    "metric",
-    "nprobes",
-    "minimum_nprobes",
-    "maximum_nprobes",
-    "refine_factor",
-    "use_index",
-    "ef",
-    "distance_range",
-)
+from lance_spark.table.vector_search.query import DEFAULT_K
+from lance_spark.table.vector_search.request import NearestRequest
+from lance_spark.table.vector_search.search import Part, Search
 
 
 class VectorVerbs(ABC):
@@ -107,7 +93,7 @@ class VectorVerbs(ABC):
             NotFoundError: no such column.
             InvalidInputError: the column has no vectors, the query does not fit them, or an argument makes no sense.
         """
-        search = self.plan_nearest(
+        request = NearestRequest(
             column,
             query,
             k,
@@ -128,107 +114,29 @@ class VectorVerbs(ABC):
             use_scalar_index=use_scalar_index,
             ef=ef,
         )
-        return self.searched(search)
-
-    def nearest_in_words_of_reference(
-        self,
-        nearest: Mapping[str, Any],
-        *,
-        columns: Sequence[str] | None = None,
-        filter: Expr | str | None = None,
-        prefilter: bool = False,
-        fast_search: bool = False,
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        use_scalar_index: bool = True,
-    ) -> pa.Table:
-        """As `nearest`, with the arguments of the reference library's ``to_table(nearest={...})``.
-
-        Args:
-            nearest: ``column`` and ``q``, and any of ``k``, ``metric``, ``nprobes``, ``minimum_nprobes``,
-                ``maximum_nprobes``, ``refine_factor``, ``use_index``, ``ef`` and ``distance_range``.
-            prefilter: here False unless it is given.
-
-        Raises:
-            InvalidInputError: a key of `nearest` is unknown or missing; and as `nearest`.
-        """
-        known = ("column", "q", *_NEAREST_OPTIONS)
-        for name in nearest:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-                raise InvalidInputError(f"nearest has no key {name!r}; {hint}")
-        for name in ("column", "q"):
-            if name not in nearest:
-                raise InvalidInputError(f"nearest needs the key {name!r}")
-        options = {name: nearest[name] for name in _NEAREST_OPTIONS if nearest.get(name) is not None}
-        return self.nearest(
-            nearest["column"],
-            nearest["q"],
-            filter=filter,
-            columns=columns,
-            prefilter=prefilter,
-            fast_search=fast_search,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            use_scalar_index=use_scalar_index,
-            **options,
-        )
+        return self.searched(self.plan_nearest(request))
 
     def to_table_of_nearest(
         self, nearest: Mapping[str, Any], *, with_row_address: bool = False, **arguments: Any
     ) -> pa.Table:
-        """What ``to_table`` with `nearest` returns. Arguments and errors as `nearest_in_words_of_reference`."""
+        """The result of the reference library's ``to_table(nearest={...})``.
+
+        Args:
+            nearest: ``column`` and ``q``, and any of ``k``, ``metric``, ``nprobes``, ``minimum_nprobes``,
+                ``maximum_nprobes``, ``refine_factor``, ``use_index``, ``ef`` and ``distance_range``.
+            arguments: more arguments of `nearest`; `prefilter` is False unless it is given.
+
+        Raises:
+            InvalidInputError: a key of `nearest` is unknown or missing; and as `nearest`.
+        """
         if with_row_address:
             raise InvalidInputError("the result of a vector search has no _rowaddr; ask for with_row_id")
-        return self.nearest_in_words_of_reference(nearest, **arguments)
+        return self.searched(self.plan_nearest(NearestRequest.of_reference(nearest, **arguments)))
 
     def searched(self, search: Search) -> pa.Table:
         """The result of a search. Raises as `nearest`."""
         return search.run(self.searched_parts(search), self.unread(search))
 
-    def plan_nearest(
-        self,
-        column: str,
-        query: Any,
-        k: int = DEFAULT_K,
-        metric: str | None = None,
-        filter: Expr | str | None = None,
-        *,
-        columns: Sequence[str] | None = None,
-        prefilter: bool = True,
-        distance_range: Sequence[float | None] | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        use_index: bool = True,
-        nprobes: int | None = None,
-        minimum_nprobes: int | None = None,
-        maximum_nprobes: int | None = None,
-        refine_factor: int | None = None,
-        fast_search: bool = False,
-        use_scalar_index: bool = True,
-        ef: int | None = None,
-    ) -> Search:
-        """The search that `nearest` does, checked. Arguments and errors as there."""
-        searched = searched_column(column, self.schema)
-        asked = VectorQuery.of(searched, query, k=k, metric=metric, distance_range=distance_range)
-        if nprobes is not None and (minimum_nprobes is not None or maximum_nprobes is not None):
-            raise InvalidInputError("nprobes sets both the minimum and the maximum; give either it or those")
-        probing = Probing(minimum_nprobes, maximum_nprobes) if nprobes is None else Probing(nprobes, nprobes)
-        use = IndexUse(use_index, probing, refine_factor, fast_search, ef)
-        if ef is not None and ef < asked.k:
-            raise InvalidInputError(f"ef is {ef} and k is {asked.k}; ef must be at least k")
-        return Search(
-            asked,
-            columns,
-            filter,
-            prefilter,
-            use_scalar_index,
-            use,
-            with_row_id=with_row_id,
-            limit=limit,
-            offset=offset or 0,
-        )
+    def plan_nearest(self, request: NearestRequest) -> Search:
+        """The search that `nearest` does, checked. Raises as there."""
+        return request.search(self.schema)

@@ -15,6 +15,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.segment import Effort, Probed, nearest_of_segment
+from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.segments import chosen_segments
 from tests.table.vector_search.test_exact import clustered, vectors, write
 from tests.table.vector_search.test_indexed import build, recall, searched
@@ -135,7 +136,7 @@ def test_effort_of_a_walk_through_the_graph(tmp_path: Path, kind: str) -> None:
     for effort in (10, 400):
         probed = Probed()
         query = values[0].astype(np.float32)
-        search = dataset.plan_nearest("v", query, ef=effort)
+        search = dataset.plan_nearest(NearestRequest("v", query, ef=effort))
         ((segment, _),) = chosen_segments(dataset.plan(["v"]), dataset.manifest, search.query, use_index=True)
         everything = LiveOrNot()
         nearest_of_segment(segment.opened(), query, Effort(10, 10, Probing(), effort), everything, probed)

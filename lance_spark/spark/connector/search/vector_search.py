@@ -15,6 +15,7 @@ from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.vector_search.query import DEFAULT_K, DISTANCE, QUERY_INDEX, VectorColumn
+from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.search import Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
@@ -87,7 +88,7 @@ def plan_with(dataset: VectorVerbs, arguments: Arguments, column: str, query: An
     if offset < 0:
         raise InvalidInputError(f"the argument offset is {offset}; it must not be negative")
     bounds = (arguments.number("lower_bound"), arguments.number("upper_bound"))
-    search = dataset.plan_nearest(
+    request = NearestRequest(
         column,
         query,
         (DEFAULT_K if k is None else k) + offset,
@@ -100,6 +101,7 @@ def plan_with(dataset: VectorVerbs, arguments: Arguments, column: str, query: An
         with_row_id=arguments.flag("with_row_id", False),
         **index_options(arguments),
     )
+    search = dataset.plan_nearest(request)
     if offset and search.query.is_batch:
         raise InvalidInputError("several queries cannot have an offset; ask for more rows of each with k")
     return search
