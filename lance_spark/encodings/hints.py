@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
@@ -52,6 +53,11 @@ class EncodingHints:
         Raises:
             InvalidInputError: a value is unknown, no number, or out of range.
         """
+        # Most fields request nothing, and all pages of a column request the same.
+        return _parsed(tuple(item for item in metadata.items() if item[0].startswith(PREFIX)))
+
+    @classmethod
+    def _parse(cls, metadata: Metadata) -> EncodingHints:
         name = _word(metadata, "compression", ("", "none", "lz4", "zstd", "fsst"))
         dict_values = _word(metadata, "dict-values-compression", ("lz4", "zstd", "none"))
         return cls(
@@ -66,6 +72,11 @@ class EncodingHints:
             _word(metadata, "structural-encoding", ("", "miniblock", "fullzip")),
             _number(metadata, "minichunk-size", int, (1, 1 << 31)),
         )
+
+
+@lru_cache(maxsize=1024)
+def _parsed(requests: tuple[tuple[str, bytes], ...]) -> EncodingHints:
+    return EncodingHints._parse(dict(requests))
 
 
 def _word(metadata: Metadata, key: str, known: tuple[str, ...]) -> str:

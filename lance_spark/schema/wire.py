@@ -6,6 +6,7 @@ The wire format lists fields depth-first, each with its id and its parent's (-1 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from lance_spark._proto import file_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError
@@ -47,6 +48,13 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     Raises:
         CorruptFileError: a negative or duplicate id, a parent that does not precede its child, or excessive nesting.
     """
+    # The versions of a table, and its files, have the same schema over and over.
+    return _parsed_fields(tuple(message.SerializeToString() for message in messages))
+
+
+@lru_cache(maxsize=64)
+def _parsed_fields(serialized: tuple[bytes, ...]) -> tuple[Field, ...]:
+    messages = [file_pb2.Field.FromString(data) for data in serialized]
     children: dict[int, list[int]] = {}
     positions: dict[int, int] = {}
     tops: list[int] = []

@@ -44,6 +44,7 @@ _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _MAX_MAPS = 64
 
 _COARSE_SECONDS = 0.2
+_BUFFER_BYTES = 1 << 16
 """More than the resolution of the clock that a file system uses for file times."""
 
 _Identity = tuple[int, int, int, int]
@@ -300,13 +301,27 @@ class _LocalOutput:
         self._staged = staged
         self._final = final
         self._written = 0
+        self._pending = bytearray()
+        """Small pieces that the file does not have yet; a file of many columns has thousands."""
         self._process = os.getpid()
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
         if self._descriptor is None:
             raise InvalidInputError(f"{self._path} is already closed")
+        view = memoryview(data).cast("B")
         with self._store.writing(self._path):
-            self._written += write_all(self._descriptor, data)
+            if len(self._pending) + len(view) > _BUFFER_BYTES:
+                self._flush(self._descriptor)
+            if len(view) > _BUFFER_BYTES:
+                write_all(self._descriptor, view)
+            else:
+                self._pending += view
+        self._written += len(view)
+
+    def _flush(self, descriptor: int) -> None:
+        write_all(descriptor, memoryview(self._pending))
+        # Not `clear`: an error in `write_all` may still refer to a view of it.
+        self._pending = bytearray()
 
     def tell(self) -> int:
         return self._written
@@ -316,6 +331,7 @@ class _LocalOutput:
             return
         with self._store.writing(self._path):
             try:
+                self._flush(self._descriptor)
                 os.fsync(self._descriptor)
                 self._store.forget(self._path)
                 publish_over(self._staged, self._final)

@@ -230,11 +230,30 @@ def test_a_full_disk_is_a_failure_and_leaves_nothing(store: LocalStore, monkeypa
         store.put("a", b"y")
     output = store.open_output("c")
     with pytest.raises(StorageError, match="No space left"):
-        output.write(b"x")
+        output.write(bytes(1 << 20))
     output.abort()
+    # Small pieces are written together, at the latest when the file is closed.
+    output = store.open_output("c")
+    output.write(b"x")
+    with pytest.raises(StorageError, match="No space left"):
+        output.close()
     assert [found.path for found in store.list("")] == ["a"]
     assert store.read("a").to_pybytes() == b"x"
     assert not staged(store)
+
+
+def test_small_pieces_are_written_together(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: calls.append(len(data)) or write(descriptor, data))
+    pieces = [bytes([number % 251]) * 100 for number in range(2000)] + [bytes(1 << 20), b"end"]
+    output = store.open_output("a")
+    for piece in pieces:
+        output.write(piece)
+    assert output.tell() == 200_000 + (1 << 20) + 3
+    output.close()
+    assert store.read("a").to_pybytes() == b"".join(pieces)
+    assert len(calls) == 6
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])

@@ -22,7 +22,8 @@ items, and the overhead of a page exceeds the cost of its items.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,10 +112,13 @@ class MiniBlockLayout(JoinablePageLayout):
         """Only without dictionaries, and if the layouts are equal except for their number of items."""
         if self.dictionary is not None or not isinstance(before, MiniBlockLayout):
             return False
-        return before is self or self == replace(before, num_items=self.num_items)
+        return before is self or _ALL_BUT_ITEMS(self) == _ALL_BUT_ITEMS(before)
 
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([each for each in layouts if isinstance(each, MiniBlockLayout)], pages, rows)
+
+
+_ALL_BUT_ITEMS = attrgetter(*(item.name for item in fields(MiniBlockLayout) if item.name != "num_items"))
 
 
 def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
