@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.encodings.base import BlockEncoding
-from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock
+from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow_values import block_to_array
+from lance_spark.layouts.read_spans import spanned
 
 Leaf: TypeAlias = Callable[[pa.Buffer | None, int], pa.Array]
 """Creates the leaf's array from the validity (None: all valid) and the number of values according to the levels."""
@@ -48,29 +49,55 @@ def check_count(held: int, wanted: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PageDictionary:
-    """The dictionary of a page.
+    """The dictionary of a page, or those of a run of pages, one behind the other.
 
     Attributes:
-        values: the values, decoded once per page.
-        data_type: type of the leaf: that of the values, or an Arrow dictionary of it.
+        values: the values, decoded once.
+        data_type: type of the leaf: that of the values, or an Arrow dictionary of it (only of one page).
+        sizes: int64[n], the number of values of each page.
     """
 
     values: pa.Array
     data_type: pa.DataType
+    sizes: Int64Array
 
     @classmethod
     def decode(
-        cls, encoding: BlockEncoding, num_values: int, data: pa.Buffer, data_type: pa.DataType
+        cls, encoding: BlockEncoding, sizes: Int64Array, buffers: list[pa.Buffer], data_type: pa.DataType
     ) -> PageDictionary:
-        """Decodes the dictionary buffer of a page.
+        """Decodes the dictionary buffers of pages with `sizes` values.
 
         Raises:
             CorruptFileError: the bytes are inconsistent with the encoding or the type.
         """
         value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
-        block = encoding.decode_blocks(Chunks.single(data, num_values))
-        check_count(block.num_values, num_values)
-        return cls(block_to_array(block, value_type), data_type)
+        data, starts = spanned(buffers)
+        lengths = np.array([buffer.size for buffer in buffers], np.int64)
+        block = encoding.decode_blocks(Chunks(data, starts, lengths, sizes))
+        check_count(block.num_values, int(sizes.sum()))
+        return cls(block_to_array(block, value_type), data_type, sizes)
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether there are several pages."""
+        return len(self.sizes) > 1
+
+    def joined_indices(self, indices: Block, pages: Int64Array) -> Block:
+        """Indices into the dictionaries of their pages as indices into `values`.
+
+        Args:
+            pages: int64[n], the page of each index.
+
+        Raises:
+            CorruptFileError: an index outside of its page's dictionary.
+        """
+        check_count(indices.num_values, len(pages))
+        places = self._places(indices)
+        sizes = self.sizes.astype(np.uint64)
+        if bool((places >= sizes[pages]).any()):
+            raise CorruptFileError("an index outside of the dictionary of its page")
+        moved = (places + (np.cumsum(sizes) - sizes)[pages]).astype(np.uint32)
+        return FixedWidthBlock(pa.py_buffer(moved), 32, len(moved))
 
     def leaf(self, indices: Block) -> Leaf:
         """The values of dictionary indices. Those of nulls must be valid indices too.

@@ -91,11 +91,13 @@ def _runs(
     runs: list[list[int]] = []
     before: PageLayout | None = None
     num_rows = num_bytes = 0
+    # An Arrow dictionary array has the dictionary of one page.
+    can_join = path.slots_per_row == 1 and not pa.types.is_dictionary(path.nodes[0].data_type)
     for number, size in zip(touched, touched_bytes, strict=True):
         page = column.pages[number]
         num_rows, num_bytes = num_rows + page.num_rows, num_bytes + size
         layout = _layout(column, number)
-        small = num_rows <= MAX_RUN_ROWS and num_bytes <= MAX_RUN_BYTES and path.slots_per_row == 1
+        small = num_rows <= MAX_RUN_ROWS and num_bytes <= MAX_RUN_BYTES and can_join
         follows = small and before is not None and runs[-1][-1] == number - 1
         if follows and before is not None and isinstance(layout, JoinablePageLayout) and layout.joins(before):
             runs[-1].append(number)

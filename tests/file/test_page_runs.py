@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import lance_spark
+from lance_spark.encodings.blocks import FixedWidthBlock
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.leaf_arrays import PageDictionary
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from tests.file.reference_files import check, open_file, pages, some_ranges, write
 from tests.support import arrays
@@ -45,7 +49,7 @@ def test_pages_of_a_list_column_are_joined(tmp_path: Path, runs: list[int]) -> N
     check(file, expected)
 
 
-def test_pages_with_dictionaries_are_not_joined(tmp_path: Path, runs: list[int]) -> None:
+def test_large_pages_with_dictionaries_are_not_joined(tmp_path: Path, runs: list[int]) -> None:
     words = pa.array([f"word {i}" for i in range(50)])
     rng = np.random.default_rng(0)
     column = arrays.list_of(lambda k: words.take(pa.array(rng.integers(0, 50, k))), ROWS, 0.0, rng)
@@ -54,6 +58,54 @@ def test_pages_with_dictionaries_are_not_joined(tmp_path: Path, runs: list[int])
     assert len(pages(file)) >= 4
     check(file, expected)
     assert runs == []
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_small_pages_with_dictionaries_are_joined(tmp_path: Path, runs: list[int], version: str) -> None:
+    rng = np.random.default_rng(0)
+    num_fragments, rows = 12, 120
+
+    def words(count: int, fragment: int) -> pa.Array:
+        """Other words in each fragment, and another number of them; some are null."""
+        values = [f"{fragment} {'x' * number}" for number in range(fragment + 2)]
+        return pa.array([None if rng.random() < 0.1 else rng.choice(values) for _ in range(count)], pa.string())
+
+    tables = []
+    for number in range(num_fragments):
+        lists = pa.ListArray.from_arrays(np.arange(0, 3 * rows + 1, 3, dtype=np.int32), words(3 * rows, number))
+        wide = pa.array((rng.integers(0, 3, rows) + number) << 40)
+        plain = words(rows, number)
+        structs = pa.StructArray.from_arrays([words(rows, number)], ["w"], mask=pa.array(rng.random(rows) < 0.2))
+        tables.append(pa.table({"s": plain, "l": lists, "i": wide, "r": structs}))
+    expected = pa.concat_tables(tables)
+    uri = str(tmp_path / "t")
+    lance.write_dataset(expected, uri, max_rows_per_file=rows, max_rows_per_group=rows, data_storage_version=version)
+    dataset, reference = lance_spark.open(uri), lance.dataset(uri)
+    assert len(dataset.fragments) == num_fragments
+    assert dataset.to_table().equals(expected)
+    # Which columns have dictionaries is up to the reference library; the texts and lists do.
+    assert runs.count(num_fragments) >= 2
+    for size in (1, 30, 900):
+        chosen = np.sort(rng.choice(len(expected), size, replace=False)).tolist()
+        assert dataset.take(chosen).equals(reference.take(chosen))
+    some = "s LIKE '%xxx'"
+    assert dataset.to_table(filter=some).equals(reference.to_table(filter=some))
+
+
+def test_index_outside_of_the_dictionary_of_its_page_is_refused() -> None:
+    dictionary = PageDictionary(pa.array(["a", "b", "c"]), pa.string(), np.array([1, 2]))
+    pages = np.array([0, 1, 1])
+
+    def joined(*indices: int) -> FixedWidthBlock:
+        block = FixedWidthBlock(pa.py_buffer(np.array(indices, np.uint64)), 64, len(indices))
+        return dictionary.joined_indices(block, pages)
+
+    assert np.frombuffer(joined(0, 0, 1).data, np.uint32).tolist() == [0, 1, 2]
+    for indices in ((1, 0, 1), (0, 0, 2), (0, 0, 2**63)):
+        with pytest.raises(CorruptFileError, match="dictionary"):
+            joined(*indices)
+    with pytest.raises(CorruptFileError, match="2 values, but its levels say 3"):
+        joined(0, 0)
 
 
 def test_an_error_names_the_page_of_the_run(tmp_path: Path, runs: list[int]) -> None:

@@ -45,6 +45,8 @@ from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
 
 SMALL_BYTES = 64 * 1024
+_SMALL_PAGE_ITEMS = 4096
+"""Up to this many values, and dictionary items, pages with dictionaries are read together."""
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""
 
 _FEW_VALUES = 8
@@ -109,16 +111,24 @@ class MiniBlockLayout(JoinablePageLayout):
         return read_mini_blocks([self], [page], rows)
 
     def joins(self, before: PageLayout) -> bool:
-        """Only without dictionaries, and if the layouts are equal except for their number of items."""
-        if self.dictionary is not None or not isinstance(before, MiniBlockLayout):
+        """If the layouts are equal except for their numbers of items; with dictionaries only small pages."""
+        if not isinstance(before, MiniBlockLayout):
+            return False
+        if self.dictionary is not None and not (self._is_small and before._is_small):
             return False
         return before is self or _ALL_BUT_ITEMS(self) == _ALL_BUT_ITEMS(before)
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether moving the indices costs less than a page read of its own."""
+        return self.num_items <= _SMALL_PAGE_ITEMS and self.num_dictionary_items <= _SMALL_PAGE_ITEMS
 
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([each for each in layouts if isinstance(each, MiniBlockLayout)], pages, rows)
 
 
-_ALL_BUT_ITEMS = attrgetter(*(item.name for item in fields(MiniBlockLayout) if item.name != "num_items"))
+_COUNTS = ("num_items", "num_dictionary_items")
+_ALL_BUT_ITEMS = attrgetter(*(item.name for item in fields(MiniBlockLayout) if item.name not in _COUNTS))
 
 
 def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
@@ -128,7 +138,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     then the chunks with the rows.
 
     Args:
-        layouts: equal except for their number of items; a layout with a dictionary must be the only one.
+        layouts: equal except for their numbers of items.
         pages: the pages, consecutive.
         rows: numbered from the first row of the first page.
 
@@ -158,7 +168,8 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     dictionary = None
     if layout.dictionary is not None:
         leaf_type = path.nodes[0].data_type
-        dictionary = PageDictionary.decode(layout.dictionary, layout.num_dictionary_items, buffers[1][0], leaf_type)
+        sizes = np.array([each.num_dictionary_items for each in layouts], np.int64)
+        dictionary = PageDictionary.decode(layout.dictionary, sizes, buffers[1], leaf_type)
     decoder = _Decoder(layout, path, num_rows, table, dictionary)
     if at_once:
         data, bases = spanned(buffers[-1])
@@ -200,6 +211,9 @@ class _Decoder:
         )
         num_levels = parts.num_levels if parts.levels else num_values
         values = layout.value_compression.decode_mini_blocks(parts.values)
+        if self.dictionary is not None and self.dictionary.is_joined:
+            pages = self.table.pages if chosen is None else self.table.pages[chosen]
+            values = self.dictionary.joined_indices(values, np.repeat(pages, num_values))
         levels = SlotLevels(repetition, definition, int(num_levels.sum()))
         return _Decoded(self, chosen, levels, num_levels, num_values, values)
 
@@ -236,6 +250,8 @@ class _Decoder:
         values = layout.value_compression.take_mini_blocks(parts.values, chunk, place)
         if values is None:
             return None
+        if self.dictionary is not None and self.dictionary.is_joined:
+            values = self.dictionary.joined_indices(values, self.table.pages[chosen][chunk])
         definition = None
         if layout.def_compression is not None:
             if bool((parts.num_levels != num_values).any()):
