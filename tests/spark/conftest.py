@@ -36,6 +36,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
+    # `getOrCreate` hands out a session that is there already, and in one with the connector another source is "lance".
+    extensions = session.conf.get("spark.sql.extensions", "") or ""
+    assert "lancespark" not in extensions, "tests/spark needs a process without a session of tests/connector"
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -264,7 +264,9 @@ def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, h
         data.write_bytes(data.read_bytes()[:-20])
     with pytest.raises(PythonException) as raised:
         spark.read.format("lance").load(uri).collect()
-    first, sentence = str(raised.value).strip().splitlines()
+    lines = str(raised.value).strip().splitlines()
+    assert len(lines) == 2, lines
+    first, sentence = lines
     assert "Python worker" in first
     kind = "NotFoundError" if harm == "missing" else "CorruptFileError"
     assert sentence.startswith(f"lance_spark.errors.{kind}: ")
