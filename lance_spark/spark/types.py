@@ -115,7 +115,7 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
     if pt.is_list(dtype) or pt.is_large_list(dtype) or pt.is_fixed_size_list(dtype):
         return st.ArrayType(_type_of(dtype.value_field, f"{path}.item"), dtype.value_field.nullable)
     raise UnsupportedFeatureError(
-        f"column {path} has type {dtype}, for which Spark has none; choose other columns by option 'columns'",
+        f"column {path} has type {dtype}, which Spark does not have; choose other columns by option 'columns'",
         feature=f"type {dtype} in Spark",
     )
 
@@ -191,7 +191,7 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
     if has_collation or not _has_counterpart(dtype):
         # The table could not preserve the type, and reads would return another one.
         raise UnsupportedFeatureError(
-            f"column {path} has Spark's type {dtype.simpleString()}, for which Lance has none; cast it to another",
+            f"column {path} has Spark's type {dtype.simpleString()}, which Lance does not have; cast it",
             feature=f"type {dtype.simpleString()} in Lance",
         )
     return dtype

@@ -231,7 +231,7 @@ class Bases:
     def _base(self, base_id: BaseId) -> BasePath:
         base = self._base_paths.get(base_id)
         if base is None:
-            raise CorruptFileError(f"a file lies under base {base_id}, which the manifest does not have")
+            raise CorruptFileError(f"a file is under base path {base_id}, which the manifest does not list")
         return base
 
     def _store(self, base_id: BaseId | None) -> ObjectStore:

@@ -144,7 +144,7 @@ REFUSED = {
     "SELECT nullif(_partition, _partition) AS _partition, _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "has no _partition"),
     "SELECT _rowaddr, 1 AS c FROM {t}": ("ADD", "c", "_partition"),
     "SELECT _partition, _rowaddr, raise_error('no') AS c FROM {t}": ("ADD", "c", "no"),
-    "SELECT _partition, _rowaddr FROM {t}": ("ADD", "_partition", "are no columns to write"),
+    "SELECT _partition, _rowaddr FROM {t}": ("ADD", "_partition", "are not columns to write"),
     "SELECT a._partition, a._rowaddr, 1 AS c FROM {t} a JOIN {t} VERSION AS OF 2 b ON a.id = b.id": (
         "ADD",
         "c",

@@ -159,7 +159,7 @@ def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
     ("text", "message"),
     [
         ("history('{}', -1)", "there are no -1 versions to show"),
-        ("vacuum(table => '{}', before_timestamp_millis => 99999999999999999)", "which is no moment"),
+        ("vacuum(table => '{}', before_timestamp_millis => 99999999999999999)", "which is not a valid time"),
         ("vacuum(table => '{}', before_version => 99)", "before 99 cannot be removed, .* from 1 to 6"),
         ("vacuum(table => '{}', before_version => 0)", "before 0 cannot be removed, .* from 1 to 6"),
         ("vacuum(table => '{}', days => 1e9)", "parameter days: the calendar does not go back"),
@@ -199,7 +199,7 @@ def test_columns_of_a_view_in_any_case(spark: SparkSession, table: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW louder AS SELECT _rowaddr, upper(name) AS NAME FROM lance.{table}")
     with pytest.raises(AnalysisException, match="the table has a column 'name'"):
         call(spark, f"add_columns_from('{table}', 'louder', array('NAME'))")
-    with pytest.raises(AnalysisException, match="are no columns to write"):
+    with pytest.raises(AnalysisException, match="are not columns to write"):
         call(spark, f"add_columns_from('{table}', 'louder', array('NAME', 'name'))")
     (row,) = call(spark, f"update_columns_from('{table}', 'louder', array('Name'))")
     assert row.columns == ["name"]

@@ -80,7 +80,7 @@ def test_items_without_a_type(spark: SparkSession, uri: str) -> None:
     rows.write.format("lance").save(uri)
     assert [tuple(row) for row in spark.read.format("lance").load(uri).collect()] == [([], ({1: None},))]
     assert lance.dataset(uri).to_table(columns=["a"]).to_pylist() == [{"a": []}]
-    with pytest.raises(AnalysisException, match="column m has Spark's type map<void,void>, for which Lance has none"):
+    with pytest.raises(AnalysisException, match="column m has Spark's type map<void,void>, which Lance does not have"):
         spark.range(1).selectExpr("map() AS m").write.format("lance").save(f"{uri}_map")
 
 

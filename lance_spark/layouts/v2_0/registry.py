@@ -72,7 +72,7 @@ def parse_page(type_url: str, message: bytes) -> ArrayEncoding:
     try:
         parsed = pb.ArrayEncoding.FromString(message)
     except DecodeError as error:
-        raise CorruptFileError("the encoding of a page is no protobuf message") from error
+        raise CorruptFileError("the encoding of a page is not a protobuf message") from error
     return parse(parsed)
 
 
@@ -91,7 +91,7 @@ def holds_blobs(type_url: str, message: bytes) -> bool:
     try:
         kind = pb.ColumnEncoding.FromString(message).WhichOneof("column_encoding")
     except DecodeError as error:
-        raise CorruptFileError("the encoding of a column is no protobuf message") from error
+        raise CorruptFileError("the encoding of a column is not a protobuf message") from error
     if kind == "zone_index":
         raise UnsupportedFeatureError("columns with zone maps are not supported", feature="zone_index", version="2.0")
     return bool(kind == "blob")

@@ -122,7 +122,9 @@ def field_values(level: Level, values: pa.Array) -> pa.Int32Array:
     ticks = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     fields = _FIELDS[level](np.ascontiguousarray(ticks), ticks_per_day_of(values.type))
     if level is Level.YEAR and len(fields) and not (fields.min() >= -(2**31) and fields.max() < 2**31):
-        raise InvalidInputError("a timestamp lies in a year that 32 bits do not hold; year cannot partition it")
+        raise InvalidInputError(
+            "a timestamp is in a year that does not fit into 32 bits; it cannot be partitioned by year"
+        )
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     return pa.array(fields.astype(np.int32), mask=nulls)
 

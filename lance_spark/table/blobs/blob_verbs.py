@@ -110,7 +110,7 @@ class BlobVerbs(ReadVerbs, ABC):
     def _check_blob_column(self, column: str) -> None:
         finder = FieldFinder(self.lance_schema)
         if not is_blob_v2(finder.find(finder.names(column))[-1]):
-            raise InvalidInputError(f"column {column!r} is no blob column in files of 2.2; read it as other columns")
+            raise InvalidInputError(f"column {column!r} is not a blob column in files of 2.2; read it as other columns")
 
 
 class DatasetBlobVerbs(BlobVerbs, ABC):

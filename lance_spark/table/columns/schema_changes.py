@@ -72,7 +72,9 @@ def check_followable(base: Manifest) -> None:
         InvalidInputError: it is detached.
     """
     if is_detached(base.version):
-        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+        raise InvalidInputError(
+            "a detached version is not part of the table's history, so no version can be committed after it"
+        )
 
 
 def forbids_more_nulls(before: LanceSchema, after: LanceSchema) -> bool:

@@ -44,14 +44,14 @@ Rule = Callable[[ConflictContext], None]
 
 
 def compatible(context: ConflictContext) -> None:
-    """Ours says the same after theirs."""
+    """Passes: the operation means the same after the committed one."""
 
 
 def incompatible(context: ConflictContext) -> None:
-    """What ours was made for no longer exists."""
+    """Raises: what the operation is based on no longer exists after the committed one."""
     raise IncompatibleConflictError(
-        f"{_description(context)}: what it builds on is no longer there. Read the new version, and run the operation "
-        "again if it still applies",
+        f"{_description(context)}: columns, rows or files that it is based on are no longer there. Read the new "
+        "version, and run the operation again if it still applies",
         own=context.own.kind.value,
         committed=context.committed.kind.value,
         table_version=context.version,

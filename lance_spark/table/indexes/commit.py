@@ -91,7 +91,9 @@ def drop_index(table: TableLocation, name: str, options: CommitOptions | None = 
 
 def _commit(table: TableLocation, base: Manifest, operation: CreateIndex, options: CommitOptions | None) -> Manifest:
     if is_detached(base.version):
-        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+        raise InvalidInputError(
+            "a detached version is not part of the table's history, so no version can be committed after it"
+        )
     options = options or CommitOptions()
     transaction = Transaction.new(base.version, operation, options.all_properties())
     new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)

@@ -296,7 +296,9 @@ def check_can_rewrite(table: TableLocation, base: Manifest, version: FileVersion
         UnsupportedFeatureError: this release cannot rewrite the rows, or files of that version cannot hold them.
     """
     if is_detached(base.version):
-        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+        raise InvalidInputError(
+            "a detached version is not part of the table's history, so no version can be committed after it"
+        )
     check_writable(base.writer_flags, table.uri)
     _check_fragment_reuse(table, base)
     require_writable(base.schema, version)

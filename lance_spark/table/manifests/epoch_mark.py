@@ -166,6 +166,6 @@ def _parsed(app: str, text: str) -> CommittedEpoch:
         return CommittedEpoch(app, int(entry["epoch"]), at if at.tzinfo else at.replace(tzinfo=timezone.utc))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(
-            f"the entry {PREFIX}{app} of the table's config is {text!r}, which is no mark of a streaming query; remove "
-            "it by CALL system.release_stream"
+            f"the entry {PREFIX}{app} of the table's config is {text!r}, which is not the mark of a streaming query; "
+            "remove it by CALL system.release_stream"
         ) from error

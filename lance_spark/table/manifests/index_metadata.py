@@ -120,7 +120,7 @@ class IndexMetadata:
         try:
             return pyroaring.BitMap.deserialize(self.message.fragment_bitmap)
         except ValueError as error:
-            raise CorruptFileError(f"the fragments of index {self.name!r} are no Roaring bitmap: {error}") from error
+            raise CorruptFileError(f"the fragments of index {self.name!r} are not a Roaring bitmap: {error}") from error
 
     def covers_fields(self, field_ids: Collection[int]) -> bool:
         """True if one of `field_ids` is in the index."""

@@ -91,7 +91,9 @@ class Manifest:
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree", feature="fragment tree")
         remembers = bool(message.writer_feature_flags & FeatureFlag.NON_REUSABLE_FIELD_IDS)
         if remembers is not message.HasField("max_allocated_field_id"):
-            raise CorruptFileError("the largest field id ever assigned stands without its feature flag, or the reverse")
+            raise CorruptFileError(
+                "the manifest has a largest assigned field id without its feature flag, or the flag without the id"
+            )
         if not message.HasField("writer_version"):
             _forget_row_counts(message)
         return cls(
@@ -177,7 +179,7 @@ def timestamp_nanos(seconds: int, nanos: int) -> int:
     """
     total = seconds * _NANOS + nanos
     if not -62_135_596_800 * _NANOS <= total < 253_402_300_800 * _NANOS:
-        raise CorruptFileError(f"a commit time of {seconds} s since 1970 is no time")
+        raise CorruptFileError(f"a commit time of {seconds} s since 1970 is out of range")
     return total
 
 

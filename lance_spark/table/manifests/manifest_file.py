@@ -59,7 +59,7 @@ class ManifestFile:
         try:
             message = table_pb2.Manifest.FromString(bytes(content))
         except DecodeError as error:
-            raise CorruptFileError(f"the manifest is no protobuf message: {error}", start=position) from error
+            raise CorruptFileError(f"the manifest is not a protobuf message: {error}", start=position) from error
         index_section = _section(data[:position], message.index_section) if message.HasField("index_section") else None
         return cls(
             Manifest.from_proto(message, bytes(index_section) if index_section is not None else None),

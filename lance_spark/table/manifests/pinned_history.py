@@ -66,7 +66,7 @@ class PinnedHistory(History):
                 break
         if version != known:
             raise RetryableConflictError(
-                f"version {newest} of {self.store.uri} was not made of version {known}. Read it and run the operation "
+                f"version {newest} of {self.store.uri} does not follow version {known}. Read it and run the operation "
                 "again",
                 table_version=newest,
             )

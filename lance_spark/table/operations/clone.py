@@ -135,7 +135,7 @@ def _indices_below(section: bytes, base_id: BaseId) -> bytes:
     try:
         message = table_pb2.IndexSection.FromString(section)
     except DecodeError as error:
-        raise CorruptFileError(f"the index section of the manifest is no protobuf message: {error}") from error
+        raise CorruptFileError(f"the index section of the manifest is not a protobuf message: {error}") from error
     for index in message.indices:
         if not index.HasField("base_id"):
             index.base_id = base_id

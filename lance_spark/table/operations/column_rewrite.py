@@ -77,7 +77,7 @@ def _rows(offsets: bytes | None, num_rows: int) -> np.typing.NDArray[np.int64]:
     try:
         rows = np.array(pyroaring.BitMap.deserialize(offsets), np.int64)
     except ValueError as error:
-        raise CorruptFileError(f"the rows that an update has changed are no Roaring bitmap: {error}") from error
+        raise CorruptFileError(f"the rows that an update has changed are not a Roaring bitmap: {error}") from error
     if len(rows) and int(rows[-1]) >= num_rows:
         raise CorruptFileError(f"an update has changed row {int(rows[-1])} of a fragment of {num_rows} rows")
     return rows

@@ -178,7 +178,7 @@ def _second(value: object) -> datetime | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _YEAR_10000:
-        raise CorruptFileError(f"'createAt' is {value!r}, which is no time")
+        raise CorruptFileError(f"'createAt' is {value!r}, which is not a time")
     return datetime.fromtimestamp(value, timezone.utc)
 
 
@@ -189,13 +189,13 @@ def _moment(content: Mapping[str, object], key: str) -> datetime | None:
         return None
     found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise CorruptFileError(f"{key!r} is {value!r}, which is no time")
+        raise CorruptFileError(f"{key!r} is {value!r}, which is not a time")
     second, fraction, zone = found.groups()
     try:
         moment = datetime.fromisoformat(f"{second}.{(fraction or '0')[:6]:0<6}{'+00:00' if zone == 'Z' else zone}")
         return moment.astimezone(timezone.utc)
     except (ValueError, OverflowError) as error:
-        raise CorruptFileError(f"{key!r} is {value!r}, which is no time") from error
+        raise CorruptFileError(f"{key!r} is {value!r}, which is not a time") from error
 
 
 def _size(content: Mapping[str, object]) -> int | None:
@@ -203,7 +203,7 @@ def _size(content: Mapping[str, object]) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise CorruptFileError(f"'manifestSize' is {value!r}, which is no size")
+        raise CorruptFileError(f"'manifestSize' is {value!r}, which is not a size")
     return value
 
 

@@ -96,7 +96,9 @@ def _assignment(finder: FieldFinder, column: str, value: object) -> _Assignment:
         if is_blob_v2(parent):
             raise InvalidInputError(f"{column!r} is a part of the blob {parent.name!r}; assign its bytes")
         if parent.logical_type != "struct":
-            raise InvalidInputError(f"{column!r} leads into {parent.name!r}, which is no struct; assign it as a whole")
+            raise InvalidInputError(
+                f"{column!r} leads into {parent.name!r}, which is not a struct; assign it as a whole"
+            )
     if is_blob_v2(fields[-1]):
         return _Assignment(fields, _blob(value, fields[-1], column))
     if isinstance(value, str):

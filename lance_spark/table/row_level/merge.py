@@ -316,7 +316,7 @@ def key_paths(table: LanceSchema, source: pa.Schema, on: Sequence[str]) -> list[
         path = (column,) if column in table.names() else parse_path(column)
         for parent in find(table, path)[:-1]:
             if parent.logical_type != "struct":
-                raise InvalidInputError(f"key {column!r} leads into {parent.name!r}, which is no struct")
+                raise InvalidInputError(f"key {column!r} leads into {parent.name!r}, which is not a struct")
         if path[0] not in source.names:
             raise InvalidInputError(f"the source has no key column {path[0]!r}")
         paths.append(path)

@@ -100,7 +100,9 @@ def commit_row_changes(
         UnsupportedFeatureError: this release cannot write to the table.
     """
     if is_detached(base.version):
-        raise InvalidInputError("a detached version is no part of the table's history; nothing can follow it")
+        raise InvalidInputError(
+            "a detached version is not part of the table's history, so no version can be committed after it"
+        )
     check_writable(base.writer_flags, table.uri)
     deleted = {fragment_id: rows for fragment_id, rows in deleted.items() if rows is None or len(rows)}
     if not deleted and not new and evolved is None:

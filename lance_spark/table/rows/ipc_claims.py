@@ -35,7 +35,7 @@ def claimed_sizes(metadata: bytes, body: memoryview) -> tuple[int, list[int]]:
         kind = message.place(_HEADER_TYPE)
         batch = message.table(_HEADER)
         if kind is None or metadata[kind] != _RECORD_BATCH or batch is None:
-            raise CorruptFileError("an Arrow message is no record batch")
+            raise CorruptFileError("an Arrow message is not a record batch")
         length = batch.place(_LENGTH)
         rows = 0 if length is None else _int(metadata, "<q", length)
         is_compressed = batch.place(_COMPRESSION) is not None

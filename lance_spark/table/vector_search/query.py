@@ -107,9 +107,9 @@ def _numbers(query: Any) -> npt.NDArray[Any]:
     try:
         values: npt.NDArray[Any] = np.asarray(query)
     except ValueError as error:
-        raise InvalidInputError("the query is no vector: its rows differ in length") from error
+        raise InvalidInputError("the query is not a vector: its rows differ in length") from error
     if values.dtype.kind not in "fiu":
-        raise InvalidInputError(f"the query is no vector of numbers but {str(query)[:80]}")
+        raise InvalidInputError(f"the query is not a vector of numbers but {str(query)[:80]}")
     return values
 
 

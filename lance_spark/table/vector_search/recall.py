@@ -88,7 +88,9 @@ class IndexRecallVerbs(VectorVerbs, ABC):
         segments = self.index_statistics(name)["segments"]
         metric = next((str(item["metric_type"]) for item in segments if "metric_type" in item), None)
         if metric is None:
-            raise InvalidInputError(f"index {name!r} is no vector index, or has no rows; recall is measured of those")
+            raise InvalidInputError(
+                f"index {name!r} is not a vector index, or has no rows; name a vector index with rows"
+            )
         column = quoted(tuple(self._path(name).split(".")))
         if searched_column(column, self.schema).is_multivector:
             raise InvalidInputError(f"index {name!r} is over lists of vectors, which are searched without it")

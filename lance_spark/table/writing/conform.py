@@ -99,7 +99,7 @@ def same_columns(left: LanceSchema, right: LanceSchema) -> bool:
 
 def _check_names(known: tuple[str, ...] | list[str], given: list[str], where: str) -> None:
     if len(set(given)) != len(given):
-        raise InvalidInputError(f"a column name stands twice in the data{where}")
+        raise InvalidInputError(f"the data has two columns of one name{where}")
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise InvalidInputError(

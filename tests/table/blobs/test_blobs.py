@@ -204,7 +204,7 @@ def test_files_and_values_of_rows(tmp_path: Path) -> None:
     for arguments in ({}, {"ids": [0], "indices": [0]}, {"ids": ["a"]}, {"indices": [17]}):
         with pytest.raises(InvalidInputError):
             dataset.take_blobs("img", **arguments)
-    with pytest.raises(InvalidInputError, match="no blob column"):
+    with pytest.raises(InvalidInputError, match="not a blob column"):
         dataset.take_blobs("id", indices=[0])
     with pytest.raises(NotFoundError):
         dataset.take_blobs("none", indices=[0])

@@ -163,7 +163,7 @@ def _at(manifest: object, moment: datetime, more: dict[str, str] | None = None) 
 
 
 def test_entry_of_another_program_is_an_error() -> None:
-    with pytest.raises(InvalidInputError, match="no mark of a streaming query"):
+    with pytest.raises(InvalidInputError, match="not the mark of a streaming query"):
         EpochMark(QUERY, 1).verdict({PREFIX + QUERY: "57"})
     with pytest.raises(InvalidInputError, match="choose another name"):
         EpochMark("retention", 1)

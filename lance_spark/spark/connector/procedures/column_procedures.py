@@ -46,7 +46,7 @@ _ID_TYPES = {PARTITION_COLUMN: "STRING", ROW_ADDRESS: "BIGINT"}
 def _set_primary_key(call: Invocation) -> LocalRows:
     table, columns = call.table(), call.arguments.texts("columns")
     if not columns or len(set(columns)) != len(columns):
-        raise InvalidInputError(f"{list(columns)} are no columns of a key")
+        raise InvalidInputError(f"{list(columns)} are not key columns")
     known = [item for item in table.lance_schema.walk() if item.unenforced_primary_key]
     wanted = [field_at(table.lance_schema, name) for name in columns]
     for name, item in zip(columns, wanted, strict=True):
@@ -85,7 +85,7 @@ def _query(call: Invocation) -> Query:
     names = [_as_in(table, name, call) for name in columns]
     compared = names if call.case_sensitive else [name.lower() for name in names]
     if not columns or len(set(compared)) != len(columns) or not set(names).isdisjoint(ids):
-        raise InvalidInputError(f"{list(columns)} are no columns to write")
+        raise InvalidInputError(f"{list(columns)} are not columns to write")
     selected = [f"CAST({name} AS {_ID_TYPES[name]}) AS {name}" for name in ids]
     selected += [f"{_quoted(column)} AS {_quoted(name)}" for column, name in zip(columns, names, strict=True)]
     homes = [name for name in ids if name != ROW_ADDRESS]

@@ -232,7 +232,7 @@ def _parameters(given: Arguments) -> dict[str, Any]:
     for text in given.texts("options"):
         name, equals, value = text.partition("=")
         if not equals or name.strip().lower() in found:
-            raise InvalidInputError(f"option {text!r} is no name=value, or is given twice")
+            raise InvalidInputError(f"option {text!r} is not of the form name=value, or is given twice")
         found[name.strip().lower()] = _value(value.strip())
     return found
 

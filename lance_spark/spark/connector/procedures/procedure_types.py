@@ -92,7 +92,7 @@ class Arguments:
             return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
         except OverflowError as error:
             raise InvalidInputError(
-                f"parameter {name} is {millis}, which is no moment; give milliseconds since 1970"
+                f"parameter {name} is {millis}, which is not a valid time; give milliseconds since 1970"
             ) from error
 
     def flag(self, name: str) -> bool | None:

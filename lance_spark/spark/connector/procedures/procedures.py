@@ -164,5 +164,7 @@ def abort(request: CallRequest, call: Call) -> Done:
 def _procedure(request: CallRequest) -> Procedure:
     found = _PROCEDURES.get(request.name)
     if found is None:
-        raise InvalidInputError(f"there is no procedure {request.name}; there are {', '.join(sorted(_PROCEDURES))}")
+        raise InvalidInputError(
+            f"there is no procedure {request.name}; the procedures are {', '.join(sorted(_PROCEDURES))}"
+        )
     return found
