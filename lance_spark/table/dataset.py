@@ -1,4 +1,4 @@
-"""A version of a table, pinned: everything that can be asked of it."""
+"""One version of a table without partitions, and its verbs."""
 
 from __future__ import annotations
 

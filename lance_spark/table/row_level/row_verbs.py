@@ -69,12 +69,12 @@ class RowVerbs(ABC):
     ) -> Self:
         """The table with other values in those rows of this version for which `filter` is true.
 
-        It is this version if there are no such rows. If others have changed one of them since, filter and values are
-        computed again, from the newest version. A row whose partition values change moves to its new partition.
+        It is this version if there are no such rows. If other writers have changed one of them since, filter and values
+        are computed again, from the newest version. A row whose partition values change moves to its new partition.
 
         Args:
             values: by column, or dotted path into structs: SQL text, in which columns have the values from before the
-                update (a text is ``"'text'"``), or a Python or Arrow value that stands for itself.
+                update (a text is ``"'text'"``), or a Python or Arrow value.
             filter: a condition as after WHERE; None for all rows.
             commit_message, transaction_properties: kept with the version.
 
@@ -105,16 +105,16 @@ class RowVerbs(ABC):
     ) -> Self:
         """The table with `source` merged into the rows of this version by key; this version if that changes nothing.
 
-        A row of the source matches the rows of the table that have the same key: NaN is the same as NaN, and a null is
-        the same as nothing. If others have touched the same rows since, or inserted one of the same keys, all is done
-        again on the newest version. The source is held in memory, the table is not.
+        A row of the source matches the rows of the table that have the same key: NaN equals NaN, and null equals
+        nothing. If other writers have changed the same rows since, or inserted one of the keys, the merge runs again
+        on the newest version. The source is held in memory, the table is not.
 
         Args:
             source: rows as `write` takes them, in columns of the table, the key columns among them.
             on: the key columns, names or dotted paths into structs.
-            when_matched: "update" gives rows that match the values of the source (columns that it has not keep theirs),
+            when_matched: "update" gives matching rows the values of the source (columns that it lacks keep theirs),
                 "delete" removes them.
-            when_not_matched: "insert" adds rows of the source that match none; columns that it has not are null.
+            when_not_matched: "insert" adds rows of the source that match none; columns that it lacks are null.
             when_not_matched_by_source: "delete" removes rows of the table that match none.
             schema: of a source that is an iterable and may be empty.
             commit_message, transaction_properties: kept with the version.

@@ -1,6 +1,7 @@
 """Giving columns other values, in the rows for which a filter is true.
 
-Changed rows are written into new fragments, whole, and go from where they were; no file is changed in place.
+Changed rows are written with all their columns into new fragments and deleted from their old ones; no file is changed
+in place.
 """
 
 from __future__ import annotations
