@@ -45,7 +45,7 @@ class AutoCompaction:
     """When to compact after a write.
 
     Attributes:
-        min_fragments: at least this many fragments of a table, or of one partition, would be rewritten.
+        min_fragments: a compaction must be able to rewrite at least this many fragments of a table, or of one partition.
     """
 
     min_fragments: int = DEFAULT_MIN_FRAGMENTS
