@@ -45,7 +45,7 @@ class AutoCompaction:
     """When to compact after a write.
 
     Attributes:
-        min_fragments: a compaction must be able to rewrite at least this many fragments of a table, or of one partition.
+        min_fragments: a compaction has to rewrite at least this many fragments of a table, or of a partition.
     """
 
     min_fragments: int = DEFAULT_MIN_FRAGMENTS
