@@ -10,7 +10,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import lance_spark
 from tests.connector.conftest import plan
 
 ROWS = (
@@ -44,9 +43,9 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     clause = "PARTITIONED BY (part)" if request.param == "partitioned" else ""
     spark.sql(f"CREATE TABLE {name} (id BIGINT, title STRING, body STRING, part STRING) USING lance {clause}")
     spark.sql(f"INSERT INTO {name} VALUES {ROWS}")
-    if request.param == "plain":
-        place = spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").first()
-        lance_spark.open(place.data_type).create_text_index("title", remove_stop_words=False)  # type: ignore[union-attr]
+    options = "with_position = true, max_token_length = 'null', custom_stop_words = '[\"sky\"]'"
+    made = spark.sql(f"ALTER TABLE {name} CREATE INDEX words USING fts (title) WITH ({options})").collect()
+    assert [row.index_name for row in made] == ["words"]
     spark.sql(f"INSERT INTO {name} VALUES {MORE}")
     yield name
     spark.sql(f"DROP TABLE {name}")
@@ -75,12 +74,26 @@ def test_columns_behind_names(spark: SparkSession, table: str) -> None:
     assert ids(spark, f"{exists} lance_match(i.title, 'blue'))") == {5}
 
 
+def test_optimized_index_gives_the_same_rows(spark: SparkSession, table: str) -> None:
+    def unindexed() -> int:
+        (shown,) = spark.sql(f"SHOW INDEXES FROM {table}").collect()
+        assert (shown["name"], shown["index_type"], list(shown["fields"])) == ("words", "inverted", ["title"])
+        return int(shown["num_unindexed_rows"])
+
+    assert unindexed() == 2
+    spark.sql(f"ALTER TABLE {table} OPTIMIZE INDEX words")
+    assert unindexed() == 0
+    for condition in list(CONDITIONS)[:3]:
+        assert ids(spark, f"SELECT id FROM {table} WHERE {condition}") == CONDITIONS[condition], condition
+
+
 def test_equal_columns_keep_their_own_analysis(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE lance.stemmed (id BIGINT, a STRING, b STRING) USING lance")
     spark.sql("INSERT INTO lance.stemmed VALUES (1, 'apples', 'apples'), (2, 'pears', 'pears')")
-    place = spark.sql("DESCRIBE EXTENDED lance.stemmed").where("col_name = 'Location'").first()
-    assert place is not None
-    lance_spark.open(place.data_type).create_text_index("b", stem=False)
+    spark.sql(
+        "CALL lance.system.create_index(table => 'stemmed', name => 'b', kind => 'inverted', columns => array('b'), "
+        "options => array('stem=false'))"
+    )
     try:
         assert ids(spark, "SELECT id FROM lance.stemmed WHERE lance_match(b, 'apple')") == set()
         assert ids(spark, "SELECT id FROM lance.stemmed WHERE a = b AND lance_match(a, 'apple')") == {1}

@@ -101,7 +101,7 @@ def test_bad_index_is_refused_and_leaves_no_files(uri: str) -> None:
     dataset = written(uri, 20)
     with pytest.raises(NotFoundError, match="nope"):
         dataset.create_text_index("nope")
-    with pytest.raises(InvalidInputError, match="is int64"):
+    with pytest.raises(InvalidInputError, match="is of type int64"):
         dataset.create_text_index("id")
     with pytest.raises(InvalidInputError, match="unknown text option 'colour'"):
         dataset.create_text_index(TEXT, colour="red")
@@ -110,7 +110,7 @@ def test_bad_index_is_refused_and_leaves_no_files(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="__lance"):
         dataset.create_text_index(TEXT, "__lance_x")
     lance.dataset(uri).create_scalar_index("id", "BTREE", name="taken")
-    with pytest.raises(InvalidInputError, match="'taken' is another index"):
+    with pytest.raises(InvalidInputError, match="'taken' is over another column"):
         lance_spark.open(uri).create_text_index(TEXT, "taken")
     assert len(list((Path(uri) / "_indices").iterdir())) == 1
 

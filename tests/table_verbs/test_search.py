@@ -84,3 +84,20 @@ def test_phrase_and_operators(dataset: Any) -> None:
 def test_bad_argument_is_refused(dataset: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         dataset.search(**arguments)
+
+
+def test_text_index_covers_new_rows_and_partitions(dataset: Any) -> None:
+    made = dataset.create_scalar_index("title", "FTS", "words", stem=False)
+    expected = [1, 2]
+    assert sorted(made.search("apple")["id"].to_pylist()) == expected
+    more = pa.table({"id": [7, 8], "p": ["a", "new"], "title": ["apple", "apples"]})
+    is_plain = isinstance(made, lance_spark.Dataset)
+    grown = lance_spark.write(more, made.uri, mode="append") if is_plain else made.append(more)
+    assert grown.index_statistics("words")["num_unindexed_rows"] == 2
+    optimized = grown.optimize_indices()
+    found = optimized.index_statistics("words")
+    assert (found["index_type"], found["num_indexed_rows"], found["num_unindexed_rows"]) == ("Inverted", 8, 0)
+    for words, ids in {"apple": [1, 2, 7], "apples": [6, 8]}.items():
+        assert sorted(optimized.search(words)["id"].to_pylist()) == ids
+        assert sorted(optimized.to_table(["id"], f"lance_match(title, '{words}')")["id"].to_pylist()) == ids
+    assert optimized.drop_index("words").list_indices() == []

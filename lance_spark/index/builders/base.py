@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -38,6 +38,17 @@ class IndexedRows:
     def none(cls, dtype: pa.DataType) -> IndexedRows:
         """No rows of a column of this type."""
         return cls(pa.array([], dtype), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+    @classmethod
+    def joined(cls, parts: Sequence[IndexedRows], dtype: pa.DataType) -> IndexedRows:
+        """The rows of all parts, which are of a column of this type."""
+        if not parts:
+            return cls.none(dtype)
+        return cls(
+            pa.concat_arrays([part.values for part in parts]),
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.addresses for part in parts]),
+        )
 
 
 class IdMapping(Protocol):
@@ -76,6 +87,8 @@ class IndexBuilder(ABC):
     """The parameters that the kind knows, with their default values."""
     can_remap: ClassVar[bool] = True
     """Whether a segment follows rows to other addresses."""
+    can_merge: ClassVar[bool] = True
+    """Whether segments are merged without reading the column again."""
 
     def __init__(self, dtype: pa.DataType, parameters: Parameters) -> None:
         self.dtype = dtype
@@ -157,6 +170,10 @@ class IndexBuilder(ABC):
         Raises:
             StorageError: the store failed.
         """
+
+    def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        """As `train`, for rows that are read piece by piece."""
+        self.train(IndexedRows.joined(list(batches), self.dtype), output)
 
     @abstractmethod
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:

@@ -10,6 +10,7 @@ from lance_spark.index.builders.btree import BTreeBuilder
 from lance_spark.index.builders.json import JsonBuilder
 from lance_spark.index.builders.label_list import LabelListBuilder
 from lance_spark.index.builders.ngram import NGramBuilder
+from lance_spark.index.builders.text import TEXT_BUILDERS, TextBuilder
 from lance_spark.index.builders.vector import VECTOR_BUILDERS, VectorBuilder
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
 
@@ -25,10 +26,12 @@ SCALAR_BUILDERS: tuple[type[IndexBuilder], ...] = (
 
 _BY_NAME: dict[str, type[IndexBuilder]] = {
     **{builder.index_type.type_name: builder for builder in SCALAR_BUILDERS},
+    **TEXT_BUILDERS,
     **VECTOR_BUILDERS,
 }
 _BY_URL: dict[str, type[IndexBuilder]] = {
     **{builder.index_type.type_url.lower(): builder for builder in SCALAR_BUILDERS},
+    TextBuilder.index_type.type_url.lower(): TextBuilder,
     VectorBuilder.index_type.type_url.lower(): VectorBuilder,
 }
 

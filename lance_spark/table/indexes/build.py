@@ -16,7 +16,7 @@ from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.indexes.definition import IndexDefinition
-from lance_spark.table.indexes.rows import read_rows
+from lance_spark.table.indexes.rows import row_batches
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -50,8 +50,8 @@ def build_segment(
     fragments = chosen_fragments(manifest, fragment_ids)
 
     def write(output: SegmentOutput) -> None:
-        bases = table.bases(manifest)
-        definition.builder.train(read_rows(manifest, bases, definition, fragments), output)
+        rows = row_batches(manifest, table.bases(manifest), definition, fragments)
+        definition.builder.train_batches(rows, output)
 
     ids = [fragment.id for fragment in fragments]
     return write_segment(table, manifest, definition, ids, write)

@@ -41,13 +41,15 @@ class IndexVerbs(ABC):
 
         Args:
             column: a name, or a dotted path into structs.
-            kind: BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER or JSON, in any case of letters.
+            kind: BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, JSON or INVERTED (also FTS), in any case of
+                letters.
             name: by default the column's path and ``_idx``.
             replace: an index of this name is replaced; False refuses.
             parameters: `train=False` makes an index that covers no rows yet; `num_segments` splits it by fragments;
                 BTREE knows `zone_size` (rows of a page, 4096), ZONEMAP `rows_per_zone` (8192), BLOOMFILTER
                 `number_of_items` (rows of a zone, 8192) and `probability` (of a false hit, 0.00057), JSON `path` and
-                `target_index_type` (btree, bitmap or zonemap; parameters of that kind too).
+                `target_index_type` (btree, bitmap or zonemap; parameters of that kind too), INVERTED the options of
+                `create_text_index`.
 
         Raises:
             NotFoundError: no such column.

@@ -21,7 +21,7 @@ from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path
-from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, read_rows
+from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, read_rows, row_batches
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -41,7 +41,8 @@ class OptimizeOptions:
     Attributes:
         names: of the indexes; None for all that this release builds.
         num_indices_to_merge: how many of the newest segments of an index are merged with the rows that it does not
-            cover; 0 gives these rows a segment of their own.
+            cover; 0 gives these rows a segment of their own. 1 does so too for text indexes, whose segments are
+            merged by indexing their rows again.
         retrain: builds the indexes from the data again.
     """
 
@@ -173,6 +174,8 @@ def _optimized(
     covered = {segment.uuid: live & set(coverage.fragment_ids(segment)) for segment in segments}
     uncovered = live.difference(*covered.values())
     count = optimize.num_indices_to_merge
+    if count == 1 and not definition.builder.can_merge:
+        count = 0  # It would index the rows of the last segment again.
     replaced = segments[len(segments) - min(count, len(segments)) :]
     moved = [segment for segment in segments if coverage.is_moved(segment)]
     # Empty segments only record what is to be indexed.
@@ -202,7 +205,8 @@ def merged_segment(
     for segment in segments:
         covered = chosen_fragments(base, _live(base).intersection(coverage.fragment_ids(segment)) - covered_ids)
         covered_ids |= {fragment.id for fragment in covered}
-        if is_usable(base, definition, segment) and coverage.can_follow(definition, segment):
+        can_merge = definition.builder.can_merge and is_usable(base, definition, segment)
+        if can_merge and coverage.can_follow(definition, segment):
             rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
             mapping = kept_row_ids(covered, bases) if holds_row_ids(definition, base) else kept_addresses(rows)
             old.append(coverage.old_segment(segment, index_files(segment, bases), mapping, rows))
@@ -214,8 +218,11 @@ def merged_segment(
     version = min([base.version, *versions])
 
     def write(output: SegmentOutput) -> None:
-        rows = read_rows(base, bases, definition, chosen_fragments(base, fresh))
-        definition.builder.merge(old, rows, output)
+        fragments = chosen_fragments(base, fresh)
+        if definition.builder.can_merge:
+            definition.builder.merge(old, read_rows(base, bases, definition, fragments), output)
+        else:
+            definition.builder.train_batches(row_batches(base, bases, definition, fragments), output)
 
     try:
         return write_segment(table, base, definition, covered_ids, write, dataset_version=version)

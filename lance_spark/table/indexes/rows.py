@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,8 +37,17 @@ def read_rows(
         NotFoundError: a file is gone.
         StorageError: the store failed.
     """
+    return IndexedRows.joined(list(row_batches(manifest, bases, definition, fragments)), definition.builder.dtype)
+
+
+def row_batches(
+    manifest: Manifest, bases: Bases, definition: IndexDefinition, fragments: Collection[DataFragment]
+) -> Iterator[IndexedRows]:
+    """The live rows of fragments of a version, piece by piece. Raises as `read_rows`."""
     scan = index_scan(manifest, bases, definition)
-    return indexed_rows([batch for item in fragments for batch in scan.read_fragment(item)], manifest, definition)
+    for fragment in fragments:
+        for batch in scan.read_fragment(fragment):
+            yield indexed_rows([batch], manifest, definition)
 
 
 def index_scan(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> Scan:

@@ -11,10 +11,8 @@ import pyarrow as pa
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.search.build_text_index import build_text_index
 from lance_spark.table.search.text_search import SCORE_FIELD, SearchedPart, SearchRequest, search_parts
 
 if TYPE_CHECKING:
@@ -97,7 +95,9 @@ class DatasetSearchVerbs(SearchVerbs):
             with_row_address: bool = False,
         ) -> Scan: ...
 
-        def commit_indices(self, new: Sequence[IndexMetadata]) -> Self: ...
+        def create_scalar_index(
+            self, column: str, kind: str = "BTREE", name: str | None = None, replace: bool = True, **parameters: Any
+        ) -> Self: ...
 
     def create_text_index(self, column: str, name: str | None = None, **options: Any) -> Self:
         """The version with an INVERTED index over the texts of a column, in place of an older one of its name.
@@ -120,7 +120,7 @@ class DatasetSearchVerbs(SearchVerbs):
             UnsupportedFeatureError: the table needs something that this release does not write, or a package for the
                 analysis is not installed.
         """
-        return self.commit_indices([build_text_index(self.location, self.manifest, column, name, options)])
+        return self.create_scalar_index(column, "INVERTED", name, **options)
 
     def _searched_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -240,6 +241,13 @@ def _parameters(given: Arguments) -> dict[str, Any]:
 def _value(text: str) -> object:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if text.lower() == "null":
+        return None
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise InvalidInputError(f"the option value {text} is no JSON array: {error}") from error
     for kind in (int, float):
         try:
             return kind(text)
@@ -257,9 +265,9 @@ PROCEDURES = (
         (
             TABLE,
             _NAME,
-            Parameter("kind", TEXT, "such as btree, bitmap, zonemap or ivf_pq", required=True),
+            Parameter("kind", TEXT, "such as btree, bitmap, zonemap, fts or ivf_pq", required=True),
             Parameter("columns", TEXTS, "the column, as an array of one name", required=True),
-            Parameter("options", TEXTS, "name=value each: parameters of the kind, and num_segments"),
+            Parameter("options", TEXTS, "name=value each, lists as JSON: parameters of the kind, and num_segments"),
             Parameter("if_not_exists", FLAG, "leaves an index of this name as it is"),
         ),
         _create,

@@ -1,0 +1,84 @@
+"""Builds INVERTED segments; `index.text` describes the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from lance_spark.analysis.analyzer import is_text
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.index.base import IndexKind
+from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, Parameters
+from lance_spark.index.builders.output import SegmentOutput
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.text.build import INDEX_VERSION, TextIndexParameters, write_segment_files
+from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
+
+
+class TextIndexKind(IndexKind):
+    """Full-text indexes."""
+
+    type_name = "INVERTED"
+    type_url = TYPE_URL
+    max_version = MAX_VERSION
+
+    @classmethod
+    def holds_row_ids(cls, version: int) -> bool:
+        return True
+
+
+class TextBuilder(IndexBuilder):
+    """INVERTED. The parameters are those of `TextIndexParameters`.
+
+    Segments are built from the data again instead of being merged or remapped.
+    """
+
+    index_type = TextIndexKind
+    can_remap = False
+    can_merge = False
+
+    @classmethod
+    def supports(cls, dtype: pa.DataType) -> bool:
+        return is_text(dtype)
+
+    @classmethod
+    def version(cls, *, stable_row_ids: bool) -> int:
+        return INDEX_VERSION
+
+    @classmethod
+    def checked(cls, parameters: Parameters) -> dict[str, object]:
+        TextIndexParameters.of(parameters)
+        return dict(parameters)
+
+    @classmethod
+    def parameters_of(cls, details: bytes, files: IndexFiles) -> dict[str, object]:
+        segment = TextSegment.open(files)
+        return {**segment.parameters.to_json_fields(), "with_position": segment.has_positions}
+
+    @classmethod
+    def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:
+        partitions = TextSegment.open(files).partitions
+        return {"num_partitions": len(partitions), "num_docs": sum(partition.num_docs for partition in partitions)}
+
+    def details(self) -> bytes:
+        return self._text.details()
+
+    @property
+    def _text(self) -> TextIndexParameters:
+        return TextIndexParameters.of(self.parameters)
+
+    def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
+        self.train_batches(iter([rows]), output)
+
+    def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        write_segment_files(((rows.values, rows.ids) for rows in batches), self._text, output)
+
+    def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
+        if old:
+            raise UnsupportedFeatureError("segments of a text index are not merged", feature="merging text segments")
+        self.train(rows, output)
+
+
+TEXT_BUILDERS: Mapping[str, type[IndexBuilder]] = {"INVERTED": TextBuilder, "FTS": TextBuilder}
+"""The builder by the names of the kind."""
