@@ -6,6 +6,7 @@ from lance_spark.index.base import ScalarIndex
 from lance_spark.index.bitmap import BitmapIndex
 from lance_spark.index.bloom_filter import BloomFilterIndex
 from lance_spark.index.btree import BTreeIndex
+from lance_spark.index.inverted import InvertedIndex
 from lance_spark.index.label_list import LabelListIndex
 from lance_spark.index.ngram import NGramIndex
 from lance_spark.index.zone_map import ZoneMapIndex
@@ -15,6 +16,7 @@ INDEX_TYPES: tuple[type[ScalarIndex], ...] = (
     BitmapIndex,
     LabelListIndex,
     NGramIndex,
+    InvertedIndex,
     ZoneMapIndex,
     BloomFilterIndex,
 )

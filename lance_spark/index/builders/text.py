@@ -8,24 +8,12 @@ import pyarrow as pa
 
 from lance_spark.analysis.analyzer import is_text
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.index.base import IndexKind
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, Parameters
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
+from lance_spark.index.inverted import InvertedIndex
 from lance_spark.index.text.build import INDEX_VERSION, TextIndexParameters, write_segment_files
-from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
-
-
-class TextIndexKind(IndexKind):
-    """Full-text indexes."""
-
-    type_name = "INVERTED"
-    type_url = TYPE_URL
-    max_version = MAX_VERSION
-
-    @classmethod
-    def holds_row_ids(cls, version: int) -> bool:
-        return True
+from lance_spark.index.text.segment import TextSegment
 
 
 class TextBuilder(IndexBuilder):
@@ -34,7 +22,7 @@ class TextBuilder(IndexBuilder):
     Segments are built from the data again instead of being merged or remapped.
     """
 
-    index_type = TextIndexKind
+    index_type = InvertedIndex
     can_remap = False
     can_merge = False
 

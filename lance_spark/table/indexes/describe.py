@@ -31,6 +31,7 @@ _SHORT_NAMES = {
     "NGRAM": "NGram",
     "ZONEMAP": "ZoneMap",
     "BLOOMFILTER": "BloomFilter",
+    "INVERTED": "Inverted",
 }
 
 
