@@ -14,6 +14,7 @@ import lance
 import pytest
 
 SCRIPT = """
+import pathlib
 import sys
 from pyspark.sql import SparkSession
 import lance_spark
@@ -50,6 +51,24 @@ except Exception as error:
 spark.sql("CACHE TABLE lance.db.t")
 spark.sql("CALL lance.system.restore('db.t', 1)").collect()
 assert spark.table("lance.db.t").count() == 3000
+spark.sql("UNCACHE TABLE lance.db.t")
+for file in pathlib.Path(root).rglob("data/*.lance"):
+    if "__manifest" not in file.parts:
+        file.unlink()
+for statement in (
+    "SELECT count(name) FROM lance.db.t WHERE hash(id) % 3 = 0",
+    "DELETE FROM lance.db.t WHERE hash(name) % 3 = 0",
+    "INSERT INTO lance.db.t SELECT id, name FROM lance.db.t",
+):
+    try:
+        spark.sql(statement).collect()
+        raise SystemExit("the files are not there")
+    except Exception as error:
+        assert (error.getCondition(), error.getSqlState()) == ("LANCE_NOT_FOUND", "42704"), error
+        # Under Spark Connect, Spark appends its own stack trace to the text of every error.
+        sentence = str(error).splitlines()[0]
+        assert sentence.startswith("[LANCE_NOT_FOUND] ") and sentence.endswith(" SQLSTATE: 42704"), error
+        assert "Error" not in sentence and "Traceback" not in str(error), error
 spark.stop()
 print("done")
 """
