@@ -60,8 +60,22 @@ def condition_of(filter: object, *, to_match_all: str) -> Expr:
     Raises:
         InvalidInputError: neither of the two, or as `parse`.
     """
+    if not isinstance(filter, (str, Expr)):
+        raise InvalidInputError(f"a {type(filter).__name__} is not a filter; for all rows, {to_match_all}")
+    return to_expr(filter)
+
+
+def to_expr(filter: str | Expr, *, time_zone: str = "UTC") -> Expr:
+    """The condition of a filter.
+
+    Raises:
+        InvalidInputError: neither text nor an expression of this library, or as `parse`.
+    """
     if isinstance(filter, Expr):
         return filter
     if not isinstance(filter, str):
-        raise InvalidInputError(f"a {type(filter).__name__} is not a filter; for all rows, {to_match_all}")
-    return parse(filter)
+        library = type(filter).__module__.partition(".")[0]
+        raise InvalidInputError(
+            f'the filter is a {library} {type(filter).__name__}; write the condition as SQL text, as in "id > 1"'
+        )
+    return parse(filter, time_zone=time_zone)

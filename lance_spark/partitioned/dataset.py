@@ -47,6 +47,7 @@ from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.row_level.row_verbs import RowVerbs
@@ -68,6 +69,7 @@ class PartitionedDataset(
     PartitionedIndexVerbs,
     PartitionedSearchVerbs,
     HybridVerbs,
+    ExchangeVerbs,
     BlobVerbs,
     IndexRecallVerbs,
     ColumnVerbs,

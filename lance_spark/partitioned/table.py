@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE, literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql import to_expr
 from lance_spark.file_version import FileVersion
 from lance_spark.namespace.catalog_entry import TABLE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
@@ -193,7 +193,7 @@ class PartitionedTable(ReadVerbs):
         """
         if filter is None:
             return self.index.partitions
-        tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+        tree = to_expr(filter, time_zone=time_zone)
         self._plan_of_nothing([], tree, time_zone)
         kept = manifest_filter(self.specs, tree, time_zone=time_zone)
         if kept == manifest_filter(self.specs, TRUE, time_zone=time_zone):
@@ -211,7 +211,7 @@ class PartitionedTable(ReadVerbs):
 
     def covered_partitions(self, filter: Expr | str, *, time_zone: str = "UTC") -> list[Partition]:
         """The partitions all of whose rows match `filter` for certain, by one scan of `__manifest`. Raises as above."""
-        tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+        tree = to_expr(filter, time_zone=time_zone)
         self._plan_of_nothing([], tree, time_zone)
         kept = []
         for spec in self.specs.specs:

@@ -34,7 +34,7 @@ from lance_spark.expr.nodes import (
     conjunction,
     referenced_columns,
 )
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql import to_expr
 from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
@@ -140,7 +140,7 @@ class Scan:
             bases=bases,
             output=tuple(dict.fromkeys(output)),
             projection=projection,
-            filter=parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter,
+            filter=None if filter is None else to_expr(filter, time_zone=time_zone),
             stable_row_ids=stable_row_ids,
             batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
             window_bytes=window_bytes,

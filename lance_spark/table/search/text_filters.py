@@ -14,7 +14,7 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql import to_expr
 from lance_spark.expr.text.nodes import TextMatch
 from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
 from lance_spark.index.text.search import search
@@ -38,7 +38,7 @@ def with_text_searches_done(
     """
     if filter is None:
         return None
-    tree = parse(filter, time_zone=time_zone) if isinstance(filter, str) else filter
+    tree = to_expr(filter, time_zone=time_zone)
     if not has_text_search(tree):
         return tree
     check_filter(tree, filterable(to_arrow_schema(schema)), time_zone=time_zone)

@@ -1,0 +1,152 @@
+"""Hands the rows of a version to other libraries, for tables of both kinds: pandas, Arrow, DuckDB, notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import Expr
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.read_verbs import ReadVerbs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ExchangeVerbs(ReadVerbs):
+    """Reads as the scientific libraries of Python expect it."""
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> Scanner:
+        """A read that has not begun; arguments as `scan`, whose errors come with its schema or its rows."""
+        chosen = {"columns": columns, "batch_size": batch_size}
+        flags = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+        return Scanner(self, {**chosen, **flags, "filter": filter, "limit": limit, "offset": offset})
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as batches; arguments and errors as `scan`."""
+        return self.scan(columns, filter, limit, offset, batch_size, with_row_id, with_row_address)
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """The rows as a `pandas.DataFrame`; arguments and errors as `to_table`.
+
+        Args:
+            options: of `pyarrow.Table.to_pandas`, such as ``types_mapper``.
+        """
+        frame: pd.DataFrame = self.to_table(columns, filter, limit, offset).to_pandas(**options)
+        return frame
+
+    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None) -> pa.Table:
+        """The first rows in the order of the table; all if it has fewer. Errors as `to_table`."""
+        return self.to_table(columns, limit=num_rows)
+
+    def sample(
+        self, num_rows: int, columns: Sequence[str] | None = None, *, seed: int | None = None, in_order: bool = False
+    ) -> pa.Table:
+        """Rows drawn at random, none of them twice; all if the table has fewer.
+
+        Args:
+            seed: the same rows for the same version; None for others each time.
+            in_order: in the order of the table instead of a random one.
+
+        Raises:
+            InvalidInputError: a negative number of rows.
+            NotFoundError: no such column.
+        """
+        if num_rows < 0:
+            raise InvalidInputError(f"a sample of {num_rows} rows; ask for 0 or more")
+        total = self.count_rows()
+        drawn = np.random.default_rng(seed).choice(total, min(num_rows, total), replace=False)
+        return self.take((np.sort(drawn) if in_order else drawn).tolist(), columns)
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __bool__(self) -> bool:
+        # A table without rows is still a table: `if table:` would count its rows, and take an empty one for none.
+        return True
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows as an Arrow stream (the Arrow PyCapsule interface), read while the consumer reads."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The columns as a table, for notebooks. Reads no data file."""
+        schema = to_arrow_schema(with_blob_descriptors(self.lance_schema, self.file_version))
+        rows = "".join(f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>" for field in schema)
+        return f"<p><code>{escape(repr(self))}</code></p><table><tr><th>column</th><th>type</th></tr>{rows}</table>"
+
+
+@dataclass(frozen=True)
+class Scanner:
+    """A read of one version with its arguments.
+
+    Attributes:
+        table: what is read.
+        arguments: those of `ReadVerbs.scan`.
+    """
+
+    table: ReadVerbs
+    arguments: Mapping[str, Any]
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The columns that are returned."""
+        return self.table.to_table(**{**self.arguments, "limit": 0}).schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as batches."""
+        return self.table.scan(**self.arguments)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """The rows in memory."""
+        return self.table.to_table(**self.arguments)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a `pandas.DataFrame`."""
+        frame: pd.DataFrame = self.to_table().to_pandas()
+        return frame
+
+    def count_rows(self) -> int:
+        """How many rows are returned."""
+        if self.arguments["limit"] is None and self.arguments["offset"] is None:
+            return self.table.count_rows(self.arguments["filter"])
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
