@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * does not write twice.
  *
  * <p>The n-th write of a batch to a table is called {@code <query id>/<n>}, with the number of the batch as its version.
- * The next run of the batch counts anew. Runs are told apart by the execution that Spark begins for each.
+ * The next run of the batch counts from 0 again. Runs are distinguished by the execution that Spark begins for each.
  */
 public final class LanceBatchWrites {
   static final String IDEMPOTENT = "spark.sql.lance.foreachBatch.idempotent";
