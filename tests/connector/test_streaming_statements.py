@@ -95,6 +95,26 @@ def test_write_in_foreach_batch_is_done_once(spark: SparkSession, table: str, tm
     assert read(spark, target).count() == 6
 
 
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (id)"], ids=["plain", "partitioned"])
+def test_named_statements_replace_a_table_once(named: SparkSession, table: str, partitioning: str) -> None:
+    target = f"{table}_target"
+
+    def versions() -> int:
+        return named.table(f"{target}.versions").count()
+
+    for number in range(2):
+        named.conf.set(VERSION, str(number))
+        text = f"CREATE OR REPLACE TABLE {target} {partitioning} AS SELECT id, {number} AS n FROM range(3)"
+        named.sql(text)
+    before = versions()
+    named.sql(text)
+    assert versions() == before
+    named.conf.set(VERSION, "2")
+    for _ in range(2):
+        named.range(2).selectExpr("id", "7 AS n").write.format("lance").mode("overwrite").saveAsTable(target)
+    assert sorted(map(tuple, named.table(target).collect())) == [(0, 7), (1, 7)]
+
+
 IDEMPOTENT = "spark.sql.lance.foreachBatch.idempotent"
 
 

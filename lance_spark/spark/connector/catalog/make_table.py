@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,7 @@ from lance_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
     CommitStateUnknownError,
+    EpochCommittedError,
     InvalidInputError,
     NotFoundError,
     RetryableConflictError,
@@ -55,6 +57,8 @@ from lance_spark.spark.options import StateOptions, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_properties import TableProperties
 from lance_spark.table.manifests.manifest import Manifest
+
+_log = logging.getLogger(__name__)
 
 _PROVIDERS = ("lance", "io.lancespark.lancesource")
 _DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
@@ -177,8 +181,14 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
 
 @operation("table.commit_staged")
 def commit_staged(request: HandleRequest, call: Call) -> Done:
-    """Commits the rows that the attachments describe, or none, together with the table."""
-    staged_table(request.handle).commit(call.attachments)
+    """Commits the rows that the attachments describe, or none, together with the table.
+
+    A table that has the named write of this statement already stays as it is.
+    """
+    try:
+        staged_table(request.handle).commit(call.attachments)
+    except EpochCommittedError as error:
+        _log.info("a table is not replaced again: %s", error)
     return Done()
 
 
