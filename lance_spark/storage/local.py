@@ -44,8 +44,10 @@ _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _MAX_MAPS = 64
 
 _COARSE_SECONDS = 0.2
-_BUFFER_BYTES = 1 << 16
 """More than the resolution of the clock that a file system uses for file times."""
+
+_BUFFER_BYTES = 1 << 16
+"""Smaller writes are collected until there are this many bytes."""
 
 _Identity = tuple[int, int, int, int]
 
