@@ -45,9 +45,10 @@ from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
 
 SMALL_BYTES = 64 * 1024
+"""Pages up to this size are read completely: selecting chunks would cost a round of requests."""
+
 _SMALL_PAGE_ITEMS = 4096
 """Up to this many values, and dictionary items, pages with dictionaries are read together."""
-"""Pages up to this size are read completely: selecting chunks would cost a round of requests."""
 
 _FEW_VALUES = 8
 """Values are taken one by one if at most one value in this many is wanted from the chunks."""
