@@ -89,8 +89,8 @@ def test_reference_searches_built_index(tmp_path: Path, kind: str, metric: str) 
     statistics = lance.dataset(own).stats.index_stats("v_idx")["indices"][0]
     assert (statistics["num_partitions"], statistics["metric_type"]) == (4, metric)
     assert sum(partition["size"] for partition in statistics["partitions"]) == 2000
-    # Codes lose recall by chance, so a single build of either library is only so good a measure.
-    tolerance = 0.04 if kind.split()[0].endswith(("PQ", "RQ")) else 0.01
+    # Codes lose recall by chance: ten builds of the reference differ by 0.05. The next test compares means.
+    tolerance = 0.08 if kind.split()[0].endswith(("PQ", "RQ")) else 0.01
     assert recall(own, queries, metric) >= recall(reference, queries, metric) - tolerance
     nearest = made.nearest("v", queries[0], metric=metric, columns=["id"], nprobes=4)["id"].to_pylist()
     exact = made.nearest("v", queries[0], metric=metric, columns=["id"], use_index=False)["id"].to_pylist()

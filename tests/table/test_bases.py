@@ -101,7 +101,7 @@ def test_a_base_that_the_manifest_does_not_have_is_corrupt(tmp_path: Path) -> No
     uri = str(tmp_path / "t")
     lance_spark.write(rows(1), uri)
     moved_to_base(uri, BasePath(BaseId(3), "", True))
-    with pytest.raises(CorruptFileError, match="base 3"):
+    with pytest.raises(CorruptFileError, match="base path 3"):
         lance_spark.open(uri).to_table()
 
 

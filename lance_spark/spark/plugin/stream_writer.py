@@ -25,6 +25,7 @@ from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.epoch_mark import EpochMark
 
 _log = logging.getLogger(__name__)
@@ -98,7 +99,9 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
             results[0].job.abort([item.result for item in results], all_tasks_finished=False)
 
     def _compact(self) -> None:
-        location = TableLocation(self._write.path, self._write.storage_options, branch=self._write.branch)
+        location = TableLocation(
+            self._write.path, self._write.storage_options, branch=self._write.branch, after_commit=maintain_after
+        )
         found = location.latest()
         if found is not None:
             compact_after_epoch(Dataset(location, found), self._options.auto_compact_min_files, location.uri)

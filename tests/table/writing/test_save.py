@@ -351,7 +351,7 @@ def test_missing_parts_of_structs_and_columns_of_nulls_become_null(uri: str) -> 
         (pa.table({"s": [{"x": 1.5}]}), "'s.x' has type double, the table has int64"),
         (pa.table({"s": [{"y": 1}]}), "no column 'y' inside of 's'"),
         (pa.table({"s": [1]}), "'s' has type int64"),
-        (pa.table([[1], [2]], names=["a", "a"]), "twice"),
+        (pa.table([[1], [2]], names=["a", "a"]), "two columns of one name"),
     ],
 )
 def test_an_append_that_does_not_fit_changes_nothing(uri: str, table: pa.Table, message: str) -> None:
